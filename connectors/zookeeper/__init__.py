@@ -1,0 +1,1 @@
+"""Reading ZooKeeper: one watching client, bulk reads in flight, bounded."""

@@ -1,0 +1,222 @@
+"""The one error tree of Trimtab: every error that a person may see starts here.
+
+An error names the thing, the place and the remedy: ``message`` is one sentence that says what is
+wrong and where, ``hint`` is one sentence that says how to mend it. ``code`` is stable, for scripts.
+
+    OpsError
+    |- InputError       the caller's fault: never retry
+    |    ConfigError, SchemaError, UnknownNameError
+    |- SnapshotError    the data's fault
+    |    StaleSnapshotError, IncompleteSnapshotError
+    |- PlanError        the plan's fault
+    |    UnusablePlanError, PlanConflictError, GuardRefusedError
+    |- RemoteError      an endpoint, an operation on it, and whether the operation may have happened
+    |    UnreachableError, RemoteTimeoutError, AuthError, NotFoundError, ConflictError,
+    |    ThrottledError, ServerError, ProtocolError
+    |- ComputeError     a job failed
+    `- InvariantError   our own bug
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar, Literal
+
+Outcome = Literal["not_sent", "refused", "unknown"]
+
+
+class OpsError(Exception):
+    """Base of every error of ours.
+
+    Args:
+        message: One sentence: what is wrong, and where.
+        hint: One sentence: what to do about it; empty when there is nothing to do.
+        context: Structured facts for logs; never a secret.
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "", **context: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context = context
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    def as_json(self) -> dict[str, str]:
+        """Return ``{"code", "message", "hint"}``, what ``--json`` prints on failure."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+class InputError(OpsError):
+    """The caller asked for something that cannot be; asking again changes nothing."""
+
+    code = "input"
+
+
+class ConfigError(InputError):
+    """The configuration is missing, unreadable or contradictory."""
+
+    code = "config"
+
+
+class SchemaError(InputError):
+    """A table or a file does not have the declared form."""
+
+    code = "schema"
+
+
+class UnknownNameError(InputError):
+    """A name that nothing has; the hint offers the nearest names there are."""
+
+    code = "unknown_name"
+
+    @classmethod
+    def of(cls, kind: str, name: str, known: Iterable[str], *, place: str = "") -> UnknownNameError:
+        """Build the error for ``name``, offering up to three near names out of ``known``."""
+        choices = sorted(set(known))
+        near = difflib.get_close_matches(name, choices, n=3, cutoff=0.5)
+        if near:
+            hint = f"Did you mean {' or '.join(near)}?"
+        elif choices and len(choices) <= 12:
+            hint = f"Known: {', '.join(choices)}."
+        else:
+            hint = f"There are {len(choices)} known names, none near it." if choices else ""
+        where = f" in {place}" if place else ""
+        return cls(f"There is no {kind} named {name!r}{where}.", hint=hint, kind=kind, name=name)
+
+
+class SnapshotError(OpsError):
+    """A snapshot that cannot answer the question."""
+
+    code = "snapshot"
+
+
+class StaleSnapshotError(SnapshotError):
+    """The snapshot is too old for what was asked."""
+
+    code = "stale_snapshot"
+
+
+class IncompleteSnapshotError(SnapshotError):
+    """The snapshot lacks a table or rows that the question needs."""
+
+    code = "incomplete_snapshot"
+
+
+class PlanError(OpsError):
+    """A plan that cannot be used."""
+
+    code = "plan"
+
+
+class UnusablePlanError(PlanError):
+    """The plan file is damaged, of another format version, or its hash does not fit."""
+
+    code = "unusable_plan"
+
+
+class PlanConflictError(PlanError):
+    """The state that the plan was made on has moved."""
+
+    code = "plan_conflict"
+
+
+class GuardRefusedError(PlanError):
+    """A guard forbids the step; the message names the limit, the value and the bound."""
+
+    code = "guard_refused"
+
+
+class RemoteError(OpsError):
+    """Something at the other end of a connection went wrong.
+
+    Args:
+        message: One sentence.
+        endpoint: Where: URL without credentials, or ``zookeeper host:port``.
+        operation: What was asked, for example ``GET /admin/v2/brokers`` or ``read /loadbalance``.
+        outcome: ``not_sent`` (safe to repeat), ``refused`` (it answered no), ``unknown`` (it may
+        have
+            happened).
+        hint: One sentence.
+    """
+
+    code = "remote"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        endpoint: str,
+        operation: str,
+        outcome: Outcome,
+        hint: str = "",
+        **context: object,
+    ) -> None:
+        super().__init__(message, hint=hint, endpoint=endpoint, operation=operation, **context)
+        self.endpoint = endpoint
+        self.operation = operation
+        self.outcome: Outcome = outcome
+
+
+class UnreachableError(RemoteError):
+    """No connection could be made, or it broke."""
+
+    code = "unreachable"
+
+
+class RemoteTimeoutError(RemoteError):
+    """No answer in time."""
+
+    code = "timeout"
+
+
+class AuthError(RemoteError):
+    """Not authenticated, or not allowed."""
+
+    code = "auth"
+
+
+class NotFoundError(RemoteError):
+    """The endpoint answered that the thing is not there."""
+
+    code = "not_found"
+
+
+class ConflictError(RemoteError):
+    """The endpoint refused because of the state it is in."""
+
+    code = "conflict"
+
+
+class ThrottledError(RemoteError):
+    """The endpoint asked to be left alone for a while."""
+
+    code = "throttled"
+
+
+class ServerError(RemoteError):
+    """The endpoint failed by itself."""
+
+    code = "server"
+
+
+class ProtocolError(RemoteError):
+    """The endpoint answered something that is not in its protocol."""
+
+    code = "protocol"
+
+
+class ComputeError(OpsError):
+    """A job failed."""
+
+    code = "compute"
+
+
+class InvariantError(OpsError):
+    """A bug of ours: caught only at the page boundary and shown with a report id."""
+
+    code = "invariant"

@@ -1,0 +1,1 @@
+"""Plans: model, build, project, preview, codec."""

@@ -1,0 +1,1 @@
+"""Pulsar's own rules: settings, load, ring, lookup, isolation, placement."""

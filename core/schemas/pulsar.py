@@ -1,0 +1,162 @@
+"""The tables of a Pulsar snapshot.
+
+Null means *unknown*: it is never zero and never green. Rates are messages/s, throughputs bytes/s,
+usage ratios 0..1 (``<resource>_ratio`` is null where the broker reports no limit). Times are
+milliseconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+RATES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+_USAGE_UNITS: Final = {
+    "cpu": "percent of one core, summed",
+    "memory": "MiB of JVM heap",
+    "direct_memory": "MiB",
+    "bandwidth_in": "kbit/s",
+    "bandwidth_out": "kbit/s",
+}
+
+
+def _field(name: str, kind: pa.DataType, unit: str = "", *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, kind, nullable=nullable, metadata={"unit": unit} if unit else None)
+
+
+def _rates(prefix: str = "") -> list[pa.Field]:
+    units = ("msgs/s", "msgs/s", "bytes/s", "bytes/s")
+    return [
+        _field(prefix + name, pa.float64(), unit) for name, unit in zip(RATES, units, strict=True)
+    ]
+
+
+def _resource(name: str) -> list[pa.Field]:
+    unit = _USAGE_UNITS[name]
+    return [
+        _field(f"{name}_usage", pa.float64(), unit),
+        _field(f"{name}_limit", pa.float64(), unit),
+        _field(f"{name}_ratio", pa.float64(), "ratio"),
+    ]
+
+
+_NAMES = pa.list_(pa.string())
+
+BROKERS: Final = pa.schema(
+    [
+        _field("broker", pa.string(), nullable=False),  # id host:webPort, the row's key
+        _field("web_url", pa.string()),
+        _field("web_url_tls", pa.string()),
+        _field("service_url", pa.string()),
+        _field("service_url_tls", pa.string()),
+        _field("version", pa.string()),
+        _field("load_manager", pa.string()),  # class name as the broker reports it
+        _field("is_leader", pa.bool_(), nullable=False),
+        _field("started_at", pa.int64(), "ms"),
+        _field("reported_at", pa.int64(), "ms"),  # lastUpdate of the load report
+        _field("persistent_topics_enabled", pa.bool_()),
+        _field("non_persistent_topics_enabled", pa.bool_()),
+        *[field for resource in RESOURCES for field in _resource(resource)],
+        *_rates(),
+        _field("topic_count", pa.int64()),
+        _field("bundle_count", pa.int64()),
+        _field("producer_count", pa.int64()),
+        _field("consumer_count", pa.int64()),
+        *_rates("short_"),  # /loadbalance/broker-time-average
+        *_rates("long_"),
+        _field("last_bundle_gains", _NAMES),
+        _field("last_bundle_losses", _NAMES),
+        _field("failure_domain", pa.string()),
+    ]
+)
+"""One row a broker, sorted by ``broker``. A broker whose report could not be read keeps its row:
+nulls."""
+
+BUNDLES: Final = pa.schema(
+    [
+        _field("bundle", pa.string(), nullable=False),  # tenant/namespace/0xL_0xU, the row's key
+        _field("namespace", pa.string(), nullable=False),
+        _field("lower", pa.int64(), nullable=False),
+        _field("upper", pa.int64(), nullable=False),  # exclusive, but 0xffffffff is inclusive
+        _field("owner", pa.string()),  # null: nobody owns it, or unknown (see owner_source)
+        _field("owner_source", pa.string()),  # ownership | report | rest; null: unknown
+        _field("reported_by", pa.string()),  # the broker whose lastStats name it
+        _field("is_broker_bound", pa.bool_(), nullable=False),  # heartbeat or SLA namespace
+        *_rates(),  # last stats
+        _field("topic_count", pa.int64()),
+        _field("producer_count", pa.int64()),
+        _field("consumer_count", pa.int64()),
+        _field("cache_size_bytes", pa.int64(), "bytes"),
+        *_rates("short_"),  # /loadbalance/bundle-data
+        _field("short_samples", pa.int64()),
+        *_rates("long_"),
+        _field("long_samples", pa.int64()),
+        _field("averaged_topic_count", pa.int64()),
+    ]
+)
+"""One row a bundle, sorted by ``(namespace, lower, upper)``."""
+
+NAMESPACES: Final = pa.schema(
+    [
+        _field("namespace", pa.string(), nullable=False),
+        _field("tenant", pa.string(), nullable=False),
+        _field("boundaries", pa.list_(pa.int64())),  # n + 1 values for n bundles; null: unknown
+        # local-policies | policies | bundle-names | rest; null: unknown
+        _field("boundaries_source", pa.string()),
+        _field("anti_affinity_group", pa.string()),
+        _field("resource_group", pa.string()),
+        _field("replication_clusters", _NAMES),
+        _field("is_broker_bound", pa.bool_(), nullable=False),
+    ]
+)
+"""One row a namespace, sorted by ``namespace``."""
+
+SETTINGS: Final = pa.schema(
+    [
+        _field(
+            "broker", pa.string()
+        ),  # null: every broker that has no row of its own for this name
+        _field("name", pa.string(), nullable=False),  # upstream key
+        _field("value", pa.string(), nullable=False),  # as upstream writes it
+        _field("origin", pa.string(), nullable=False),  # default | file | dynamic
+    ]
+)
+"""Load-balancer settings in force. ``file``: the running value differs from the release's default
+and
+is not overridden dynamically. A setting that has no row is unknown on this cluster: the release's
+default is then assumed by kernels, and shown as assumed."""
+
+POLICIES: Final = pa.schema(
+    [
+        _field("kind", pa.string(), nullable=False),  # isolation | failure_domain | resource_quota
+        _field("name", pa.string(), nullable=False),
+        _field("body", pa.string(), nullable=False),  # the JSON as the cluster stores it
+    ]
+)
+"""Cluster-wide policies, sorted by ``(kind, name)``; isolation policies keep their stored order."""
+
+TOPICS: Final = pa.schema(
+    [
+        _field("topic", pa.string(), nullable=False),  # full name with domain and partition
+        _field("bundle", pa.string(), nullable=False),
+        _field("hash", pa.int64(), nullable=False),  # CRC-32 of the full name
+        *_rates(),
+        _field("producer_count", pa.int64()),
+        _field("consumer_count", pa.int64()),
+        _field("subscription_count", pa.int64()),
+        _field("backlog", pa.int64(), "messages"),
+        _field("storage_bytes", pa.int64(), "bytes"),
+    ]
+)
+"""Topics of the bundles that were asked for (on demand), sorted by ``hash``."""
+
+PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
+    "brokers": BROKERS,
+    "bundles": BUNDLES,
+    "namespaces": NAMESPACES,
+    "settings": SETTINGS,
+    "policies": POLICIES,
+    "topics": TOPICS,
+}

@@ -1,0 +1,198 @@
+"""A snapshot: one cluster's tables at one instant, with a manifest of what they are worth."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from core.errors import IncompleteSnapshotError
+from core.ids import SnapshotId
+from core.schemas import PULSAR_TABLES, conform, empty
+from core.units import datetime_to_ms
+
+FORMAT_VERSION: Final = 1
+
+LoadManager = Literal["modular", "extensible", "simple", "mixed", "unknown"]
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that could not be read, and what was done instead.
+
+    Attributes:
+        code: Stable word: ``malformed``, ``vanished``, ``missing``, ``unreachable``, ``timeout``,
+        ``auth``,
+            ``server_error``, ``protocol``, ``unsupported``, ``budget``, ``inconsistent`` ...
+        place: ZooKeeper path or endpoint URL without credentials.
+        what: One sentence: what was wrong.
+        done: One sentence: what the snapshot holds instead, or what to do.
+        severity: ``error`` when numbers are missing because of it.
+    """
+
+    code: str
+    place: str
+    what: str
+    done: str = ""
+    severity: Severity = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableManifest:
+    """Where a table came from and how complete it is.
+
+    Attributes:
+        source: ``zookeeper``, ``rest``, ``dump``, ``none`` (not available on this cluster) or two
+        of them
+            joined by ``+``.
+        rows: Rows read.
+        expected: Rows that there should be, or ``None`` when nobody knows.
+        oldest_at: Oldest reading among the rows, ms since the epoch, or ``None``.
+    """
+
+    source: str
+    rows: int
+    expected: int | None = None
+    oldest_at: int | None = None
+
+    @property
+    def coverage_ratio(self) -> float | None:
+        """Rows read over rows expected, 0..1, or ``None`` when nobody knows."""
+        if self.expected is None:
+            return None
+        return 1.0 if self.expected == 0 else min(self.rows / self.expected, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a snapshot is about and what it is worth.
+
+    Attributes:
+        cluster: Trimtab's own name for the cluster (from the configuration).
+        kind: ``pulsar``.
+        taken_at: When the reading ended, aware UTC.
+        duration_s: How long the reading took.
+        pulsar_cluster: The cluster's own name (``/admin/clusters``), ``None`` when unknown.
+        load_manager: Which load manager the brokers run.
+        leader: Broker id of the leader, ``None`` when there is none or it is unknown.
+        release: Most common broker version, for example ``4.2.4``; ``None`` when unknown.
+        tables: One entry a table.
+        problems: Everything that could not be read.
+        unavailable: Sentences about what this load manager or source cannot tell yet.
+        format_version: Version of the snapshot directory's form.
+    """
+
+    cluster: str
+    taken_at: datetime
+    tables: Mapping[str, TableManifest]
+    kind: str = "pulsar"
+    duration_s: float = 0.0
+    pulsar_cluster: str | None = None
+    load_manager: LoadManager = "unknown"
+    leader: str | None = None
+    release: str | None = None
+    problems: tuple[Problem, ...] = ()
+    unavailable: tuple[str, ...] = ()
+    format_version: int = FORMAT_VERSION
+
+
+@dataclass(frozen=True)
+class PulsarSnapshot:
+    """Frozen tables of one Pulsar cluster at one instant.
+
+    Use :meth:`build`; the constructor takes tables that conform already. Every table of
+    :data:`core.schemas.PULSAR_TABLES` is present, possibly with no rows.
+    """
+
+    manifest: Manifest
+    tables: Mapping[str, pa.Table] = field(repr=False)
+
+    @classmethod
+    def build(cls, manifest: Manifest, tables: Mapping[str, pa.Table]) -> PulsarSnapshot:
+        """Conform ``tables``, add the missing ones empty, and complete the manifest's row counts.
+
+        Raises:
+            SchemaError: A table does not fit its declared schema.
+        """
+        whole = {
+            name: conform(tables[name], schema, name=name) if name in tables else empty(schema)
+            for name, schema in PULSAR_TABLES.items()
+        }
+        entries = {
+            name: replace(
+                manifest.tables.get(name, TableManifest(source="none", rows=0)), rows=table.num_rows
+            )
+            for name, table in whole.items()
+        }
+        return cls(replace(manifest, tables=entries), whole)
+
+    @property
+    def brokers(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.BROKERS`."""
+        return self.tables["brokers"]
+
+    @property
+    def bundles(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.BUNDLES`."""
+        return self.tables["bundles"]
+
+    @property
+    def namespaces(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.NAMESPACES`."""
+        return self.tables["namespaces"]
+
+    @property
+    def settings(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.SETTINGS`."""
+        return self.tables["settings"]
+
+    @property
+    def policies(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.POLICIES`."""
+        return self.tables["policies"]
+
+    @property
+    def topics(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.TOPICS`."""
+        return self.tables["topics"]
+
+    @cached_property
+    def snapshot_id(self) -> SnapshotId:
+        """Hash of the content: cluster, time and every table (sha256, first 16 hex digits)."""
+        digest = hashlib.sha256()
+        head = f"{self.manifest.format_version}|{self.manifest.cluster}|{self.manifest.kind}|"
+        digest.update(f"{head}{datetime_to_ms(self.manifest.taken_at)}".encode())
+        for name in sorted(self.tables):
+            digest.update(name.encode())
+            _digest_table(digest, self.tables[name])
+        return SnapshotId(digest.hexdigest()[:16])
+
+    def require(self, *names: str) -> None:
+        """Check that the named tables have rows.
+
+        Raises:
+            IncompleteSnapshotError: One of them is empty.
+        """
+        for name in names:
+            if self.tables[name].num_rows == 0:
+                raise IncompleteSnapshotError(
+                    f"The snapshot of {self.manifest.cluster!r} holds no {name}.",
+                    hint="Look at its problems: they say what could not be read.",
+                    table=name,
+                )
+
+
+def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:
+    """Feed the table's logical content, whatever its chunks, offsets and validity padding are."""
+    sink = pa.BufferOutputStream()
+    # take() rebuilds every buffer from offset 0; IPC of one compact batch is then canonical
+    compact = table.combine_chunks().take(pa.array(range(table.num_rows), pa.int64()))
+    with pa.ipc.new_stream(sink, compact.schema) as writer:
+        writer.write_table(compact.combine_chunks())
+    digest.update(sink.getvalue())

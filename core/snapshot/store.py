@@ -1,0 +1,255 @@
+"""Snapshot directories, and the shelf on which a collector keeps the recent ones.
+
+A snapshot directory holds ``manifest.json`` and ``<table>.parquet`` for every table. It is written
+aside and renamed, so a reader never sees half of one. A shelf is ``<root>/<cluster>/<name>/``
+with names that sort by time: ``20261121T140305123Z-<snapshot id>``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import SnapshotError, UnknownNameError
+from core.ids import SnapshotId
+from core.schemas import PULSAR_TABLES
+from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
+
+_MANIFEST: Final = "manifest.json"
+_STAMP: Final = "%Y%m%dT%H%M%S"
+
+
+class _StoredManifest(msgspec.Struct):
+    snapshot_id: str
+    manifest: Manifest
+
+
+def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
+    """Write ``snapshot`` as ``directory``; all of it appears at once.
+
+    Raises:
+        SnapshotError: The directory exists already and is not empty, or cannot be written.
+    """
+    if directory.exists() and any(directory.iterdir()):
+        raise SnapshotError(
+            f"{directory} exists already and is not empty.",
+            hint="Name a directory that is not there.",
+        )
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=".partial-", dir=directory.parent))
+    except OSError as exc:
+        raise SnapshotError(f"{directory} cannot be written: {exc.strerror}.") from exc
+    try:
+        for name, table in snapshot.tables.items():
+            pq.write_table(table, aside / f"{name}.parquet", compression="zstd")
+        stored = _StoredManifest(snapshot_id=snapshot.snapshot_id, manifest=snapshot.manifest)
+        text = msgspec.json.format(msgspec.json.encode(stored), indent=1)
+        (aside / _MANIFEST).write_bytes(text)
+        if directory.exists():
+            directory.rmdir()
+        aside.chmod(0o755)
+        aside.replace(directory)
+    except OSError as exc:
+        raise SnapshotError(f"{directory} cannot be written: {exc.strerror}.") from exc
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
+    """Read ``manifest.json`` of a snapshot directory.
+
+    Raises:
+        SnapshotError: There is no snapshot there, it is damaged, or its form is of another version.
+    """
+    path = directory / _MANIFEST
+    try:
+        stored = msgspec.json.decode(path.read_bytes(), type=_StoredManifest)
+    except FileNotFoundError as exc:
+        raise SnapshotError(
+            f"There is no snapshot in {directory}.",
+            hint="Make one with `trimtab capture CLUSTER --out DIR` or `trimtab import-zk`.",
+        ) from exc
+    except OSError as exc:
+        raise SnapshotError(f"{path} cannot be read: {exc.strerror}.") from exc
+    except msgspec.MsgspecError as exc:
+        raise SnapshotError(
+            f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
+        ) from exc
+    if stored.manifest.format_version != FORMAT_VERSION:
+        raise SnapshotError(
+            f"{directory} has form {stored.manifest.format_version}; "
+            f"this Trimtab reads {FORMAT_VERSION}.",
+            hint="Read it with the version of Trimtab that wrote it.",
+        )
+    return SnapshotId(stored.snapshot_id), stored.manifest
+
+
+def load_snapshot(directory: Path) -> PulsarSnapshot:
+    """Read a snapshot directory whole.
+
+    Raises:
+        SnapshotError: It is missing, damaged, or does not have the content its manifest names.
+    """
+    snapshot_id, manifest = load_manifest(directory)
+    tables: dict[str, pa.Table] = {}
+    for name in PULSAR_TABLES:
+        path = directory / f"{name}.parquet"
+        try:
+            tables[name] = pq.read_table(path)
+        except FileNotFoundError as exc:
+            raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
+        except (OSError, pa.ArrowException) as exc:
+            raise SnapshotError(
+                f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
+            ) from exc
+    snapshot = PulsarSnapshot.build(manifest, tables)
+    if snapshot.snapshot_id != snapshot_id:
+        raise SnapshotError(
+            f"{directory} does not hold what its manifest names: content {snapshot.snapshot_id}, "
+            f"manifest {snapshot_id}.",
+            hint="Somebody changed it; capture the snapshot again.",
+        )
+    return snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much a shelf keeps; the newest snapshot is always kept.
+
+    Attributes:
+        max_count: Snapshots of one cluster.
+        max_age_s: Seconds.
+        max_bytes: Size on disk of one cluster's snapshots.
+    """
+
+    max_count: int = 1_500
+    max_age_s: float = 86_400.0
+    max_bytes: int = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """One kept snapshot: when it was taken, which it is, where it is."""
+
+    taken_at: datetime
+    snapshot_id: SnapshotId
+    path: Path
+
+
+class Shelf:
+    """The recent snapshots of every cluster under one root directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def clusters(self) -> list[str]:
+        """Names of the clusters that have a snapshot here, sorted."""
+        if not self.root.is_dir():
+            return []
+        return sorted(
+            entry.name for entry in self.root.iterdir() if entry.is_dir() and any(_kept(entry))
+        )
+
+    def entries(self, cluster: str) -> list[Shelved]:
+        """Kept snapshots of the cluster, oldest first; empty when there are none."""
+        return sorted(_kept(self.root / cluster), key=lambda shelved: shelved.path.name)
+
+    def latest(self, cluster: str) -> Shelved | None:
+        """The newest kept snapshot of the cluster."""
+        return max(_kept(self.root / cluster), key=lambda shelved: shelved.path.name, default=None)
+
+    def put(self, snapshot: PulsarSnapshot, retention: Retention | None = None) -> Shelved:
+        """Keep ``snapshot`` and drop what the retention no longer allows.
+
+        Raises:
+            SnapshotError: It cannot be written.
+        """
+        taken_at = snapshot.manifest.taken_at.astimezone(UTC)
+        stamp = f"{taken_at.strftime(_STAMP)}{taken_at.microsecond // 1000:03d}Z"
+        path = self.root / snapshot.manifest.cluster / f"{stamp}-{snapshot.snapshot_id}"
+        save_snapshot(snapshot, path)
+        if retention is not None:
+            for shelved in expired(self.entries(snapshot.manifest.cluster), taken_at, retention):
+                shutil.rmtree(shelved.path, ignore_errors=True)
+        return Shelved(taken_at, snapshot.snapshot_id, path)
+
+    def find(self, cluster: str, snapshot_id: str) -> Shelved:
+        """Return the kept snapshot with that id.
+
+        Raises:
+            UnknownNameError: It is not (or no longer) kept.
+        """
+        entries = self.entries(cluster)
+        for shelved in entries:
+            if shelved.snapshot_id == snapshot_id:
+                return shelved
+        raise UnknownNameError.of(
+            "snapshot",
+            snapshot_id,
+            [entry.snapshot_id for entry in entries],
+            place=f"cluster {cluster}",
+        )
+
+    def read_columns(
+        self, entries: Sequence[Shelved], table: str, columns: Sequence[str]
+    ) -> pa.Table:
+        """Read some columns of one table of many kept snapshots, with ``taken_at`` (ms) in front.
+
+        Snapshots that were dropped meanwhile are passed over.
+        """
+        schema = pa.schema(
+            [
+                pa.field("taken_at", pa.int64()),
+                *(PULSAR_TABLES[table].field(name) for name in columns),
+            ]
+        )
+        parts = []
+        for entry in entries:
+            try:
+                part = pq.read_table(entry.path / f"{table}.parquet", columns=list(columns))
+            except FileNotFoundError:
+                continue
+            moments = pa.array(
+                [round(entry.taken_at.timestamp() * 1000)] * part.num_rows, pa.int64()
+            )
+            parts.append(
+                pa.Table.from_arrays([moments, *part.select(columns).columns], schema=schema)
+            )
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+
+def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:
+    """Return the entries (oldest first) that the retention no longer allows; never the newest."""
+    kept_bytes = 0
+    gone: list[Shelved] = []
+    for rank, entry in enumerate(reversed(entries)):
+        kept_bytes += sum(part.stat().st_size for part in entry.path.glob("*") if part.is_file())
+        age_s = (now - entry.taken_at).total_seconds()
+        over = rank >= retention.max_count or age_s > retention.max_age_s
+        if rank and (over or kept_bytes > retention.max_bytes):
+            gone.append(entry)
+    return gone[::-1]
+
+
+def _kept(directory: Path) -> Iterator[Shelved]:
+    if not directory.is_dir():
+        return
+    for entry in directory.iterdir():
+        stamp, _, snapshot_id = entry.name.partition("-")
+        if entry.name.startswith(".") or not snapshot_id:
+            continue
+        try:
+            moment = datetime.strptime(stamp, _STAMP + "%fZ").replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        yield Shelved(moment, SnapshotId(snapshot_id), entry)

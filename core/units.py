@@ -1,0 +1,62 @@
+"""Conversions between the units of the real systems and ours, and how quantities are written.
+
+Inside: messages/s, bytes/s, ratios 0..1, aware UTC times. Percent and MB exist in upstream settings
+and on screen only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+MIB = 1024 * 1024
+KBIT_BYTES = 125
+
+
+def ms_to_datetime(epoch_ms: int) -> datetime:
+    """Return an aware UTC time for milliseconds since the epoch."""
+    return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
+
+
+def datetime_to_ms(moment: datetime) -> int:
+    """Return milliseconds since the epoch of an aware time."""
+    return round(moment.timestamp() * 1000)
+
+
+def _scaled(value: float, base: float, names: tuple[str, ...]) -> str:
+    size = abs(value)
+    power = 0
+    while size >= base and power < len(names) - 1:
+        size /= base
+        power += 1
+    number = value / base**power
+    digits = 0 if power == 0 or abs(number) >= 100 else 1
+    return f"{number:.{digits}f}{names[power]}"
+
+
+def format_bytes_per_s(value: float | None) -> str:
+    """Return for example ``38.1 MB/s`` (decimal units), or ``unknown`` for ``None``."""
+    if value is None:
+        return "unknown"
+    return _scaled(value, 1000.0, (" B/s", " kB/s", " MB/s", " GB/s", " TB/s"))
+
+
+def format_msgs_per_s(value: float | None) -> str:
+    """Return for example ``12.3 k msg/s``, or ``unknown`` for ``None``."""
+    if value is None:
+        return "unknown"
+    return _scaled(value, 1000.0, (" msg/s", " k msg/s", " M msg/s", " G msg/s"))
+
+
+def format_ratio(value: float | None) -> str:
+    """Return a ratio 0..1 as percent with one digit, or ``unknown`` for ``None``."""
+    return "unknown" if value is None else f"{value * 100:.1f} %"
+
+
+def format_age(seconds: float | None) -> str:
+    """Return a span the short way: ``4 s``, ``3 min``, ``2 h``; ``unknown`` for ``None``."""
+    if seconds is None:
+        return "unknown"
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size or (name == "min" and seconds >= 90):
+            return f"{seconds / size:.0f} {name}"
+    return f"{max(seconds, 0):.0f} s"

@@ -1,0 +1,1 @@
+"""Tables turned into chart specifications; pure."""

@@ -1,0 +1,1 @@
+"""Domain results turned into what a page shows; pure."""
