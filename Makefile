@@ -1,0 +1,42 @@
+# Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all check format bench lock setup-run setup-dev
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+help: ## list the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+run: setup-run ## set up, then open the product on the embedded fleet
+	@$(BIN)/trimtab demo
+
+test: setup-dev check ## set up, then everything CI runs (checks and tests)
+	@.ci/browser
+	@$(PYTEST) -m "not slow"
+
+test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
+	@.ci/browser
+	@$(PYTEST)
+
+check: setup-dev ## format, lint, types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+format: setup-dev ## format and mend what the linter can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup-dev ## measure against the named rivals (minutes)
+	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+lock: setup-dev ## renew the lock files (versions and hashes)
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements.lock --group dev pyproject.toml -o requirements-dev.lock
+
+setup-run:
+	@.ci/setup run
+
+setup-dev:
+	@.ci/setup dev
