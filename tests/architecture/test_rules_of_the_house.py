@@ -1,0 +1,155 @@
+"""The rules that no linter holds: sizes, names, places, suppressions, what documents promise."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("core", "connectors", "dashboard")
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tracked_files() -> list[Path]:
+    try:
+        listing = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout: tracked files are unknown")
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("path", python_files(*PACKAGES), ids=relative)
+def test_module_is_short_enough_to_read(path: Path) -> None:
+    limit = 400
+    if path.parent.name == "app_pages":
+        limit = 150
+    elif relative(path) == "dashboard/app.py":
+        limit = 100
+    lines = len(path.read_text().splitlines())
+    assert lines <= limit, f"{relative(path)} has {lines} lines, the house allows {limit}"
+
+
+def test_no_module_of_the_dashboard_shadows_a_package() -> None:
+    assert not [path for path in python_files("dashboard") if path.stem in PACKAGES]
+
+
+def test_pages_are_not_discovered_by_file_name() -> None:
+    assert not (ROOT / "dashboard" / "pages").exists()
+
+
+SUPPRESSION = re.compile(
+    r"# (?:noqa|type: ignore|pragma: no cover)(?P<codes>[:\[][\w, \-\]]*)?(?P<rest>.*)"
+)
+
+
+@pytest.mark.parametrize("path", python_files(*PACKAGES, "tests", "bench"), ids=relative)
+def test_every_suppression_tells_its_reason(path: Path) -> None:
+    if path == Path(__file__):
+        return
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if found := SUPPRESSION.search(line):
+            words = re.findall(r"[a-z]{2,}", (found["codes"] or "") + found["rest"])
+            assert len(words) >= 2, f"{relative(path)}:{number} suppresses without a reason"
+
+
+def banned_calls(tree: ast.AST, names: set[str]) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in names
+    ]
+
+
+@pytest.mark.parametrize("path", python_files("core"), ids=relative)
+def test_core_has_no_clock_and_no_global_randomness(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = ast.unparse(node.func)
+            assert called not in {
+                "datetime.now",
+                "datetime.utcnow",
+                "time.time",
+                "random.random",
+                "np.random.rand",
+            }, f"{relative(path)}:{node.lineno} calls {called}: pass it in"
+
+
+@pytest.mark.parametrize("path", python_files("dashboard/app_pages"), ids=relative)
+def test_pages_do_not_wait_and_do_not_swallow(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not banned_calls(tree, {"sleep"})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = ast.unparse(node.type) if node.type else "everything"
+            assert caught not in {"Exception", "BaseException", "everything"}, relative(path)
+
+
+def test_everything_is_caught_in_one_place_of_the_dashboard_only() -> None:
+    found = [
+        relative(path)
+        for path in python_files("dashboard")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+    ]
+    assert found in ([], ["dashboard/app.py"])
+
+
+def test_lock_files_carry_versions_and_hashes_and_no_addresses() -> None:
+    for name in ("requirements.lock", "requirements-dev.lock", ".ci/uv.lock"):
+        text = (ROOT / name).read_text()
+        assert "://" not in text, name
+        pins = re.findall(r"^[a-z0-9][\w.-]*==[^\s;\\]+", text, re.MULTILINE)
+        assert pins
+        assert text.count("--hash=sha256:") >= len(pins), name
+
+
+def test_every_direct_dependency_has_its_reason() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    reasons = (ROOT / "docs" / "dependencies.md").read_text()
+    block = re.search(r"\ndependencies = \[(.*?)\n\]", project, re.DOTALL)
+    dev = re.search(r"\ndev = \[(.*?)\n\]", project, re.DOTALL)
+    assert block
+    assert dev
+    names = re.findall(r'"([a-z0-9-]+)', block[1] + dev[1])
+    assert len(names) > 20
+    assert not [name for name in names if name not in reasons]
+
+
+def test_no_tracked_text_names_a_place_of_one_machine() -> None:
+    home = re.compile(r"/(?:root|home/[a-z]+|work/(?:main|shared))/|\.library/|\.\./shared")
+    offenders = []
+    for path in tracked_files():
+        if path == Path(__file__) or path.suffix in {".png", ".bin", ".parquet"}:
+            continue
+        if "fixtures" in path.parts:
+            continue
+        if home.search(path.read_text(errors="replace")):
+            offenders.append(relative(path))
+    assert not offenders
+
+
+def test_top_level_is_what_it_is_meant_to_be() -> None:
+    allowed = {
+        ".ci", ".gitignore", ".streamlit", "CHANGELOG.md", "LICENSE", "Makefile", "README.md",
+        "bench", "connectors", "core", "dashboard", "docs", "pyproject.toml",
+        "requirements-dev.lock", "requirements.lock", "tests",
+    }  # fmt: skip
+    found = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
+    assert found <= allowed
