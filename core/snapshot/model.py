@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from core.errors import IncompleteSnapshotError
@@ -192,7 +193,7 @@ def _digest_table(digest: hashlib._Hash, table: pa.Table) -> None:
     """Feed the table's logical content, whatever its chunks, offsets and validity padding are."""
     sink = pa.BufferOutputStream()
     # take() rebuilds every buffer from offset 0; IPC of one compact batch is then canonical
-    compact = table.combine_chunks().take(pa.array(range(table.num_rows), pa.int64()))
+    compact = table.combine_chunks().take(pa.array(np.arange(table.num_rows)))
     with pa.ipc.new_stream(sink, compact.schema) as writer:
         writer.write_table(compact.combine_chunks())
     digest.update(sink.getvalue())
