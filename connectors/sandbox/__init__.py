@@ -1,0 +1,1 @@
+"""A local fleet that speaks the real protocols."""
