@@ -1,0 +1,61 @@
+"""The health rules, in the order in which their findings are listed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.health.findings import Rule
+from core.health.rules.coverage import partial_tables, problems_of_the_reading
+from core.health.rules.fleet import (
+    leader_missing,
+    mixed_load_managers,
+    mixed_versions,
+    unsupported_load_manager,
+)
+from core.health.rules.load import (
+    hot_bundles,
+    idle_brokers,
+    overloaded_brokers,
+    single_bundle_namespaces,
+    traffic_deviation,
+)
+from core.health.rules.ownership import reported_elsewhere, twice_reported, unowned_bundles
+from core.health.rules.policies import (
+    anti_affinity_crowding,
+    isolation_traps,
+    isolation_violations,
+)
+from core.health.rules.reports import capacity_missing, nic_suspicious, stale_reports
+from core.health.rules.settings import (
+    bundle_count_near_limit,
+    differing_settings,
+    invalid_dynamic_values,
+)
+
+RULES: Final[tuple[Rule, ...]] = (
+    overloaded_brokers,
+    traffic_deviation,
+    idle_brokers,
+    hot_bundles,
+    single_bundle_namespaces,
+    unowned_bundles,
+    twice_reported,
+    reported_elsewhere,
+    stale_reports,
+    capacity_missing,
+    nic_suspicious,
+    leader_missing,
+    mixed_versions,
+    mixed_load_managers,
+    unsupported_load_manager,
+    isolation_traps,
+    isolation_violations,
+    anti_affinity_crowding,
+    differing_settings,
+    invalid_dynamic_values,
+    bundle_count_near_limit,
+    partial_tables,
+    problems_of_the_reading,
+)
+
+__all__ = ["RULES"]

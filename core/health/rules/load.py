@@ -1,0 +1,207 @@
+"""Rules about the load itself: who carries too much, too little, or what cannot be moved away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from core.health.findings import Finding, HealthContext
+from core.health.measures import column_values, row_of
+from core.pulsar.load import limiting_resource
+from core.units import (
+    datetime_to_ms,
+    format_age,
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_ratio,
+)
+
+SINGLE_BUNDLE_SHARE: Final = 0.25
+"""A namespace in one bundle is worth a word from this share of the mean broker's traffic on."""
+
+_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+
+
+def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers above the overload limit; at exactly the limit placement still takes them."""
+    limit = context.settings.number(_OVERLOADED) / 100.0
+    spread = context.measures.usage
+    resources = limiting_resource(context.snapshot.brokers, context.settings)
+    for row in spread.ranked:
+        value = float(spread.values[row])
+        if value <= limit:
+            return
+        broker, resource = spread.brokers[row], resources[row] or "unknown"
+        yield Finding(
+            code="broker_overloaded",
+            severity="error",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} is at {format_ratio(value)} of its {_resource_text(resource)}, "
+                f"over the overload limit of {format_ratio(limit)}."
+            ),
+            evidence={"usage_ratio": value, "limit_ratio": limit, "resource": resource},
+            hint="Unload some of its hottest bundles; preview where they would go.",
+        )
+
+
+def traffic_deviation(context: HealthContext) -> Iterator[Finding]:
+    """The fleet misses the target, or nobody can say."""
+    target, spread = context.target, context.measures.of(context.target.measure)
+    verdict = context.measures.verdict(target)
+    if verdict == "balanced":
+        return
+    value = context.measures.statistic(target)
+    evidence = {
+        "statistic": value,
+        "bound": target.bound,
+        "target": target.code,
+        "mean": spread.mean,
+        "max": spread.maximum,
+        "known_brokers": spread.known_count,
+        "brokers": len(spread.brokers),
+    }
+    if verdict == "unknown":
+        yield Finding(
+            code="balance_unknown",
+            severity="unknown",
+            subject_kind="cluster",
+            subject="",
+            sentence=(
+                f"Whether the {spread.label} is balanced is unknown: "
+                f"{spread.known_count} of {len(spread.brokers)} brokers report it."
+            ),
+            evidence=evidence,
+            hint="Look at what could not be read.",
+        )
+        return
+    yield Finding(
+        code="traffic_deviation" if target.statistic == "max_deviation" else "usage_spread",
+        severity="warning",
+        subject_kind="broker",
+        subject=spread.worst or "",
+        sentence=(
+            f"{spread.worst} carries {spread.text_of(spread.maximum)}, "
+            f"{format_ratio(spread.max_deviation_ratio)} above the mean of "
+            f"{spread.text_of(spread.mean)}; the target is {target.label}."
+        ),
+        evidence=evidence,
+        hint="Preview an unload of one of its bundles.",
+    )
+
+
+def idle_brokers(context: HealthContext) -> Iterator[Finding]:
+    """Brokers that own nothing movable while the others do: a new or restarted broker stays so."""
+    counts = context.measures.bundle_count
+    if not counts.total or counts.total < len(counts.brokers):
+        return
+    started = column_values(context.snapshot.brokers, "started_at")
+    now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
+    for row in np.flatnonzero(counts.values == 0):
+        broker = counts.brokers[row]
+        age_s = (now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
+        since = "" if age_s is None else f"; it started {format_age(age_s)} ago"
+        yield Finding(
+            code="idle_broker",
+            severity="warning",
+            subject_kind="broker",
+            subject=broker,
+            sentence=(
+                f"{broker} owns no bundle while the others own {counts.mean:.0f} on average{since}."
+            ),
+            evidence={
+                "mean_bundles": counts.mean,
+                "started_seconds_ago": age_s,
+            },
+            hint="A new or restarted broker gets bundles only when some are unloaded.",
+        )
+
+
+def hot_bundles(context: HealthContext) -> Iterator[Finding]:
+    """Bundles that are too big for any broker: moving one only moves the hot spot."""
+    traffic = context.measures.throughput
+    if not traffic.mean or not context.movable.num_rows:
+        return
+    ceiling = traffic.mean * (1 + context.target.bound)
+    values = context.bundle_throughput.to_numpy()
+    hot = np.flatnonzero(np.nan_to_num(values) > ceiling)
+    for row in hot[np.argsort(-values[hot], kind="stable")]:
+        name = context.movable["bundle"][int(row)].as_py()
+        topics = context.movable["topic_count"][int(row)].as_py()
+        hint = (
+            "It holds one topic, so a split cannot help: give the topic more partitions."
+            if topics == 1
+            else "Split it; if one topic carries it, give that topic more partitions."
+        )
+        yield Finding(
+            code="hot_bundle",
+            severity="warning",
+            subject_kind="bundle",
+            subject=name,
+            sentence=(
+                f"{name} alone carries {format_bytes_per_s(float(values[row]))}, more than a whole "
+                f"broker should ({format_bytes_per_s(ceiling)}): moving it only moves the hot spot."
+            ),
+            evidence={
+                "throughput_bytes_per_s": float(values[row]),
+                "ceiling_bytes_per_s": ceiling,
+                "owner": context.movable["owner"][int(row)].as_py(),
+                "topic_count": topics,
+            },
+            hint=hint,
+        )
+
+
+def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding]:
+    """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
+    traffic = context.measures.throughput
+    if not traffic.mean or not context.movable.num_rows:
+        return
+    table = context.movable.select(["namespace"]).append_column(
+        "throughput", context.bundle_throughput
+    )
+    rate = pc.add(context.movable["msg_rate_in"], context.movable["msg_rate_out"])
+    groups = (
+        table.append_column("rate", rate)
+        .group_by("namespace")
+        .aggregate([("throughput", "sum"), ("rate", "sum"), ("namespace", "count")])
+    )
+    floor = traffic.mean * SINGLE_BUNDLE_SHARE
+    single = pc.and_(
+        pc.equal(groups["namespace_count"], 1),
+        pc.greater(pc.fill_null(groups["throughput_sum"], 0.0), floor),
+    )
+    for row in groups.filter(single).sort_by([("throughput_sum", "descending")]).to_pylist():
+        yield Finding(
+            code="single_bundle_namespace",
+            severity="warning",
+            subject_kind="namespace",
+            subject=row["namespace"],
+            sentence=(
+                f"{row['namespace']} has one bundle with "
+                f"{format_bytes_per_s(row['throughput_sum'])} "
+                f"({format_msgs_per_s(row['rate_sum'])}): one broker must carry all of it."
+            ),
+            evidence={
+                "throughput_bytes_per_s": row["throughput_sum"],
+                "floor_bytes_per_s": floor,
+            },
+            hint="Split the bundle, so that its topics can be spread.",
+        )
+
+
+def owner_rows(context: HealthContext) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Return the broker row of each movable bundle's owner, -1 where there is none."""
+    return row_of(context.snapshot.brokers["broker"], context.movable["owner"])
+
+
+def _resource_text(name: str) -> str:
+    return {
+        "cpu": "CPU",
+        "bandwidth_in": "inbound bandwidth",
+        "bandwidth_out": "outbound bandwidth",
+    }.get(name, name.replace("_", " "))

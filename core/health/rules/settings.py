@@ -1,0 +1,72 @@
+"""Rules about settings: where brokers disagree, what is stored but not in force, what runs full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow.compute as pc
+
+from core.health.findings import Finding, HealthContext
+from core.units import format_ratio
+
+NEAR_LIMIT_RATIO: Final = 0.9
+_MAX_BUNDLES: Final = "loadBalancerNamespaceMaximumBundles"
+
+
+def differing_settings(context: HealthContext) -> Iterator[Finding]:
+    """Load-balancer settings that are not the same on every broker."""
+    for key, by_broker in context.settings.differing().items():
+        values: dict[str, list[str]] = {}
+        for broker, value in by_broker.items():
+            values.setdefault(str(value), []).append(broker)
+        text = "; ".join(
+            f"{value} on {brokers[0] if len(brokers) == 1 else f'{len(brokers)} brokers'}"
+            for value, brokers in sorted(values.items(), key=lambda item: len(item[1]))
+        )
+        yield Finding(
+            code="settings_differ",
+            severity="warning",
+            subject_kind="setting",
+            subject=key,
+            sentence=f"{key} differs between brokers: {text}.",
+            evidence={"in_force": str(context.settings.value(key)), "rows": values},
+            hint="The leader's value decides, so a change of leader changes the behaviour.",
+        )
+
+
+def invalid_dynamic_values(context: HealthContext) -> Iterator[Finding]:
+    """Stored values that no broker can read: they go on with what they had."""
+    for sentence in context.settings.problems:
+        yield Finding(
+            code="setting_not_in_force",
+            severity="warning",
+            subject_kind="setting",
+            subject=sentence.removeprefix("Setting ").partition(" ")[0],
+            sentence=sentence,
+            hint="Set it again with a value of its type, or delete the dynamic setting.",
+        )
+
+
+def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding]:
+    """Namespaces with nearly as many bundles as automatic splitting allows."""
+    limit = context.settings.number(_MAX_BUNDLES)
+    if not context.movable.num_rows or not limit > 0:
+        return
+    counts = context.movable.group_by("namespace").aggregate([("namespace", "count")])
+    near = counts.filter(pc.greater_equal(counts["namespace_count"], limit * NEAR_LIMIT_RATIO))
+    for row in near.sort_by([("namespace_count", "descending")]).to_pylist():
+        count = row["namespace_count"]
+        full = count >= limit
+        yield Finding(
+            code="bundle_limit_reached" if full else "bundle_limit_near",
+            severity="warning" if full else "info",
+            subject_kind="namespace",
+            subject=row["namespace"],
+            sentence=(
+                f"{row['namespace']} has {count} bundles, {format_ratio(count / limit)} of the "
+                f"{limit:.0f} up to which bundles are split automatically."
+            ),
+            evidence={"bundles": count, "limit": limit, "setting": _MAX_BUNDLES},
+            hint="Bundles cannot be merged; raise the limit only after a look at who needs it.",
+        )

@@ -1,0 +1,88 @@
+"""Plan files: JSON that reads back as the same plan, with the same id, or is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.errors import UnusablePlanError
+from core.plan.model import FORMAT_VERSION, Plan, content_hash
+
+_AGAIN = "Make the plan again from a fresh snapshot."
+
+
+def dump_plan(plan: Plan) -> bytes:
+    """Return the plan as indented JSON, UTF-8, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
+
+
+def load_plan(source: bytes | Path) -> Plan:
+    """Read a plan.
+
+    Args:
+        source: The file's content, or where it is.
+    Raises:
+        UnusablePlanError: It cannot be read, is damaged, has another format version, or its id is
+            not the hash of its content; the message says which.
+    """
+    place = str(source) if isinstance(source, Path) else "The plan"
+    raw = _read(source)
+    try:
+        content = json.loads(raw, parse_constant=_refuse_constant)
+    except ValueError as exc:
+        raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
+    _check_version(content, place)
+    try:
+        plan = msgspec.convert(content, type=Plan)
+    except msgspec.ValidationError as exc:
+        raise UnusablePlanError(f"{place} is damaged: {exc}.", hint=_AGAIN) from exc
+    _check_times(plan, place)
+    if msgspec.to_builtins(plan) != content:
+        raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
+    expected = content_hash(plan)
+    if plan.plan_id != expected:
+        raise UnusablePlanError(
+            f"{place} was changed after it was made: its id says {plan.plan_id[:12] or 'nothing'}, "
+            f"its content hashes to {expected[:12]}.",
+            hint=_AGAIN,
+        )
+    return plan
+
+
+def _refuse_constant(name: str) -> Any:
+    message = f"{name} is not a number"
+    raise ValueError(message)
+
+
+def _read(source: bytes | Path) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    try:
+        return source.read_bytes()
+    except OSError as exc:
+        raise UnusablePlanError(
+            f"{source} cannot be read: {exc.strerror}.",
+            hint="Name a file that `trimtab unload ... --plan FILE` wrote.",
+        ) from exc
+
+
+def _check_version(content: Any, place: str) -> None:
+    if not isinstance(content, dict) or "plan_id" not in content:
+        raise UnusablePlanError(f"{place} is not a plan of Trimtab's.", hint=_AGAIN)
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise UnusablePlanError(
+            f"{place} has plan format {version!r}; this Trimtab reads format {FORMAT_VERSION}.",
+            hint="Use the version of Trimtab that made it, or make the plan again.",
+        )
+
+
+def _check_times(plan: Plan, place: str) -> None:
+    """Times without a zone would be compared wrongly later: refuse them here."""
+    for name in ("taken_at", "created_at", "expires_at"):
+        if getattr(plan, name).utcoffset() != UTC.utcoffset(None):
+            raise UnusablePlanError(f"{place} is damaged: {name} is not in UTC.", hint=_AGAIN)

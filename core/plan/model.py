@@ -1,0 +1,187 @@
+"""What a plan is: a frozen, hashed, ordered list of typed steps with what they are expected to do.
+
+Words: *diagnostic*: something a person must know about the plan before it runs; an ``error``
+forbids applying it. *complete*: the plan covers everything that was asked. *applyable*: there is something
+to do and nothing forbids it. *errored*: look at it, never apply it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from core.ids import PlanId, SnapshotId
+
+FORMAT_VERSION: Final = 1
+"""Version of the plan file's form; a file of another version is refused."""
+
+DEFAULT_LIFETIME_S: Final = 600.0
+"""How long a plan may be applied after it was made, unless its maker says otherwise."""
+
+_UNSEALED: Final = PlanId("")
+
+DiagnosticSeverity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadBundle:
+    """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
+
+    Attributes:
+        bundle: Name, ``tenant/namespace/0xL_0xU``.
+        owner: Broker id of the owner when the plan was made: the step's precondition.
+        destination: Broker id that is asked to take it, or ``None``: the cluster places it.
+        reason: Why, one sentence; shown and kept, never interpreted.
+        kind: Tag of the step's type in a plan file.
+    """
+
+    bundle: str
+    owner: str
+    destination: str | None = None
+    reason: str = ""
+    kind: Literal["unload_bundle"] = "unload_bundle"
+
+
+Step = UnloadBundle
+"""Every step type there is; a union as soon as there is a second one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """Something to know about a plan.
+
+    Attributes:
+        severity: ``error`` forbids applying the plan.
+        code: Stable word, for scripts and tests.
+        sentence: One sentence with its facts.
+        subject: The bundle, broker or setting it is about; empty for the whole plan.
+        hint: One sentence: what to do about it.
+    """
+
+    severity: DiagnosticSeverity
+    code: str
+    sentence: str
+    subject: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRef:
+    """By which policy the cluster is expected to place what the plan unloads.
+
+    Attributes:
+        name: Short class name of the placement strategy.
+        settings: Upstream key to value: the settings that were assumed against the cluster's own.
+        release: Release line whose rules were used, for example ``4.2``.
+        seed: Seed of the sampling of outcomes, used only where there are too many to enumerate.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    release: str
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the plan is expected to do, in a few numbers (the preview has them per broker).
+
+    Attributes:
+        usage_deviation_before: ``(max - mean) / mean`` of the brokers' weighted usage; ``None``:
+            unknown.
+        usage_deviation_after: The same for the most likely outcome.
+        throughput_deviation_before: The same of throughput.
+        throughput_deviation_after: The same of throughput for the most likely outcome.
+        moved_bytes_per_s: Throughput of the bundles that are unloaded; ``None``: unknown.
+        clients: Producers and consumers that will reconnect; ``None``: unknown.
+        topics: Topics that are closed and opened again; ``None``: unknown.
+        is_exact: Every outcome was enumerated; otherwise they were sampled.
+    """
+
+    usage_deviation_before: float | None = None
+    usage_deviation_after: float | None = None
+    throughput_deviation_before: float | None = None
+    throughput_deviation_after: float | None = None
+    moved_bytes_per_s: float | None = None
+    clients: int | None = None
+    topics: int | None = None
+    is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Exactly what would be done; its id is the hash of all the rest.
+
+    Make one with :func:`sealed`; a plan whose id does not fit its content is never loaded.
+
+    Attributes:
+        plan_id: SHA-256 (hex) of the canonical JSON of every other field.
+        format_version: Version of the file's form.
+        cluster: Trimtab's name of the cluster.
+        snapshot_id: The snapshot that the plan was made on.
+        taken_at: When that snapshot was taken, aware UTC.
+        created_at: When the plan was made, aware UTC.
+        expires_at: After this the plan is refused; part of the hash.
+        strategy: Placement policy that was assumed.
+        steps: In the order in which they run.
+        expected: What they are expected to do.
+        diagnostics: Errors first, then warnings, then infos.
+        reason: Why the person wants it, for the record.
+        complete: Every bundle that was asked for has a step.
+        applyable: There is a step and no error.
+        errored: There is an error: look, never apply.
+    """
+
+    plan_id: PlanId = _UNSEALED
+    format_version: int = FORMAT_VERSION
+    cluster: str
+    snapshot_id: SnapshotId
+    taken_at: datetime
+    created_at: datetime
+    expires_at: datetime
+    strategy: PolicyRef
+    steps: tuple[UnloadBundle, ...]
+    expected: Expected
+    diagnostics: tuple[Diagnostic, ...] = ()
+    reason: str = ""
+    complete: bool
+    applyable: bool
+    errored: bool
+
+    @property
+    def short_id(self) -> str:
+        """The first twelve digits of the id, for people."""
+        return self.plan_id[:12]
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether ``now`` is past the plan's end."""
+        return now >= self.expires_at
+
+    def by_severity(self, severity: DiagnosticSeverity) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics of that severity, in order."""
+        return tuple(item for item in self.diagnostics if item.severity == severity)
+
+
+def content_hash(plan: Plan) -> PlanId:
+    """Return the id that ``plan`` must have: SHA-256 of its canonical JSON without the id.
+
+    Canonical: keys sorted, no blanks, ASCII, times in ISO 8601, numbers as the shortest text that
+    reads back as the same number.
+    """
+    content = msgspec.to_builtins(plan)
+    content.pop("plan_id")
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+    return PlanId(hashlib.sha256(text.encode("ascii")).hexdigest())
+
+
+def sealed(plan: Plan) -> Plan:
+    """Return the plan with the id that its content has."""
+    return replace(plan, plan_id=content_hash(plan))
