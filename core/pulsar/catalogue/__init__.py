@@ -1,0 +1,18 @@
+"""Every load-balancer setting: upstream key, type, unit, defaults per release, meaning."""
+
+from typing import Final
+
+from core.pulsar.catalogue.bundles import BUNDLE_SETTINGS
+from core.pulsar.catalogue.model import RELEASES, Setting, Value
+from core.pulsar.catalogue.placement import PLACEMENT_SETTINGS
+from core.pulsar.catalogue.reports import REPORT_SETTINGS
+from core.pulsar.catalogue.shedding import SHEDDING_SETTINGS
+
+SETTINGS: Final[tuple[Setting, ...]] = (
+    *REPORT_SETTINGS,
+    *PLACEMENT_SETTINGS,
+    *SHEDDING_SETTINGS,
+    *BUNDLE_SETTINGS,
+)
+
+__all__ = ["RELEASES", "SETTINGS", "Setting", "Value"]

@@ -1,0 +1,152 @@
+"""Settings of the load managers as such: which one, its reports, its clocks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.pulsar.catalogue.model import BOTH, MODULAR, Setting, since
+
+_IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
+
+REPORT_SETTINGS: Final = (
+    Setting(
+        key="loadBalancerEnabled",
+        kind="bool",
+        default=True,
+        is_dynamic=False,
+        takes_effect="restart",
+        meaning="Master switch: load reports, shedding and automatic splits.",
+        effect="Off: no load reports, so every number about load goes stale.",
+    ),
+    Setting(
+        key="loadManagerClassName",
+        kind="text",
+        default=_IMPL + "ModularLoadManagerImpl",
+        managers=(*BOTH, "simple"),
+        meaning="Class of the load manager.",
+        effect="Brokers with another class than the leader's are not chosen for bundles.",
+    ),
+    Setting(
+        key="loadBalancerReportUpdateMinIntervalMillis",
+        kind="int",
+        default=5000,
+        unit="ms",
+        takes_effect="restart",
+        meaning="How often a broker considers writing its load report.",
+    ),
+    Setting(
+        key="loadBalancerReportUpdateMaxIntervalMinutes",
+        kind="int",
+        default=15,
+        unit="min",
+        meaning="A load report is written at least this often.",
+        effect="Longer: fewer ZooKeeper writes, older numbers on steady brokers.",
+    ),
+    Setting(
+        key="loadBalancerReportUpdateThresholdPercentage",
+        kind="int",
+        default=10,
+        unit="percent",
+        meaning="Change of rate, throughput, bundles or usage that triggers a load report.",
+        effect="Higher: fewer reports, the leader sees changes later.",
+    ),
+    Setting(
+        key="loadBalancerHostUsageCheckIntervalMinutes",
+        kind="int",
+        default=1,
+        unit="min",
+        takes_effect="restart",
+        meaning="How often a broker samples CPU and network of its host.",
+    ),
+    Setting(
+        key="statsUpdateFrequencyInSecs",
+        kind="int",
+        default=60,
+        unit="s",
+        is_dynamic=False,
+        takes_effect="restart",
+        meaning="How often topic and bundle rates are refreshed.",
+        effect="Load reports written in between repeat the same rates.",
+    ),
+    Setting(
+        key="statsUpdateInitialDelayInSecs",
+        kind="int",
+        default=60,
+        unit="s",
+        is_dynamic=False,
+        takes_effect="restart",
+        meaning="Time after a broker's start until its first rates.",
+    ),
+    Setting(
+        key="loadBalancerResourceQuotaUpdateIntervalMinutes",
+        kind="int",
+        default=15,
+        unit="min",
+        is_dynamic=False,
+        takes_effect="restart",
+        managers=MODULAR,
+        meaning="How often the leader writes bundle and broker averages to ZooKeeper.",
+        effect="Averages read from ZooKeeper are up to this old.",
+    ),
+    Setting(
+        key="loadBalancerMaxNumberOfBundlesInBundleLoadReport",
+        kind="int",
+        default=10,
+        unit="bundles per broker",
+        meaning="The leader writes averages of this many bundles per broker, the hottest ones; "
+        "0 or less: all (modular). Extensible: how many bundles a broker reports.",
+    ),
+    Setting(
+        key="loadBalancerOverrideBrokerNicSpeedGbps",
+        kind="optional_float",
+        default=None,
+        unit="Gbit/s per NIC",
+        is_dynamic=False,
+        takes_effect="restart",
+        meaning="Speed of each network card, where the operating system tells it wrong.",
+        effect="It is the limit that bandwidth usage is measured against.",
+    ),
+    Setting(
+        key="loadBalancerOverrideBrokerNics",
+        kind="names",
+        default=(),
+        is_dynamic=False,
+        takes_effect="restart",
+        defaults_by_release=since("4.2", ()),
+        meaning="Network cards to count, instead of all physical ones.",
+    ),
+    Setting(
+        key="exposeBundlesMetricsInPrometheus",
+        kind="bool",
+        default=False,
+        meaning="Whether metrics of every bundle are exposed to Prometheus.",
+    ),
+    Setting(
+        key="metadataStoreOperationTimeoutSeconds",
+        kind="int",
+        default=30,
+        unit="s",
+        is_dynamic=False,
+        takes_effect="restart",
+        managers=(*BOTH, "simple"),
+        meaning="How long a broker waits for the metadata store.",
+    ),
+    Setting(
+        key="resourceUsageTransportClassName",
+        kind="text",
+        default="",
+        is_dynamic=False,
+        takes_effect="restart",
+        managers=("resource groups",),
+        meaning="Class that carries resource group usage between brokers; empty: off.",
+    ),
+    Setting(
+        key="resourceUsageTransportPublishIntervalInSecs",
+        kind="int",
+        default=60,
+        unit="s",
+        takes_effect="next round",
+        managers=("resource groups",),
+        meaning="Period of resource group reports and quota computations.",
+    ),
+)

@@ -1,0 +1,207 @@
+"""Isolation policies, and the two ways in which Pulsar matches brokers against them.
+
+The load manager matches the *host* of a broker id; the REST view
+``/namespaceIsolationPolicies/brokers`` matches ``host:port``. A policy may therefore look right in
+one and leave no broker at all in the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from core.ids import host_of
+
+Role = Literal["primary", "secondary", "none"]
+
+_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
+_NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsolationPolicy:
+    """One namespace isolation policy of a cluster.
+
+    Attributes:
+        name: Its name.
+        namespaces: Regular expressions over ``tenant/namespace``.
+        primary: Regular expressions over brokers that serve these namespaces.
+        secondary: Regular expressions over brokers that step in.
+        min_limit: Secondaries step in while fewer primaries than this are there.
+        usage_threshold: Percent; stored, yet placement does not use it.
+        unload_scope: What setting the policy unloads; ``None`` means ``changed``.
+    """
+
+    name: str
+    namespaces: tuple[str, ...]
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...]
+    min_limit: int
+    usage_threshold: int
+    unload_scope: str | None = None
+    _patterns: dict[str, tuple[re.Pattern[str], ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def governs(self, namespace: str) -> bool:
+        """Return whether one of the namespace expressions matches the whole name."""
+        return _any_match(self._patterns["namespaces"], namespace)
+
+    def role_of(self, text: str) -> Role:
+        """Return the role of a host, or of a ``host:port``, whichever text is given."""
+        if _any_match(self._patterns["primary"], text):
+            return "primary"
+        return "secondary" if _any_match(self._patterns["secondary"], text) else "none"
+
+    def placement_role_of(self, broker: str, release: str) -> Role:
+        """Return the role that placement gives to a broker id.
+
+        Args:
+            broker: ``host:port``.
+            release: Since 5.0 the whole id may match as well as the host.
+        Source:
+            Pulsar ``NamespaceIsolationPolicyImpl#isPrimaryBroker``, called with the host by
+            ``LoadManagerShared#applyNamespacePolicies``.
+        """
+        by_host = self.role_of(host_of(broker))
+        if by_host == "primary" or release < "5.0":
+            return by_host
+        by_id = self.role_of(broker)
+        return by_id if by_id == "primary" or by_host == "none" else by_host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatcherDifference:
+    """A broker whose role under a policy differs between placement and the REST view."""
+
+    policy: str
+    broker: str
+    placement_role: Role
+    rest_role: Role
+
+    @property
+    def sentence(self) -> str:
+        """What to tell a person."""
+        return (
+            f"Isolation policy {self.policy!r}: placement takes {self.broker} for "
+            f"{_ROLE_WORDS[self.placement_role]}, the REST view for {_ROLE_WORDS[self.rest_role]}; "
+            "placement matches the host only, so an expression must not name a port."
+        )
+
+
+_ROLE_WORDS: Final = {"primary": "primary", "secondary": "secondary", "none": "neither"}
+
+
+def parse_isolation_policies(
+    policies: pa.Table,
+) -> tuple[tuple[IsolationPolicy, ...], tuple[str, ...]]:
+    """Return the isolation policies in stored order, and sentences about unreadable ones.
+
+    Args:
+        policies: Table of :data:`core.schemas.pulsar.POLICIES`.
+    """
+    parsed: list[IsolationPolicy] = []
+    problems: list[str] = []
+    for row in policies.to_pylist():
+        if row["kind"] != "isolation":
+            continue
+        try:
+            parsed.append(_parse_policy(row["name"], json.loads(row["body"])))
+        except (ValueError, TypeError, KeyError, AttributeError, re.error) as exc:
+            problems.append(
+                f"Isolation policy {row['name']!r} cannot be read ({exc}); "
+                "it is left out, so placement may be narrower than shown."
+            )
+    return tuple(parsed), tuple(problems)
+
+
+def _parse_policy(name: str, body: dict[str, object]) -> IsolationPolicy:
+    texts = {key: _texts(body, key) for key in ("namespaces", "primary", "secondary")}
+    failover = body.get("auto_failover_policy") or {}
+    parameters = failover.get("parameters") or {}  # type: ignore[attr-defined]  # the caller names what is not an object
+    scope = body.get("unload_scope")
+    return IsolationPolicy(
+        name=name,
+        namespaces=texts["namespaces"],
+        primary=texts["primary"],
+        secondary=texts["secondary"],
+        min_limit=int(parameters["min_limit"]),
+        usage_threshold=int(parameters.get("usage_threshold", 100)),
+        unload_scope=None if scope is None else str(scope),
+        _patterns={key: _compile(values) for key, values in texts.items()},
+    )
+
+
+def _texts(body: dict[str, object], key: str) -> tuple[str, ...]:
+    values = body.get(key) or []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{key} is not a list of texts")
+    return tuple(values)
+
+
+def _compile(expressions: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(_from_java(text)) for text in expressions)
+
+
+def _from_java(expression: str) -> str:
+    r"""Rewrite what Java spells differently: ``\Q...\E`` and ``(?<name>...)``."""
+    literal = _QUOTED.sub(lambda match: re.escape(match[1]), expression)
+    return _NAMED_GROUP.sub("(?P<", literal)
+
+
+def _any_match(patterns: tuple[re.Pattern[str], ...], text: str) -> bool:
+    return any(pattern.fullmatch(text) for pattern in patterns)
+
+
+def matcher_differences(
+    policies: Iterable[IsolationPolicy], brokers: Iterable[str], release: str
+) -> tuple[MatcherDifference, ...]:
+    """Return where the REST view of a policy does not tell what placement does."""
+    brokers = tuple(brokers)
+    found = []
+    for policy in policies:
+        for broker in brokers:
+            placement_role = policy.placement_role_of(broker, release)
+            rest_role = policy.role_of(broker)
+            if placement_role != rest_role:
+                found.append(
+                    MatcherDifference(
+                        policy=policy.name,
+                        broker=broker,
+                        placement_role=placement_role,
+                        rest_role=rest_role,
+                    )
+                )
+    return tuple(found)
+
+
+def governing_policy(policies: Iterable[IsolationPolicy], namespace: str) -> IsolationPolicy | None:
+    """Return the first policy, in stored order, that matches the namespace.
+
+    Source:
+        Pulsar ``NamespaceIsolationPolicies#getPolicyByNamespace``.
+    """
+    return next((policy for policy in policies if policy.governs(namespace)), None)
+
+
+def parse_failure_domains(policies: pa.Table) -> dict[str, str]:
+    """Return ``{broker id: domain}`` out of the ``failure_domain`` rows; unreadable rows add none.
+
+    Source:
+        Pulsar ``LoadManagerShared#refreshBrokerToFailureDomainMap``.
+    """
+    domain_by_broker: dict[str, str] = {}
+    for row in policies.to_pylist():
+        if row["kind"] != "failure_domain":
+            continue
+        try:
+            brokers = json.loads(row["body"]).get("brokers") or []
+        except (ValueError, AttributeError):
+            continue
+        domain_by_broker.update({str(broker): row["name"] for broker in brokers})
+    return domain_by_broker

@@ -1,0 +1,158 @@
+"""How busy a broker is, and how averages of rates move.
+
+Usage ratios are what Pulsar computes from usage and limit in 32-bit floats: 30 of 100 is
+0.30000001907..., and ties between brokers hang on such digits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from core.pulsar.settings import EffectiveSettings
+
+Floats = NDArray[np.float64]
+
+SHORT_SAMPLES: Final = 10
+LONG_SAMPLES: Final = 1000
+DEFAULT_MSGS_PER_S: Final = 50.0
+DEFAULT_BYTES_PER_S: Final = 50_000.0
+"""What Pulsar takes for a bundle that nobody has measured yet, in each direction."""
+
+WEIGHED: Final = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
+"""Resources in a broker's usage, in upstream order; JVM heap is not among them."""
+
+
+def percent_usage(usage: Floats, limit: Floats) -> NDArray[np.float32]:
+    """Return usage over limit in percent; 0 where there is no limit.
+
+    Args:
+        usage: Any shape; NaN counts as 0.
+        limit: Same shape and unit; NaN, 0 and negative mean that there is none.
+    Returns:
+        Same shape, 32-bit.
+    Source:
+        Pulsar ``ResourceUsage#percentUsage``.
+    Parity:
+        Bit-equal: both numbers are narrowed first, then divided, then times 100.
+    """
+    used = np.nan_to_num(np.asarray(usage, np.float64), nan=0.0).astype(np.float32)
+    whole = np.nan_to_num(np.asarray(limit, np.float64), nan=0.0)
+    bound = whole > 0
+    narrow = np.where(bound, whole, 1.0).astype(np.float32)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return np.where(bound, used / narrow, np.float32(0)) * np.float32(100)
+
+
+def resource_weights(settings: EffectiveSettings) -> dict[str, float]:
+    """Return the weight of each of :data:`WEIGHED`.
+
+    Source:
+        Pulsar ``ServiceConfiguration#getLoadBalancerBandwidthInResourceWeight``: the misspelt old
+        key counts while the new one is exactly 1.
+    """
+    return {
+        "cpu": settings.number("loadBalancerCPUResourceWeight"),
+        "direct_memory": settings.number("loadBalancerDirectMemoryResourceWeight"),
+        "bandwidth_in": _bandwidth_weight(settings, "In"),
+        "bandwidth_out": _bandwidth_weight(settings, "Out"),
+    }
+
+
+def _bandwidth_weight(settings: EffectiveSettings, way: str) -> float:
+    weight = settings.number(f"loadBalancerBandwidth{way}ResourceWeight")
+    return settings.number(f"loadBalancerBandwith{way}ResourceWeight") if weight == 1.0 else weight
+
+
+def _column(table: pa.Table, name: str) -> Floats:
+    values = table.column(name).to_numpy(zero_copy_only=False)
+    return np.asarray(values, dtype=np.float64)
+
+
+def usage_is_known(brokers: pa.Table) -> NDArray[np.bool_]:
+    """Return per broker whether its report tells any usage at all."""
+    known = np.zeros(brokers.num_rows, np.bool_)
+    for name in WEIGHED:
+        known |= ~np.isnan(_column(brokers, f"{name}_usage"))
+    return known
+
+
+def _percents(brokers: pa.Table) -> Floats:
+    """Percent usage per broker and weighed resource, widened; shape (n_brokers, 4)."""
+    return np.stack(
+        [
+            percent_usage(
+                _column(brokers, f"{name}_usage"), _column(brokers, f"{name}_limit")
+            ).astype(np.float64)
+            for name in WEIGHED
+        ],
+        axis=1,
+    )
+
+
+def max_resource_usage(brokers: pa.Table) -> Floats:
+    """Return each broker's largest usage, unweighted, ratio; NaN where nothing is known.
+
+    Source:
+        Pulsar ``LocalBrokerData#getMaxResourceUsage``.
+    """
+    largest = _percents(brokers).astype(np.float32).max(axis=1) / np.float32(100)
+    return np.where(usage_is_known(brokers), largest.astype(np.float64), np.nan)
+
+
+def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
+    """Return each broker's usage as the load manager sees it, ratio; NaN where it is unknown.
+
+    Args:
+        brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
+        settings: For the weights.
+    Returns:
+        Shape ``(n_brokers,)``, in the row order of the table; may exceed 1 with weights over 1.
+    Source:
+        Pulsar ``LocalBrokerData#getMaxResourceUsageWithWeight``.
+    Parity:
+        Bit-equal: 32-bit percents, then 64-bit weights.
+    """
+    weights = np.array(list(resource_weights(settings).values()))
+    weighed = (_percents(brokers) * weights).max(axis=1) / 100.0
+    return np.where(usage_is_known(brokers), weighed, np.nan)
+
+
+def limiting_resource(brokers: pa.Table, settings: EffectiveSettings) -> list[str | None]:
+    """Return per broker which of :data:`WEIGHED` makes its usage; ``None`` where unknown."""
+    weights = np.array(list(resource_weights(settings).values()))
+    winners = (_percents(brokers) * weights).argmax(axis=1)
+    known = usage_is_known(brokers)
+    return [
+        WEIGHED[winner] if is_known else None
+        for winner, is_known in zip(winners.tolist(), known.tolist(), strict=True)
+    ]
+
+
+def next_average(
+    average: Floats, samples: NDArray[np.int64], value: Floats, *, max_samples: int
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Return ``(average, samples)`` after one more sample.
+
+    A plain mean up to ``max_samples``, from then on the newest sample weighs ``1/max_samples``.
+
+    Source:
+        Pulsar ``TimeAverageMessageData#update``.
+    Example:
+        >>> average, samples = np.zeros(1), np.zeros(1, np.int64)
+        >>> for sample in (1.0, 2.0, 3.0, 4.0):
+        ...     average, samples = next_average(
+        ...         average, samples, np.array([sample]), max_samples=3)
+        >>> round(float(average[0]), 4)
+        2.6667
+    """
+    counted = np.minimum(samples + 1, max_samples)
+    return ((counted - 1) * average + value) / counted, counted
+
+
+def next_smoothed_usage(smoothed: Floats, usage: Floats, history_ratio: float) -> Floats:
+    """Return usage smoothed over time: ``history_ratio`` of the past, the rest of the newest."""
+    return smoothed * history_ratio + (1 - history_ratio) * usage

@@ -1,0 +1,155 @@
+"""What all filters and selectors share in one question: the view, the settings, the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from core.pulsar.placement.model import PlacementMemory
+from core.pulsar.placement.versions import version_ranks
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import Codes, Flags, Floats, Ints, LoadView
+
+
+@dataclass(frozen=True, eq=False)
+class PlacementContext:
+    """One question's surroundings; arrays are per broker row.
+
+    Attributes:
+        view: The cluster.
+        settings: What the leader goes by.
+        memory: What the leader remembers.
+        available: Brokers that take part at all.
+    """
+
+    view: LoadView
+    settings: EffectiveSettings
+    memory: PlacementMemory = field(default_factory=PlacementMemory)
+    available: Flags = field(default_factory=lambda: np.ones(0, np.bool_))
+
+    @classmethod
+    def of(
+        cls,
+        view: LoadView,
+        settings: EffectiveSettings,
+        memory: PlacementMemory | None = None,
+        candidates: Iterable[str] | None = None,
+    ) -> PlacementContext:
+        """Build it.
+
+        Raises:
+            UnknownNameError: A candidate that the snapshot does not have.
+        """
+        available = np.ones(len(view.brokers), np.bool_)
+        if candidates is not None:
+            available[:] = False
+            available[[view.broker_row(name) for name in candidates]] = True
+        return cls(view, settings, memory or PlacementMemory(), available)
+
+    @cached_property
+    def overload_ratio(self) -> float:
+        """Usage above which a broker is overloaded."""
+        return self.settings.number("loadBalancerBrokerOverloadedThresholdPercentage") / 100.0
+
+    @cached_property
+    def is_overloaded(self) -> Flags:
+        """Brokers above it; strictly, as upstream."""
+        return self.view.usage > self.overload_ratio
+
+    @cached_property
+    def usable(self) -> Flags:
+        """Available brokers whose load report is known; upstream refuses the others as well."""
+        return self.available & self.view.has_report
+
+    @cached_property
+    def allowed(self) -> Flags:
+        """Brokers by isolation policy, ``(n_policies + 1, n_brokers)``; last row: no policy.
+
+        Source:
+            Pulsar ``LoadManagerShared#applyNamespacePolicies``.
+        """
+        view = self.view
+        primary = view.is_primary & self.available
+        short = primary.sum(axis=1) < np.array([policy.min_limit for policy in view.policies], int)
+        governed = primary | (view.is_secondary & self.available & short[:, None])
+        shared = ~view.is_primary.any(axis=0) & view.serves_persistent
+        return np.vstack([governed, shared[None, :]]) & self.usable
+
+    @cached_property
+    def _preallocated(self) -> tuple[Ints, Ints]:
+        """Rows of the bundles and brokers that the memory names, as far as both are here."""
+        known = [
+            (self.view.bundle_index[bundle], self.view.broker_index[broker])
+            for bundle, broker in self.memory.preallocated.items()
+            if bundle in self.view.bundle_index and broker in self.view.broker_index
+        ]
+        rows = np.array(known, np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1]
+
+    @cached_property
+    def topics(self) -> Ints:
+        """Topics reported and preallocated."""
+        bundles, brokers = self._preallocated
+        total = self.view.broker_topics.copy()
+        np.add.at(total, brokers, self.view.bundle_topics[bundles])
+        return total
+
+    @cached_property
+    def long_rate(self) -> Floats:
+        """Long-term rate, msg/s, reported and preallocated."""
+        bundles, brokers = self._preallocated
+        extra = np.zeros(len(self.view.brokers))
+        np.add.at(extra, brokers, self.view.bundle_long_rate[bundles])
+        return extra + self.view.broker_long_rate
+
+    def range_counts(self, namespaces: Ints) -> Codes:
+        """Bundles of some namespaces per broker, preallocated ones included."""
+        counts = self.view.range_counts.dense(namespaces, len(self.view.brokers))
+        for namespace, broker in self._new_ranges:
+            counts[namespaces == namespace, broker] += 1
+        return counts
+
+    @cached_property
+    def _new_ranges(self) -> list[tuple[int, int]]:
+        """(namespace, broker) of preallocated bundles that the broker does not report yet."""
+        bundles, brokers = self._preallocated
+        new = self.view.reporter[bundles] != brokers
+        spaces = self.view.bundle_namespace[bundles[new]]
+        return list(zip(spaces.tolist(), brokers[new].tolist(), strict=True))
+
+    @cached_property
+    def group_counts(self) -> Codes:
+        """Namespaces of each anti-affinity group per broker, preallocated ones included."""
+        if not self._new_ranges:
+            return self.view.group_counts
+        counts = self.view.group_counts.copy()
+        n_brokers = len(self.view.brokers)
+        for namespace, broker in sorted(set(self._new_ranges)):
+            group = self.view.namespace_group[namespace]
+            reported = self.view.range_counts.dense(np.array([namespace]), n_brokers)
+            if group >= 0 and reported[0, broker] == 0:
+                counts[group, broker] += 1
+        return counts
+
+    @cached_property
+    def domains(self) -> Codes | None:
+        """Failure domain number per broker; ``None`` when domains play no part."""
+        names = [name or "default" for name in self.view.failure_domains]
+        if not self.settings.flag("failureDomainsEnabled") or not any(self.view.failure_domains):
+            return None
+        return np.unique(names, return_inverse=True)[1].astype(np.int32)
+
+    @cached_property
+    def version_ranks(self) -> Ints:
+        """Rank of each broker's version."""
+        return version_ranks(self.view.versions)
+
+    @cached_property
+    def excluded_namespaces(self) -> frozenset[int]:
+        """Rows of the namespaces that are placed in turn."""
+        names = self.settings.names("loadBalancerSheddingExcludedNamespaces")
+        index = self.view.namespace_index
+        return frozenset(index[name] for name in names if name in index)

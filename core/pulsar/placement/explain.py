@@ -1,0 +1,226 @@
+"""The words of a placement: why each broker that gets nothing gets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from core.ids import host_of
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.filters import (
+    ANTI_AFFINITY,
+    CLASS,
+    MOST_SERVING,
+    POLICIES,
+    TOPIC_COUNT,
+    VERSION,
+    Filtered,
+)
+from core.pulsar.placement.model import Placement, PlacementMemory
+from core.pulsar.placement.selectors import (
+    ROUND_ROBIN,
+    LeastResourceUsageWithWeight,
+    RoundRobinBrokerSelector,
+    Selector,
+)
+from core.pulsar.view import Flags, Floats, Ints
+
+
+def explain(
+    context: PlacementContext,
+    strategy: Selector,
+    namespaces: Ints,
+    filtered: Filtered,
+    chances: Floats,
+) -> Placement:
+    """Return a placement (its bundle left blank) of one row of probabilities, with all reasons."""
+    names = context.view.brokers
+    namespace = int(namespaces[0])
+    candidates = filtered.candidates[0]
+    excluded = namespace in context.excluded_namespaces and bool(filtered.stages)
+    asked = ROUND_ROBIN if excluded else strategy
+    scores = asked.scores(context)
+    kept = np.flatnonzero(candidates)
+    distribution = {names[row]: float(chances[row]) for row in np.flatnonzero(chances)}
+    return Placement(
+        bundle="",
+        strategy=asked.name,
+        distribution=distribution,
+        ruled_out=_ruled_out(context, asked, namespace, filtered, chances),
+        why=_why(context, asked, len(distribution), kept.size),
+        notes=_notes(context, asked, filtered),
+        scores={
+            names[row]: float(scores[row])
+            for row in kept
+            if asked.score_label and np.isfinite(scores[row])
+        },
+        score_label=asked.score_label,
+        candidates=tuple(names[row] for row in kept),
+    )
+
+
+def _why(context: PlacementContext, asked: Selector, winners: int, candidates: int) -> str:
+    if not winners:
+        return "No broker is eligible: " + (
+            "the policies allow none of them."
+            if context.usable.any()
+            else "of none of them a load report is known."
+        )
+    share = "one broker" if winners == 1 else f"{winners} brokers"
+    return f"{asked.name} draws from {share}, out of {candidates} candidates."
+
+
+def _ruled_out(
+    context: PlacementContext,
+    asked: Selector,
+    namespace: int,
+    filtered: Filtered,
+    chances: Floats,
+) -> dict[str, str]:
+    names = context.view.brokers
+    candidates = filtered.candidates[0]
+    reasons: dict[str, str] = {}
+    for row in np.flatnonzero(~context.usable):
+        reasons[names[row]] = (
+            "candidates: not among those given"
+            if not context.available[row]
+            else f"{POLICIES}: its load report is unknown"
+        )
+    before = context.usable
+    for name, stage in filtered.stages:
+        gone = np.flatnonzero(before & ~stage[0] & ~candidates & (chances == 0))
+        if gone.size:
+            reason_of = _REASONS[name](context, namespace, before)
+            reasons.update({names[row]: f"{name}: {reason_of(int(row))}" for row in gone})
+        before = stage[0]
+    lost = np.flatnonzero(candidates & (chances == 0))
+    mask = filtered.candidates
+    reasons.update(
+        {names[row]: f"{asked.name}: {asked.loss(context, mask, int(row))}" for row in lost}
+    )
+    return {name: reasons[name] for name in names if name in reasons}
+
+
+ReasonOf = Callable[[int], str]
+
+
+def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) -> ReasonOf:
+    view = context.view
+    governing = int(view.namespace_policy[namespace])
+    name = view.namespaces[namespace]
+    if governing >= 0:
+        policy = view.policies[governing]
+        primaries = int((view.is_primary[governing] & context.available).sum())
+
+        def governed(row: int) -> str:
+            host = host_of(view.brokers[row])
+            if view.is_secondary[governing, row]:
+                return (
+                    f"secondary of isolation policy {policy.name!r}, which has {primaries} "
+                    f"primaries and needs {policy.min_limit}"
+                )
+            return f"isolation policy {policy.name!r} of {name} does not name host {host}"
+
+        return governed
+
+    def shared(row: int) -> str:
+        if not view.serves_persistent[row]:
+            return "serves no persistent topics"
+        owners = np.flatnonzero(view.is_primary[:, row])
+        policy = view.policies[int(owners[0])]
+        return f"primary of isolation policy {policy.name!r}, which does not hold {name}"
+
+    return shared
+
+
+def _topic_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:
+    bound = context.settings.number("loadBalancerBrokerMaxTopics")
+    return lambda row: f"{context.topics[row]:,} topics, the most allowed is {bound:,.0f}"
+
+
+def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> ReasonOf:
+    view = context.view
+    group = int(view.namespace_group[namespace])
+    counts = context.group_counts[group]
+    least = int(counts[before].min())
+    domains = view.failure_domains
+
+    def reason(row: int) -> str:
+        words = f"{counts[row]} namespaces of anti-affinity group {view.groups[group]!r}"
+        if context.domains is None:
+            return f"{words}, the least is {least}"
+        return f"{words} on it; failure domain {domains[row] or 'default'!r} or it has too many"
+
+    return reason
+
+
+def _serving_reason(context: PlacementContext, namespace: int, before: Flags) -> ReasonOf:
+    counts = context.range_counts(np.array([namespace]))[0]
+    least = int(counts[before].min())
+    name = context.view.namespaces[namespace]
+    return lambda row: f"{counts[row]} bundles of {name}, the least is {least}"
+
+
+def _class_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:
+    classes = context.view.load_manager_classes
+    own = (context.view.own_class or "").rpartition(".")[2]
+    return lambda row: f"runs {(classes[row] or 'unknown').rpartition('.')[2]}, the leader {own}"
+
+
+def _version_reason(context: PlacementContext, _namespace: int, before: Flags) -> ReasonOf:
+    ranks = np.where(before, context.version_ranks, -1)
+    latest = context.view.versions[int(ranks.argmax())]
+    return lambda row: f"version {context.view.versions[row]}, the latest is {latest}"
+
+
+_REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
+    POLICIES: _policy_reason,
+    TOPIC_COUNT: _topic_reason,
+    ANTI_AFFINITY: _group_reason,
+    MOST_SERVING: _serving_reason,
+    CLASS: _class_reason,
+    VERSION: _version_reason,
+}
+
+
+def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tuple[str, ...]:
+    view, memory = context.view, context.memory
+    notes = list(view.notes)
+    if filtered.version_failed[0]:
+        notes.append(
+            "A broker without a valid version, or nobody left to compare, switched "
+            "BrokerVersionFilter off: everything that the policies allow is a candidate again."
+        )
+    if filtered.restored[0]:
+        notes.append(
+            "The filters left nobody: everything that the policies allow is a candidate again."
+        )
+    if isinstance(asked, LeastResourceUsageWithWeight) and not memory.smoothed_usage:
+        notes.append("Usage is taken as it is now: the leader's own smoothed usage is unknown.")
+    if isinstance(asked, RoundRobinBrokerSelector) and memory.round_robin_count is None:
+        notes.append("The leader's counter is unknown: every candidate is equally likely.")
+    unknown = int((context.usable & ~view.usage_known).sum())
+    if unknown:
+        notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
+    return tuple(notes)
+
+
+def after_pick(
+    context: PlacementContext, strategy: Selector, filtered: Filtered, retry: float
+) -> PlacementMemory:
+    """Return what the leader remembers after the question; a retry counts when it is certain."""
+    memory = context.memory
+    if isinstance(strategy, LeastResourceUsageWithWeight):
+        asked = filtered.candidates[0]
+        usage = strategy.scores(context)
+        if retry >= 1.0:
+            usage = np.where(asked, strategy.smooth(context, usage), usage)
+            asked = asked | filtered.allowed[0]
+        names = context.view.brokers
+        new = {names[row]: float(usage[row]) for row in np.flatnonzero(asked)}
+        return replace(memory, smoothed_usage={**memory.smoothed_usage, **new})
+    if isinstance(strategy, RoundRobinBrokerSelector) and memory.round_robin_count is not None:
+        return replace(memory, round_robin_count=memory.round_robin_count + 1 + (retry >= 1.0))
+    return memory

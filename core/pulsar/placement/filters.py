@@ -1,0 +1,131 @@
+"""The broker filters of the modular load manager, for many namespaces at a time.
+
+A mask has a row per namespace and a column per broker. Nothing in a filter depends on the bundle
+beyond its namespace, so bundles of one namespace share a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.masks import any_in_row, least_in_row
+from core.pulsar.view import Flags, Ints
+
+SYSTEM_NAMESPACE: Final = "pulsar/system"
+
+POLICIES: Final = "applyNamespacePolicies"
+TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
+ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
+MOST_SERVING: Final = "removeMostServicingBrokersForNamespace"
+CLASS: Final = "BrokerLoadManagerClassFilter"
+VERSION: Final = "BrokerVersionFilter"
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """What the chain left.
+
+    Attributes:
+        stages: ``(filter, mask after it)`` in upstream order.
+        candidates: The final mask, fallbacks included.
+        allowed: What the policies alone allow: the last resort.
+        version_failed: Rows in which the version filter gave up and everything was restored.
+        restored: Rows in which the filters left nobody and everything was restored.
+    """
+
+    stages: tuple[tuple[str, Flags], ...]
+    candidates: Flags
+    allowed: Flags
+    version_failed: Flags
+    restored: Flags
+
+
+def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
+    """Return which brokers are left for each of some namespaces.
+
+    Source:
+        Pulsar ``ModularLoadManagerImpl#selectBroker``, steps before the strategy.
+    """
+    allowed = context.allowed[context.view.namespace_policy[namespaces]]
+    stages = [(POLICIES, allowed)]
+    stages.append((TOPIC_COUNT, _few_topics(context, allowed)))
+    stages.append((ANTI_AFFINITY, _anti_affinity(context, namespaces, stages[-1][1])))
+    stages.append((MOST_SERVING, _least_serving(context, namespaces, stages[-1][1])))
+    stages.append((CLASS, _same_class(context, stages[-1][1])))
+    mask, failed = _latest_version(context, stages[-1][1])
+    stages.append((VERSION, mask))
+    # a filter that gives up restores all; so does a chain that leaves nobody
+    restored = ~any_in_row(mask) & ~failed
+    back = restored | failed
+    candidates = np.where(back[:, None], allowed, mask) if back.any() else mask
+    return Filtered(tuple(stages), candidates, allowed, failed, restored)
+
+
+def _few_topics(context: PlacementContext, mask: Flags) -> Flags:
+    """Source: Pulsar ``LoadManagerShared#filterBrokersWithLargeTopicCount``."""
+    few = context.topics <= context.settings.number("loadBalancerBrokerMaxTopics")
+    if few.all():
+        return mask
+    kept = mask & few
+    return np.where(any_in_row(kept)[:, None], kept, mask)
+
+
+def _anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:
+    """Source: Pulsar ``LoadManagerShared#filterAntiAffinityGroupOwnedBrokers``."""
+    groups = context.view.namespace_group[namespaces]
+    rows = np.flatnonzero(groups >= 0)
+    if not rows.size:
+        return mask
+    counts = context.group_counts[groups[rows]]
+    part = mask[rows]
+    if context.domains is not None:
+        members = np.eye(int(context.domains.max()) + 1, dtype=np.int64)[context.domains]
+        sums = np.where(part, counts, 0) @ members
+        present = part @ members > 0
+        part = part & (sums == least_in_row(sums, present))[:, context.domains]
+    kept = mask.copy()
+    kept[rows] = part & (counts == least_in_row(counts, part))
+    return kept
+
+
+def _least_serving(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:
+    """Source: Pulsar ``LoadManagerShared#removeMostServicingBrokersForNamespace``."""
+    if not context.settings.flag("loadBalancerDistributeBundlesEvenlyEnabled"):
+        system = context.view.namespace_index.get(SYSTEM_NAMESPACE, -1)
+        rows = np.flatnonzero(namespaces == system)
+    else:
+        rows = np.arange(namespaces.size)
+    if not rows.size:
+        return mask
+    counts = context.range_counts(namespaces[rows])
+    kept = mask.copy()
+    kept[rows] &= counts == least_in_row(counts, mask[rows])
+    return kept
+
+
+def _same_class(context: PlacementContext, mask: Flags) -> Flags:
+    """Source: Pulsar ``BrokerLoadManagerClassFilter``."""
+    own = context.view.own_class
+    if own is None:
+        return mask
+    same = np.array([name == own for name in context.view.load_manager_classes], np.bool_)
+    return mask if same.all() else mask & same
+
+
+def _latest_version(context: PlacementContext, mask: Flags) -> tuple[Flags, Flags]:
+    """Return the mask, and the rows in which a version is missing or invalid, or nobody is left.
+
+    Source:
+        Pulsar ``BrokerVersionFilter``.
+    """
+    failed = np.zeros(mask.shape[0], np.bool_)
+    if not context.settings.flag("preferLaterVersions"):
+        return mask, failed
+    ranks = context.version_ranks
+    failed = ~any_in_row(mask) | any_in_row(mask & (ranks < 0))
+    latest = np.where(mask, ranks, -1).max(axis=1, initial=-1)[:, None]
+    return np.where(failed[:, None], mask, mask & (ranks == latest)), failed

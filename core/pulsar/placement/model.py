@@ -1,0 +1,125 @@
+"""Answers of placement, and what the real classes remember between picks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.pulsar.view import LoadView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementMemory:
+    """What the leader remembers between picks; the default is a leader that just started.
+
+    Attributes:
+        preallocated: ``{bundle: broker}`` picked, not yet reported by the broker.
+        smoothed_usage: ``{broker: ratio}``, LeastResourceUsageWithWeight's own running usage.
+        round_robin_count: RoundRobinBrokerSelector's counter; ``None``: nobody knows it.
+    """
+
+    preallocated: Mapping[str, str] = field(default_factory=dict)
+    smoothed_usage: Mapping[str, float] = field(default_factory=dict)
+    round_robin_count: int | None = None
+
+    def with_placed(self, view: LoadView, bundle: str, broker: str) -> PlacementMemory:
+        """Return the memory after ``bundle`` was given to ``broker``, which has not reported yet.
+
+        Raises:
+            UnknownNameError: The snapshot has no such bundle or broker.
+        """
+        view.bundle_row(bundle)
+        view.broker_row(broker)
+        return replace(self, preallocated={**self.preallocated, bundle: broker})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Who gets a bundle, with what probability, and why everybody else does not.
+
+    Attributes:
+        bundle: Name.
+        strategy: The class that picks.
+        distribution: ``{broker: probability}``; sums to 1, or empty with the reason in ``why``.
+        ruled_out: ``{broker: "<filter or class>: <reason>"}`` for every other broker.
+        why: One sentence.
+        notes: What was assumed, fallbacks that fired.
+        scores: ``{candidate: score}`` as the strategy saw them; less is better.
+        score_label: What the scores are, with unit.
+        candidates: Brokers that the filters left, in row order.
+        after: The leader's memory after this pick (without the preallocation, which depends on the
+            pick: see :meth:`PlacementMemory.with_placed`).
+    """
+
+    bundle: str
+    strategy: str
+    distribution: dict[str, float]
+    ruled_out: dict[str, str]
+    why: str
+    notes: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    score_label: str = ""
+    candidates: tuple[str, ...] = ()
+    after: PlacementMemory = field(default_factory=PlacementMemory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementTable:
+    """Distributions of all bundles. Bundles of one namespace share theirs, so it is kept once.
+
+    Attributes:
+        view: What it was computed on.
+        strategy: The class that picks.
+        bundle_group: Row of ``offsets`` of each bundle, in the order of ``view.bundles``.
+        offsets: Shape ``(n_groups + 1,)``; the entries of group g are offsets[g]..offsets[g+1].
+        broker: Broker row of each entry.
+        probability: Of each entry; those of a group sum to 1.
+        why: Why every distribution is empty; blank when it is not so.
+        notes: What was assumed.
+    """
+
+    view: LoadView
+    strategy: str
+    bundle_group: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    broker: NDArray[np.int32]
+    probability: NDArray[np.float64]
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    def row(self, bundle_row: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Return ``(broker rows, probabilities)`` of one bundle."""
+        group = self.bundle_group[bundle_row]
+        part = slice(self.offsets[group], self.offsets[group + 1])
+        return self.broker[part], self.probability[part]
+
+    def distribution(self, bundle: str) -> dict[str, float]:
+        """Return ``{broker: probability}`` of one bundle; empty when nobody is eligible.
+
+        Raises:
+            UnknownNameError: The snapshot has no such bundle.
+        """
+        rows, chances = self.row(self.view.bundle_row(bundle))
+        names = self.view.brokers
+        return {
+            names[row]: chance for row, chance in zip(rows.tolist(), chances.tolist(), strict=True)
+        }
+
+    def candidate_counts(self) -> NDArray[np.int64]:
+        """Return how many brokers may get each bundle, in the order of ``view.bundles``."""
+        return np.diff(self.offsets)[self.bundle_group]
+
+    def stay_probability(self) -> NDArray[np.float64]:
+        """Return how likely each bundle comes back to its owner; 0 for a bundle without one."""
+        group = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        width = max(len(self.view.brokers), 1)
+        keys = group * width + self.broker
+        wanted = self.bundle_group.astype(np.int64) * width + self.view.owner
+        at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+        if not keys.size:
+            return np.zeros(self.bundle_group.size)
+        found = (keys[at] == wanted) & (self.view.owner >= 0)
+        return np.where(found, self.probability[at], 0.0)

@@ -1,0 +1,221 @@
+"""The two questions: who gets this bundle, and who gets each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.distribution import distribute
+from core.pulsar.placement.explain import after_pick, explain
+from core.pulsar.placement.filters import Filtered, run_filters
+from core.pulsar.placement.masks import uniform
+from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
+from core.pulsar.placement.selectors import STRATEGY_NAMES, Selector, find_strategy
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import Ints, LoadView
+
+_ROWS_AT_ONCE: Final = 256
+"""Namespaces computed together: masks of 1,000 brokers then stay in the processor's cache."""
+
+_UNAVAILABLE: Final = {
+    "extensible": "The brokers run the extensible load manager: its placement reads load data "
+    "that Trimtab does not have yet.",
+    "simple": "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The strategy to use, or why there is none; its name either way."""
+
+    name: str
+    strategy: Selector | None
+    why: str = ""
+
+
+def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `place` command
+    view: LoadView,
+    bundle: str,
+    settings: EffectiveSettings,
+    *,
+    strategy: str | None = None,
+    candidates: Iterable[str] | None = None,
+    with_filters: bool = True,
+    memory: PlacementMemory | None = None,
+) -> Placement:
+    """Return who gets a bundle when it is looked up next, as a distribution over brokers.
+
+    Args:
+        view: Load of the cluster.
+        bundle: Name.
+        settings: What the leader goes by.
+        strategy: Class name; ``None``: what is configured.
+        candidates: Only these brokers take part; ``None``: all.
+        with_filters: False: the strategy alone, over all candidates and without the retry.
+        memory: What the leader remembers; ``None``: it just started.
+    Raises:
+        UnknownNameError: No such bundle, broker or strategy.
+    Source:
+        Pulsar ``ModularLoadManagerImpl#selectBrokerForAssignment``.
+    Cost:
+        O(n_brokers); an explanation for each of them.
+    """
+    row = view.bundle_row(bundle)
+    chosen = _choose(view, settings, strategy)
+    context = PlacementContext.of(view, settings, memory, candidates)
+    settled = _without_strategy(context, row, chosen, with_filters=with_filters)
+    if settled is not None:
+        return settled
+    if chosen.strategy is None:
+        return _answer(view, row, chosen, {}, chosen.why)
+    namespaces = np.array([view.bundle_namespace[row]], np.int64)
+    if not with_filters:
+        return _selector_alone(context, bundle, chosen.strategy, namespaces)
+    filtered = run_filters(context, namespaces)
+    chances, retry = distribute(context, chosen.strategy, namespaces, filtered)
+    answer = explain(context, chosen.strategy, namespaces, filtered, chances[0])
+    after = after_pick(context, chosen.strategy, filtered, float(retry[0]))
+    notes = answer.notes
+    if retry[0] > 0:
+        again = "then one more pick is made among all brokers that the policies allow"
+        notes += (f"With probability {retry[0]:.3g} the first pick is overloaded; {again}.",)
+    return replace(answer, bundle=bundle, notes=notes, after=after)
+
+
+def _selector_alone(
+    context: PlacementContext, bundle: str, strategy: Selector, namespaces: Ints
+) -> Placement:
+    mask = context.usable[None, :]
+    nobody = np.zeros(1, np.bool_)
+    filtered = Filtered((), mask, mask, nobody, nobody)
+    chances = uniform(strategy.picks(context, mask, None))
+    answer = explain(context, strategy, namespaces, filtered, chances[0])
+    return replace(answer, bundle=bundle, after=after_pick(context, strategy, filtered, 0.0))
+
+
+def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
+    """Find the strategy: an unknown name is an error only when somebody asked for it."""
+    name = settings.text("loadBalancerLoadPlacementStrategy") if wanted is None else wanted
+    simple = name.rpartition(".")[2]
+    shedder = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
+    if wanted is None and simple == "AvgShedder" and shedder != "AvgShedder":
+        simple = "LeastLongTermMessageRate"  # what 5.0 does when only one of the pair is set
+    if wanted is not None:
+        simple = find_strategy(wanted).name
+    if view.load_manager in _UNAVAILABLE:
+        return _Chosen(simple, None, _UNAVAILABLE[view.load_manager])
+    if simple not in STRATEGY_NAMES:
+        return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
+    return _Chosen(simple, find_strategy(simple))
+
+
+def _without_strategy(
+    context: PlacementContext, row: int, chosen: _Chosen, *, with_filters: bool
+) -> Placement | None:
+    """Answer for bundles whose broker is settled before any strategy is asked."""
+    view, bundle = context.view, str(context.view.bundles[row])
+    if view.is_broker_bound[row]:
+        own = bundle.rpartition("/")[0].rpartition("/")[2]
+        if own not in view.broker_index:
+            why = f"This namespace belongs to {own}, which is not there."
+            return _answer(view, row, chosen, {}, why)
+        others = dict.fromkeys(view.brokers, f"NamespaceService: the bundle belongs to {own}")
+        others.pop(own)
+        why = f"This namespace belongs to {own} and is never moved."
+        return replace(_answer(view, row, chosen, {own: 1.0}, why), ruled_out=others)
+    held = context.memory.preallocated.get(bundle)
+    if held is None or not with_filters or chosen.strategy is None:
+        return None
+    reason = f"selectBrokerForAssignment: {held} was picked before and has not reported yet"
+    others = {name: reason for name in view.brokers if name != held}
+    answer = _answer(view, row, chosen, {held: 1.0}, f"{held} was picked a moment ago.")
+    return replace(answer, ruled_out=others, after=context.memory)
+
+
+def _answer(
+    view: LoadView, row: int, chosen: _Chosen, distribution: dict[str, float], why: str
+) -> Placement:
+    return Placement(
+        bundle=str(view.bundles[row]),
+        strategy=chosen.name,
+        distribution=distribution,
+        ruled_out={},
+        why=why,
+        notes=view.notes,
+    )
+
+
+def place_all(
+    view: LoadView, settings: EffectiveSettings, *, strategy: str | None = None
+) -> PlacementTable:
+    """Return who gets each bundle, were it the only one that moves.
+
+    Args:
+        view: Load of the cluster.
+        settings: What the leader goes by.
+        strategy: Class name; ``None``: what is configured.
+    Raises:
+        UnknownNameError: No such strategy.
+    Cost:
+        O(n_namespaces * n_brokers); a namespace is computed once for all of its bundles.
+    """
+    chosen = _choose(view, settings, strategy)
+    n_groups = len(view.namespaces)
+    if chosen.strategy is None:
+        nothing = np.zeros(0, np.int32), np.zeros(0)
+        offsets = np.zeros(n_groups + 1, np.int64)
+        return PlacementTable(
+            view=view,
+            strategy=chosen.name,
+            bundle_group=view.bundle_namespace,
+            offsets=offsets,
+            broker=nothing[0],
+            probability=nothing[1],
+            why=chosen.why,
+            notes=view.notes,
+        )
+    context = PlacementContext.of(view, settings)
+    bound = _bound_namespaces(view)
+    parts = [
+        _place_rows(
+            context, chosen.strategy, np.arange(start, min(start + _ROWS_AT_ONCE, n_groups)), bound
+        )
+        for start in range(0, n_groups, _ROWS_AT_ONCE)
+    ]
+    sizes = np.concatenate([np.zeros(1, np.int64), *(part[0] for part in parts)])
+    return PlacementTable(
+        view=view,
+        strategy=chosen.name,
+        bundle_group=view.bundle_namespace,
+        offsets=np.cumsum(sizes),
+        broker=np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)]),
+        probability=np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
+        notes=view.notes,
+    )
+
+
+def _bound_namespaces(view: LoadView) -> dict[int, int]:
+    """Return ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
+    rows = np.unique(view.bundle_namespace[view.is_broker_bound]).tolist()
+    index = view.broker_index
+    return {row: index.get(view.namespaces[row].rpartition("/")[2], -1) for row in rows}
+
+
+def _place_rows(
+    context: PlacementContext, strategy: Selector, namespaces: Ints, bound: dict[int, int]
+) -> tuple[Ints, np.ndarray, np.ndarray]:
+    """Return sizes, broker rows and probabilities of some namespaces."""
+    filtered = run_filters(context, namespaces)
+    chances, _ = distribute(context, strategy, namespaces, filtered)
+    for row, namespace in enumerate(namespaces.tolist()):
+        if namespace in bound:
+            chances[row] = 0.0
+            if bound[namespace] >= 0:
+                chances[row, bound[namespace]] = 1.0
+    rows, brokers = np.nonzero(chances)
+    sizes = np.bincount(rows, minlength=namespaces.size)
+    return sizes, brokers.astype(np.int32), chances[rows, brokers]

@@ -1,0 +1,208 @@
+"""The classes that pick one of the brokers that the filters left.
+
+Each answers with the *set* it draws from; the real classes draw from it uniformly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Protocol
+
+import numpy as np
+
+from core.errors import UnknownNameError
+from core.pulsar.load import next_smoothed_usage
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.masks import any_in_row
+from core.pulsar.view import Flags, Floats
+from core.units import format_msgs_per_s, format_ratio
+
+
+class Selector(Protocol):
+    """One placement strategy."""
+
+    name: ClassVar[str]
+    score_label: ClassVar[str]
+
+    def picks(
+        self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
+    ) -> Flags:
+        """Return whom the class draws from, per row; never outside ``mask``.
+
+        Args:
+            context: The question.
+            mask: Candidates, ``(n_rows, n_brokers)``.
+            before: Candidates of the first pick, when this is the second one of the same question.
+        """
+        ...
+
+    def scores(self, context: PlacementContext) -> Floats:
+        """Return each broker's score; less is better."""
+        ...
+
+    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
+        """Return why one candidate was not picked; ``mask`` is the candidates, one row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLongTermMessageRate:
+    """The least long-term message rate wins; overloaded brokers only when all are.
+
+    Source:
+        Pulsar ``broker.loadbalance.impl.LeastLongTermMessageRate#selectBroker``.
+    Parity:
+        The same sets; the bundle's own rate plays no part.
+    """
+
+    name: ClassVar[str] = "LeastLongTermMessageRate"
+    score_label: ClassVar[str] = "long-term rate, msg/s"
+
+    def picks(
+        self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
+    ) -> Flags:
+        """Return the brokers that share the least score."""
+        scores = np.where(mask, self.scores(context), np.inf)
+        least = np.asarray(scores.min(axis=1, initial=np.inf))
+        return np.asarray(mask & (scores == least[:, None]), np.bool_)
+
+    def scores(self, context: PlacementContext) -> Floats:
+        """Return msg/s in + out, infinite for overloaded brokers."""
+        return np.where(context.is_overloaded, np.inf, context.long_rate)
+
+    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
+        """Return both rates, or the usage."""
+        if context.is_overloaded[broker]:
+            usage, bound = context.view.usage[broker], context.overload_ratio
+            return f"usage {format_ratio(usage)} is over {format_ratio(bound)}"
+        least = self.scores(context)[mask[0]].min()
+        rate = format_msgs_per_s(context.long_rate[broker])
+        return f"long-term rate {rate}, the least is {format_msgs_per_s(least)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageWithWeight:
+    """Any broker far enough below the mean usage of the candidates; any at all when none is.
+
+    Source:
+        Pulsar ``broker.loadbalance.impl.LeastResourceUsageWithWeight#selectBroker``.
+    Parity:
+        The same sets, the mean added up in hash order. Usage is smoothed at every pick, not over
+        time; a second pick of the same question smooths again.
+    """
+
+    name: ClassVar[str] = "LeastResourceUsageWithWeight"
+    score_label: ClassVar[str] = "smoothed usage, ratio"
+
+    def picks(
+        self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
+    ) -> Flags:
+        """Return the brokers at least the margin below the mean, else all."""
+        usage = self.scores(context)
+        if before is not None:
+            usage = np.where(before, self.smooth(context, usage), usage)
+        usage = np.broadcast_to(usage, mask.shape)
+        best = mask & (usage + self._margin(context) <= self._mean(context, usage, mask)[:, None])
+        return np.where(any_in_row(best)[:, None], best, mask)
+
+    def scores(self, context: PlacementContext) -> Floats:
+        """Return usage smoothed with what the memory holds; usage as it is without memory."""
+        held = context.memory.smoothed_usage
+        if not held:
+            return context.view.usage
+        past = np.array([held.get(name, np.nan) for name in context.view.brokers])
+        smoothed = self.smooth(context, past)
+        return np.where(np.isnan(past), context.view.usage, smoothed)
+
+    def smooth(self, context: PlacementContext, past: Floats) -> Floats:
+        """Return usage after one more pick; a broker without bundles or traffic starts anew."""
+        view = context.view
+        ratio = context.settings.number("loadBalancerHistoryResourcePercentage")
+        anew = (view.broker_bundles == 0) | (view.broker_msg_rate == 0)
+        return np.where(anew, view.usage, next_smoothed_usage(past, view.usage, ratio))
+
+    def _margin(self, context: PlacementContext) -> float:
+        key = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
+        return context.settings.number(key) / 100.0
+
+    def _mean(self, context: PlacementContext, usage: Floats, mask: Flags) -> Floats:
+        order = context.view.java_order
+        ordered = np.where(mask, usage, 0.0)[:, order]
+        if not ordered.shape[1]:
+            return np.zeros(mask.shape[0])
+        # cumsum adds left to right as Java does; np.sum adds in pairs
+        total = np.cumsum(ordered, axis=1)[:, -1]
+        return np.asarray(total / np.maximum(mask.sum(axis=1), 1), np.float64)
+
+    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
+        """Return usage, mean and margin."""
+        usage = self.scores(context)
+        mean = float(self._mean(context, np.broadcast_to(usage, mask.shape), mask)[0])
+        points = self._margin(context) * 100
+        return (
+            f"usage {format_ratio(usage[broker])} is not {points:g} points below "
+            f"the mean {format_ratio(mean)} of {int(mask.sum())} candidates"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinBrokerSelector:
+    """The candidates in turn. Its counter cannot be seen from outside.
+
+    Source:
+        Pulsar ``broker.loadbalance.impl.RoundRobinBrokerSelector#selectBroker``.
+    Parity:
+        With an unknown counter all candidates are equally likely. With a known one: the candidate
+        at ``counter mod n`` in hash order, on a list made for these candidates.
+    """
+
+    name: ClassVar[str] = "RoundRobinBrokerSelector"
+    score_label: ClassVar[str] = ""
+
+    def picks(
+        self, context: PlacementContext, mask: Flags, before: Flags | None = None, /
+    ) -> Flags:
+        """Return all candidates, or the one whose turn it is."""
+        turn = context.memory.round_robin_count
+        if turn is None:
+            return mask
+        turn += before is not None
+        order = context.view.java_order
+        ordered = mask[:, order]
+        count = ordered.sum(axis=1)
+        wanted = turn % np.maximum(count, 1)
+        chosen = np.zeros_like(mask)
+        chosen[:, order] = ordered & (np.cumsum(ordered, axis=1) - 1 == wanted[:, None])
+        return chosen
+
+    def scores(self, context: PlacementContext) -> Floats:
+        """Return nothing that counts: zero for all."""
+        return np.zeros(len(context.view.brokers))
+
+    def loss(self, context: PlacementContext, _mask: Flags, _broker: int, /) -> str:
+        """Return whose turn it is not."""
+        return f"turn {context.memory.round_robin_count} is another candidate's"
+
+
+STRATEGIES: Final[tuple[Selector, ...]] = (
+    LeastLongTermMessageRate(),
+    LeastResourceUsageWithWeight(),
+    RoundRobinBrokerSelector(),
+)
+"""Every placement strategy there is, the default first."""
+
+STRATEGY_NAMES: Final = tuple(strategy.name for strategy in STRATEGIES)
+ROUND_ROBIN: Final = STRATEGIES[2]
+
+
+def find_strategy(name: str) -> Selector:
+    """Return the strategy with that class name, with or without its package.
+
+    Raises:
+        UnknownNameError: There is none; the hint offers near names.
+    """
+    simple = name.rpartition(".")[2]
+    for strategy in STRATEGIES:
+        if strategy.name == simple:
+            return strategy
+    raise UnknownNameError.of("placement strategy", name, STRATEGY_NAMES)

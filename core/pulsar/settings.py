@@ -1,0 +1,394 @@
+"""The settings in force on a cluster: which value each has, and where that value comes from."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import pyarrow as pa
+
+from core.errors import InputError, UnknownNameError
+from core.pulsar.catalogue import RELEASES, SETTINGS, Setting, Value
+from core.snapshot import PulsarSnapshot
+
+__all__ = [
+    "NEWEST_STABLE",
+    "RELEASES",
+    "SETTINGS",
+    "SETTING_BY_KEY",
+    "EffectiveSettings",
+    "Setting",
+    "effective_settings",
+    "parse_set_options",
+    "parse_upstream_value",
+    "release_line",
+]
+
+Origin = Literal["default", "file", "dynamic", "override", "assumed"]
+
+NEWEST_STABLE: Final = "4.2"
+SETTING_BY_KEY: Final[Mapping[str, Setting]] = {setting.key: setting for setting in SETTINGS}
+
+_VERSION: Final = re.compile(r"\s*v?(\d+)\.(\d+)")
+_OPTIONAL: Final = re.compile(r"Optional\[(.*)\]\Z")
+_TABLE: Final = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("value", pa.string(), nullable=False),
+        pa.field("origin", pa.string(), nullable=False),
+        pa.field("default", pa.string(), nullable=False),
+        pa.field("unit", pa.string(), nullable=False),
+        pa.field("is_dynamic", pa.bool_(), nullable=False),
+        pa.field("takes_effect", pa.string(), nullable=False),
+        pa.field("managers", pa.list_(pa.string()), nullable=False),
+        pa.field("differs_by_broker", pa.bool_(), nullable=False),
+        pa.field("meaning", pa.string(), nullable=False),
+        pa.field("effect", pa.string(), nullable=False),
+    ]
+)
+
+
+def release_line(version: str | None) -> str:
+    """Return the release line whose defaults apply to a broker version.
+
+    Args:
+        version: For example ``4.2.4``; ``None`` or anything unreadable gives the newest stable
+            line.
+    Returns:
+        One of :data:`RELEASES`: the newest line that is not newer than the version, the oldest one
+        for still older versions.
+
+    Example:
+        >>> release_line("4.2.4"), release_line("4.1.0"), release_line(None)
+        ('4.2', '4.0', '4.2')
+    """
+    match = _VERSION.match(version or "")
+    if match is None:
+        return NEWEST_STABLE
+    wanted = (int(match[1]), int(match[2]))
+    fitting = [line for line in RELEASES if _line_number(line) <= wanted]
+    return fitting[-1] if fitting else RELEASES[0]
+
+
+def _line_number(line: str) -> tuple[int, int]:
+    major, _, minor = line.partition(".")
+    return int(major), int(minor)
+
+
+def known_setting(key: str) -> Setting:
+    """Return the setting with that upstream key.
+
+    Raises:
+        UnknownNameError: There is none; the hint offers near names.
+    """
+    setting = SETTING_BY_KEY.get(key)
+    if setting is None:
+        raise UnknownNameError.of("load-balancer setting", key, SETTING_BY_KEY)
+    return setting
+
+
+def parse_set_options(options: Iterable[str]) -> dict[str, object]:
+    """Return ``{key: typed value}`` of ``--set KEY=VALUE`` options, VALUE being JSON.
+
+    Raises:
+        UnknownNameError: A key that no setting has.
+        InputError: No ``=``, a value that is not JSON, or one of the wrong type.
+    """
+    values: dict[str, object] = {}
+    for option in options:
+        key, sign, text = option.partition("=")
+        if not sign:
+            raise InputError(
+                f"--set {option!r} has no value.", hint="Write --set KEY=VALUE, VALUE being JSON."
+            )
+        setting = known_setting(key.strip())
+        try:
+            value = json.loads(text)
+        except ValueError as exc:
+            raise InputError(
+                f"The value of --set {key} is not JSON: {text!r}.",
+                hint="A text needs double quotes: --set KEY='\"text\"'.",
+            ) from exc
+        values[setting.key] = typed_value(setting, value)
+    return values
+
+
+def typed_value(setting: Setting, value: object) -> Value:
+    """Return ``value`` as the setting's own type.
+
+    Raises:
+        InputError: It is of another type, or not a finite number.
+    """
+    fitting = _fit(setting, value)
+    if fitting is _MISFIT:
+        raise InputError(
+            f"Setting {setting.key} takes {_KIND_WORDS[setting.kind]}, not {value!r}.",
+            hint=f"Its default is {json.dumps(setting.default)}.",
+            key=setting.key,
+        )
+    return fitting  # type: ignore[return-value]  # the misfit marker was ruled out above
+
+
+_MISFIT: Final = object()
+_KIND_WORDS: Final = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "text": "a text",
+    "names": "a list of texts",
+    "optional_float": "a number or null",
+}
+
+
+def _fit(setting: Setting, value: object) -> object:
+    kind = setting.kind
+    if kind in ("bool", "text"):
+        return value if isinstance(value, bool if kind == "bool" else str) else _MISFIT
+    if kind == "names":
+        return _fit_names(value)
+    if kind == "optional_float" and value is None:
+        return None
+    number = _finite(value)
+    if number is None or (kind == "int" and not number.is_integer()):
+        return _MISFIT
+    return int(number) if kind == "int" else number
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _fit_names(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        return tuple(value)
+    return _MISFIT
+
+
+def parse_upstream_value(setting: Setting, text: str) -> Value:
+    """Return the typed value of what a broker or ``/admin/configuration`` writes as text.
+
+    Lists come as ``[a, b]`` (running values) or ``a,b`` (dynamic settings), optional numbers as
+    ``Optional[1.0]`` or ``Optional.empty``; a bool is true for ``true`` in any case, else false.
+
+    Raises:
+        InputError: The broker itself would not take it; it then keeps the value it has.
+    """
+    text = text.strip()
+    if setting.kind == "bool":
+        return text.lower() == "true"
+    if setting.kind == "text":
+        return text
+    if setting.kind == "names":
+        return typed_value(setting, text.removeprefix("[").removesuffix("]"))
+    if setting.kind == "optional_float":
+        match = _OPTIONAL.match(text)
+        text = match[1] if match else text
+        if text in ("", "null", "Optional.empty"):
+            return None
+    try:
+        return typed_value(setting, int(text) if setting.kind == "int" else float(text))
+    except ValueError:
+        raise InputError(
+            f"Setting {setting.key} holds {text!r}, which is not {_KIND_WORDS[setting.kind]}.",
+            hint="Brokers store such a dynamic value and go on with the old one.",
+            key=setting.key,
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectiveSettings:
+    """Typed values of all settings, each with its origin.
+
+    Attributes:
+        release: The release line whose defaults fill what is unknown.
+        problems: Sentences about values that could not be read; the default is assumed for them.
+    """
+
+    release: str
+    problems: tuple[str, ...] = ()
+    _values: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    _origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
+    _by_broker: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def defaults(
+        cls, release: str = NEWEST_STABLE, overrides: Mapping[str, object] | None = None
+    ) -> EffectiveSettings:
+        """Return the class defaults of a release line, with ``overrides`` on top.
+
+        Raises:
+            UnknownNameError: An override, or the release line, that does not exist.
+            InputError: An override of the wrong type.
+        """
+        return _merge(_known_release(release), {}, {}, {}, overrides or {})
+
+    def value(self, key: str) -> Value:
+        """Return the typed value.
+
+        Raises:
+            UnknownNameError: No setting has that key.
+        """
+        setting = known_setting(key)
+        return self._values.get(key, setting.default_for(self.release))
+
+    def number(self, key: str) -> float:
+        """Return a numeric value as float; an unset optional number is NaN."""
+        value = self.value(key)
+        return float(value) if isinstance(value, int | float) else math.nan
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean value."""
+        return self.value(key) is True
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a list value."""
+        value = self.value(key)
+        return value if isinstance(value, tuple) else ()
+
+    def text(self, key: str) -> str:
+        """Return a text value."""
+        return str(self.value(key))
+
+    def origin(self, key: str) -> Origin:
+        """Return where the value comes from; ``assumed``: the snapshot does not tell it."""
+        known_setting(key)
+        return self._origins.get(key, "assumed")
+
+    def differing(self) -> dict[str, dict[str, Value]]:
+        """Return ``{key: {broker: value}}`` of the settings that are not the same everywhere."""
+        return {
+            key: dict(values)
+            for key, values in sorted(self._by_broker.items())
+            if len(set(values.values())) > 1
+        }
+
+    def as_table(self) -> pa.Table:
+        """Return one row a setting, in the order of :data:`SETTINGS`; values as JSON."""
+        differing = self.differing()
+        rows = [
+            {
+                "key": setting.key,
+                "value": json.dumps(self.value(setting.key)),
+                "origin": self.origin(setting.key),
+                "default": json.dumps(setting.default_for(self.release)),
+                "unit": setting.unit,
+                "is_dynamic": setting.is_dynamic,
+                "takes_effect": setting.takes_effect,
+                "managers": list(setting.managers),
+                "differs_by_broker": setting.key in differing,
+                "meaning": setting.meaning,
+                "effect": setting.effect,
+            }
+            for setting in SETTINGS
+        ]
+        return pa.Table.from_pylist(rows, schema=_TABLE)
+
+
+def effective_settings(
+    snapshot: PulsarSnapshot,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    release: str | None = None,
+) -> EffectiveSettings:
+    """Return the settings in force on the snapshot's cluster.
+
+    Where brokers differ, the leader's value holds, for it is the leader that decides; without a
+    known leader the most common one.
+
+    Args:
+        snapshot: Its ``settings`` table, and the brokers' versions for the release line.
+        overrides: ``{key: value}`` of a what-if, which win over everything.
+        release: One of :data:`RELEASES`; ``None``: what most brokers run.
+    Raises:
+        UnknownNameError: An override, or the release line, that does not exist.
+        InputError: An override of the wrong type.
+    """
+    line = release_line(_common_version(snapshot)) if release is None else _known_release(release)
+    everywhere: dict[str, tuple[str, Origin]] = {}
+    per_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
+    for row in snapshot.settings.to_pylist():
+        entry = (row["value"], row["origin"])
+        if row["broker"] is None:
+            everywhere[row["name"]] = entry
+        else:
+            per_broker.setdefault(row["name"], {})[row["broker"]] = entry
+    brokers = snapshot.brokers.column("broker").to_pylist()
+    deciding = snapshot.manifest.leader
+    texts: dict[str, tuple[str, Origin]] = dict(everywhere)
+    by_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
+    for key, own in per_broker.items():
+        shared = dict.fromkeys(brokers, everywhere[key]) if key in everywhere else {}
+        by_broker[key] = {**shared, **own}
+        common = Counter(by_broker[key].values()).most_common(1)[0][0]
+        texts[key] = by_broker[key].get(deciding or "", common)
+    return _merge(line, texts, by_broker, {}, overrides or {})
+
+
+def _known_release(release: str) -> str:
+    if release not in RELEASES:
+        raise UnknownNameError.of("release line", release, RELEASES)
+    return release
+
+
+def _common_version(snapshot: PulsarSnapshot) -> str | None:
+    if snapshot.manifest.release:
+        return snapshot.manifest.release
+    versions = Counter(text for text in snapshot.brokers.column("version").to_pylist() if text)
+    return versions.most_common(1)[0][0] if versions else None
+
+
+def _merge(
+    release: str,
+    texts: Mapping[str, tuple[str, Origin]],
+    by_broker: Mapping[str, Mapping[str, tuple[str, Origin]]],
+    values: dict[str, Value],
+    overrides: Mapping[str, object],
+) -> EffectiveSettings:
+    origins: dict[str, Origin] = {}
+    problems: list[str] = []
+    for key, (text, origin) in texts.items():
+        setting = SETTING_BY_KEY.get(key)
+        if setting is None:
+            continue  # a broker has hundreds of settings; only the load balancer's matter here
+        try:
+            values[key] = parse_upstream_value(setting, text)
+        except InputError as exc:
+            problems.append(f"{exc} The default is assumed.")
+        else:
+            origins[key] = origin
+    for key, value in overrides.items():
+        values[key] = typed_value(known_setting(key), value)
+        origins[key] = "override"
+    return EffectiveSettings(
+        release=release,
+        problems=tuple(problems),
+        _values=values,
+        _origins=origins,
+        _by_broker=_typed_by_broker(by_broker),
+    )
+
+
+def _typed_by_broker(
+    by_broker: Mapping[str, Mapping[str, tuple[str, Origin]]],
+) -> dict[str, dict[str, Value]]:
+    typed: dict[str, dict[str, Value]] = {}
+    for key, entries in by_broker.items():
+        setting = SETTING_BY_KEY.get(key)
+        if setting is None:
+            continue
+        for broker, (text, _) in entries.items():
+            try:
+                value = parse_upstream_value(setting, text)
+            except InputError:
+                value = text  # shown as it is: it differs, and that is what matters here
+            typed.setdefault(key, {})[broker] = value
+    return typed

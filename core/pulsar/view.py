@@ -1,0 +1,380 @@
+"""The load of a cluster as integer-coded columns: what every kernel computes on.
+
+Brokers, bundles and namespaces are numbered by their row; ``-1`` stands for *none*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.errors import UnknownNameError
+from core.pulsar.isolation import (
+    IsolationPolicy,
+    Role,
+    parse_failure_domains,
+    parse_isolation_policies,
+)
+from core.pulsar.javahash import java_hash_order
+from core.pulsar.load import usage_is_known, weighted_max_usage
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import LoadManager, PulsarSnapshot
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+_SAME_RATIO: Final = 1e-3
+"""Two sums of averages that differ by less were written together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeCounts:
+    """How many bundles of each namespace each broker has: pairs sorted by namespace.
+
+    Attributes:
+        offsets: Shape ``(n_namespaces + 1,)``; the pairs of namespace i are offsets[i]..[i+1].
+        broker: Broker of each pair.
+        count: Bundles of each pair, at least 1.
+    Source:
+        Pulsar's ``brokerToNamespaceToBundleRange``: what brokers *report*, so an unloaded bundle
+        counts for its old broker until that one reports again.
+    """
+
+    offsets: Ints
+    broker: Codes
+    count: Codes
+
+    @classmethod
+    def of(cls, namespace: Codes, broker: Codes, size: tuple[int, int]) -> RangeCounts:
+        """Count bundles, given by their namespace and broker; ``size`` is (namespaces, brokers)."""
+        placed = broker >= 0
+        keys = namespace[placed].astype(np.int64) * max(size[1], 1) + broker[placed]
+        pairs, counts = np.unique(keys, return_counts=True)
+        rows, columns = np.divmod(pairs, max(size[1], 1))
+        offsets = np.searchsorted(rows, np.arange(size[0] + 1))
+        return cls(
+            offsets=offsets.astype(np.int64),
+            broker=columns.astype(np.int32),
+            count=counts.astype(np.int32),
+        )
+
+    def dense(self, namespaces: Ints, n_brokers: int) -> Codes:
+        """Return counts of some namespaces, shape ``(len(namespaces), n_brokers)``."""
+        counts = np.zeros((namespaces.size, n_brokers), np.int32)
+        starts, ends = self.offsets[namespaces], self.offsets[namespaces + 1]
+        lengths = ends - starts
+        rows = np.repeat(np.arange(namespaces.size), lengths)
+        skipped = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        pairs = np.repeat(starts, lengths) + np.arange(lengths.sum()) - skipped
+        counts[rows, self.broker[pairs]] = self.count[pairs]
+        return counts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LoadView:
+    """Columns of one snapshot. Rates are in + out; arrays are in row order; treat as read-only.
+
+    Attributes:
+        usage: Weighted maximum per broker, ratio; 0 where ``usage_known`` is false.
+        has_report: Whether anything of the broker's load report is known.
+        broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it.
+        owner: Broker of each bundle by ownership.
+        reporter: Broker whose report names the bundle, else its owner: what the leader counts.
+        bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown.
+        namespace_group: Index into ``groups``, the anti-affinity groups in lower case.
+        own_class: Load manager class of the deciding broker.
+        notes: Sentences on what had to be assumed.
+    """
+
+    cluster: str
+    load_manager: LoadManager
+    leader: str | None
+    release: str
+    brokers: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    bundles: NDArray[np.object_]
+    # brokers
+    usage: Floats
+    usage_known: Flags
+    has_report: Flags
+    broker_msg_rate: Floats
+    broker_throughput: Floats
+    broker_short_rate: Floats
+    broker_long_rate: Floats
+    broker_topics: Ints
+    broker_bundles: Ints
+    serves_persistent: Flags
+    serves_non_persistent: Flags
+    versions: tuple[str | None, ...]
+    load_manager_classes: tuple[str | None, ...]
+    own_class: str | None
+    failure_domains: tuple[str | None, ...]
+    # bundles
+    bundle_namespace: Codes
+    owner: Codes
+    reporter: Codes
+    is_broker_bound: Flags
+    bundle_msg_rate: Floats
+    bundle_throughput: Floats
+    bundle_short_rate: Floats
+    bundle_short_throughput: Floats
+    bundle_long_rate: Floats
+    bundle_topics: Ints
+    # namespaces
+    namespace_group: Codes
+    groups: tuple[str, ...]
+    policies: tuple[IsolationPolicy, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
+        """Number and lay out a snapshot under some settings (their weights, their release)."""
+        brokers = snapshot.brokers
+        names = tuple(brokers.column("broker").to_pylist())
+        bundle_part = _bundle_columns(snapshot, names)
+        namespace_part = _namespace_columns(snapshot, bundle_part)
+        usage = weighted_max_usage(brokers, settings)
+        long_rate, note = _leader_long_rates(brokers, bundle_part)
+        policies, problems = parse_isolation_policies(snapshot.policies)
+        stored_domains = parse_failure_domains(snapshot.policies)
+        domains = brokers.column("failure_domain").to_pylist()
+        rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
+        return cls(
+            cluster=snapshot.manifest.cluster,
+            load_manager=snapshot.manifest.load_manager,
+            leader=snapshot.manifest.leader,
+            release=settings.release,
+            brokers=names,
+            usage=np.nan_to_num(usage, nan=0.0),
+            usage_known=~np.isnan(usage),
+            has_report=usage_is_known(brokers) | rate_known,
+            broker_msg_rate=_total(brokers, "msg_rate"),
+            broker_throughput=_total(brokers, "msg_throughput"),
+            broker_short_rate=_total(brokers, "short_msg_rate"),
+            broker_long_rate=long_rate,
+            broker_topics=_ints(brokers, "topic_count"),
+            broker_bundles=_ints(brokers, "bundle_count"),
+            serves_persistent=_flags(brokers, "persistent_topics_enabled"),
+            serves_non_persistent=_flags(brokers, "non_persistent_topics_enabled"),
+            versions=tuple(brokers.column("version").to_pylist()),
+            load_manager_classes=tuple(brokers.column("load_manager").to_pylist()),
+            own_class=_own_class(snapshot, settings),
+            failure_domains=tuple(
+                stored_domains.get(name, domain)
+                for name, domain in zip(names, domains, strict=True)
+            ),
+            policies=policies,
+            notes=(*problems, *((note,) if note else ())),
+            **bundle_part,
+            **namespace_part,
+        )
+
+    @cached_property
+    def broker_index(self) -> dict[str, int]:
+        """Row of each broker."""
+        return {name: row for row, name in enumerate(self.brokers)}
+
+    @cached_property
+    def bundle_index(self) -> dict[str, int]:
+        """Row of each bundle."""
+        return {name: row for row, name in enumerate(self.bundles.tolist())}
+
+    @cached_property
+    def namespace_index(self) -> dict[str, int]:
+        """Row of each namespace."""
+        return {name: row for row, name in enumerate(self.namespaces)}
+
+    @cached_property
+    def range_counts(self) -> RangeCounts:
+        """Bundles per namespace and broker."""
+        size = (len(self.namespaces), len(self.brokers))
+        return RangeCounts.of(self.bundle_namespace, self.reporter, size)
+
+    @cached_property
+    def group_counts(self) -> Codes:
+        """Namespaces of each anti-affinity group on each broker, ``(n_groups, n_brokers)``."""
+        pairs = self.range_counts
+        namespace = np.repeat(np.arange(len(self.namespaces)), np.diff(pairs.offsets))
+        group = self.namespace_group[namespace]
+        counts = np.zeros((len(self.groups), len(self.brokers)), np.int32)
+        grouped = group >= 0
+        np.add.at(counts, (group[grouped], pairs.broker[grouped]), 1)
+        return counts
+
+    @cached_property
+    def namespace_policy(self) -> Codes:
+        """First isolation policy that governs each namespace; -1: none."""
+        rows = [
+            next((row for row, policy in enumerate(self.policies) if policy.governs(name)), -1)
+            for name in self.namespaces
+        ]
+        return np.array(rows, np.int32)
+
+    @cached_property
+    def is_primary(self) -> Flags:
+        """Whether a policy has a broker as primary, ``(n_policies, n_brokers)``."""
+        return self._has_role("primary")
+
+    @cached_property
+    def is_secondary(self) -> Flags:
+        """Whether a policy has a broker as secondary, ``(n_policies, n_brokers)``."""
+        return self._has_role("secondary")
+
+    def _has_role(self, role: Role) -> Flags:
+        table = [
+            [policy.placement_role_of(name, self.release) == role for name in self.brokers]
+            for policy in self.policies
+        ]
+        return np.array(table, np.bool_).reshape(len(self.policies), len(self.brokers))
+
+    @cached_property
+    def java_order(self) -> Ints:
+        """Broker rows in the order in which Java adds them up."""
+        return java_hash_order(self.brokers)
+
+    def bundle_row(self, bundle: str) -> int:
+        """Return the row of a bundle.
+
+        Raises:
+            UnknownNameError: The snapshot has no such bundle.
+        """
+        row = self.bundle_index.get(bundle)
+        if row is None:
+            raise UnknownNameError.of(
+                "bundle", bundle, self.bundle_index, place=f"the snapshot of {self.cluster}"
+            )
+        return row
+
+    def broker_row(self, broker: str) -> int:
+        """Return the row of a broker.
+
+        Raises:
+            UnknownNameError: The snapshot has no such broker.
+        """
+        row = self.broker_index.get(broker)
+        if row is None:
+            raise UnknownNameError.of(
+                "broker", broker, self.broker_index, place=f"the snapshot of {self.cluster}"
+            )
+        return row
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table.column(name).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _total(table: pa.Table, name: str, *, unknown: float = 0.0) -> Floats:
+    """In plus out; ``unknown`` where neither is known."""
+    both = _floats(table, f"{name}_in"), _floats(table, f"{name}_out")
+    missing = np.isnan(both[0]) & np.isnan(both[1])
+    return np.where(missing, unknown, np.nan_to_num(both[0]) + np.nan_to_num(both[1]))
+
+
+def _ints(table: pa.Table, name: str) -> Ints:
+    filled = pc.fill_null(table.column(name), 0)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _flags(table: pa.Table, name: str) -> Flags:
+    """Null counts as true: what a broker that does not say so serves."""
+    filled = pc.fill_null(table.column(name), pa.scalar(value=True))
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
+    """Position of each value in ``names``; -1 for null and for names that are not there."""
+    found = pc.fill_null(pc.index_in(column, value_set=names), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
+
+
+def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[str, Any]:
+    table = snapshot.bundles
+    broker_names = pa.array(brokers, pa.string())
+    of_bundles = pc.unique(table.column("namespace"))
+    declared = pc.unique(snapshot.namespaces.column("namespace"))
+    namespaces = tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
+    owner = _codes(table.column("owner"), broker_names)
+    reporter = _codes(table.column("reported_by"), broker_names)
+    last = _total(table, "msg_rate")
+    averaged = _total(table, "long_msg_rate", unknown=np.nan)
+    return {
+        "namespaces": namespaces,
+        "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
+        "bundle_namespace": _codes(table.column("namespace"), pa.array(namespaces, pa.string())),
+        "owner": owner,
+        "reporter": np.where(reporter >= 0, reporter, owner),
+        "is_broker_bound": _flags(table, "is_broker_bound"),
+        "bundle_msg_rate": last,
+        "bundle_throughput": _total(table, "msg_throughput"),
+        "bundle_short_rate": _total(table, "short_msg_rate"),
+        "bundle_short_throughput": _total(table, "short_msg_throughput"),
+        "bundle_long_rate": np.where(np.isnan(averaged), last, averaged),
+        "bundle_topics": _ints(table, "topic_count"),
+    }
+
+
+def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) -> dict[str, Any]:
+    """Anti-affinity groups; names differ in case only are one group, as upstream compares."""
+    table = snapshot.namespaces.select(["namespace", "anti_affinity_group"])
+    group_by_namespace = {
+        row["namespace"]: row["anti_affinity_group"].lower()
+        for row in table.to_pylist()
+        if row["anti_affinity_group"] and row["anti_affinity_group"].strip()
+    }
+    groups = tuple(sorted(set(group_by_namespace.values())))
+    number = {group: index for index, group in enumerate(groups)}
+    codes = [number.get(group_by_namespace.get(name, ""), -1) for name in bundle_part["namespaces"]]
+    return {"namespace_group": np.array(codes, np.int32), "groups": groups}
+
+
+def _leader_long_rates(brokers: pa.Table, bundles: dict[str, Any]) -> tuple[Floats, str]:
+    """Return each broker's long-term rate as the leader holds it, and a note.
+
+    ZooKeeper has it as of the leader's last write, up to 15 minutes ago, and all zero for a broker
+    that started since. The leader itself adds up the averages of the bundles that are reported
+    *now*. Where both sums cover the same traffic (the totals agree), brokers whose bundles changed
+    since that write get the present sum; otherwise the stored value is all there is.
+    """
+    reporter = np.asarray(bundles["reporter"])
+    reported = reporter >= 0
+    rates = np.asarray(bundles["bundle_long_rate"], np.float64)[reported]
+    present = np.bincount(reporter[reported], weights=rates, minlength=brokers.num_rows).astype(
+        np.float64
+    )
+    stored = _total(brokers, "long_msg_rate", unknown=np.nan)
+    unknown = np.isnan(stored)
+    if unknown.all():
+        return present, "Long-term rates of brokers are sums over their bundles." * bool(rates.size)
+    known_total = float(stored[~unknown].sum())
+    same_write = not unknown.any() and _close(np.array(present.sum()), np.array(known_total)).all()
+    if not same_write:
+        return np.where(unknown, present, stored), ""
+    moved = ~_close(present, stored)
+    note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
+    return np.where(moved, present, stored), note if moved.any() else ""
+
+
+def _close(one: Floats, other: Floats) -> Flags:
+    return np.abs(one - other) <= _SAME_RATIO * np.maximum(np.abs(one), np.abs(other))
+
+
+def _own_class(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> str | None:
+    """Class of the deciding broker: the leader's report, else the setting, else the commonest."""
+    brokers = snapshot.brokers
+    classes = brokers.column("load_manager").to_pylist()
+    names = brokers.column("broker").to_pylist()
+    leader = snapshot.manifest.leader
+    if leader in names and classes[names.index(leader)]:
+        return str(classes[names.index(leader)])
+    if settings.origin("loadManagerClassName") != "assumed":
+        return settings.text("loadManagerClassName")
+    known = [name for name in classes if name]
+    return max(set(known), key=known.count) if known else None
