@@ -229,11 +229,16 @@ class LoadView:
         return self._has_role("secondary")
 
     def _has_role(self, role: Role) -> Flags:
-        table = [
-            [policy.placement_role_of(name, self.release) == role for name in self.brokers]
+        return np.array(
+            [[found == role for found in row] for row in self._roles], np.bool_
+        ).reshape(len(self.policies), len(self.brokers))
+
+    @cached_property
+    def _roles(self) -> list[list[Role]]:
+        return [
+            [policy.placement_role_of(name, self.release) for name in self.brokers]
             for policy in self.policies
         ]
-        return np.array(table, np.bool_).reshape(len(self.policies), len(self.brokers))
 
     @cached_property
     def java_order(self) -> Ints:

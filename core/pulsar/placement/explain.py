@@ -22,6 +22,7 @@ from core.pulsar.placement.model import Placement, PlacementMemory
 from core.pulsar.placement.selectors import (
     ROUND_ROBIN,
     LeastResourceUsageWithWeight,
+    ReasonOf,
     RoundRobinBrokerSelector,
     Selector,
 )
@@ -68,8 +69,12 @@ def _why(context: PlacementContext, asked: Selector, winners: int, candidates: i
             if context.usable.any()
             else "of none of them a load report is known."
         )
-    share = "one broker" if winners == 1 else f"{winners} brokers"
-    return f"{asked.name} draws from {share}, out of {candidates} candidates."
+    if candidates == winners == 1:
+        return "There is one candidate."
+    share = "one broker wins" if winners == 1 else f"one of {winners} brokers at random"
+    if winners > candidates:
+        return f"{asked.name}: {share}, {candidates} candidates and those of the retry."
+    return f"{asked.name}: {share}, out of {candidates} candidates."
 
 
 def _ruled_out(
@@ -96,14 +101,10 @@ def _ruled_out(
             reasons.update({names[row]: f"{name}: {reason_of(int(row))}" for row in gone})
         before = stage[0]
     lost = np.flatnonzero(candidates & (chances == 0))
-    mask = filtered.candidates
-    reasons.update(
-        {names[row]: f"{asked.name}: {asked.loss(context, mask, int(row))}" for row in lost}
-    )
+    if lost.size:
+        loss_of = asked.losses(context, filtered.candidates)
+        reasons.update({names[row]: f"{asked.name}: {loss_of(int(row))}" for row in lost})
     return {name: reasons[name] for name in names if name in reasons}
-
-
-ReasonOf = Callable[[int], str]
 
 
 def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) -> ReasonOf:

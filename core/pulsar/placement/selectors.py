@@ -5,6 +5,7 @@ Each answers with the *set* it draws from; the real classes draw from it uniform
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -16,6 +17,9 @@ from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.masks import any_in_row
 from core.pulsar.view import Flags, Floats
 from core.units import format_msgs_per_s, format_ratio
+
+ReasonOf = Callable[[int], str]
+"""Broker row to a reason in words."""
 
 
 class Selector(Protocol):
@@ -40,8 +44,8 @@ class Selector(Protocol):
         """Return each broker's score; less is better."""
         ...
 
-    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
-        """Return why one candidate was not picked; ``mask`` is the candidates, one row."""
+    def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
+        """Return what tells why a candidate was not picked; ``mask`` is one row of candidates."""
         ...
 
 
@@ -70,14 +74,18 @@ class LeastLongTermMessageRate:
         """Return msg/s in + out, infinite for overloaded brokers."""
         return np.where(context.is_overloaded, np.inf, context.long_rate)
 
-    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
-        """Return both rates, or the usage."""
-        if context.is_overloaded[broker]:
-            usage, bound = context.view.usage[broker], context.overload_ratio
-            return f"usage {format_ratio(usage)} is over {format_ratio(bound)}"
-        least = self.scores(context)[mask[0]].min()
-        rate = format_msgs_per_s(context.long_rate[broker])
-        return f"long-term rate {rate}, the least is {format_msgs_per_s(least)}"
+    def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
+        """Tell both rates, or the usage."""
+        least = format_msgs_per_s(float(self.scores(context)[mask[0]].min()))
+        bound = format_ratio(context.overload_ratio)
+
+        def reason(broker: int) -> str:
+            if context.is_overloaded[broker]:
+                return f"usage {format_ratio(context.view.usage[broker])} is over {bound}"
+            rate = format_msgs_per_s(context.long_rate[broker])
+            return f"long-term rate {rate}, the least is {least}"
+
+        return reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +142,15 @@ class LeastResourceUsageWithWeight:
         total = np.cumsum(ordered, axis=1)[:, -1]
         return np.asarray(total / np.maximum(mask.sum(axis=1), 1), np.float64)
 
-    def loss(self, context: PlacementContext, mask: Flags, broker: int, /) -> str:
-        """Return usage, mean and margin."""
+    def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
+        """Tell usage, mean and margin."""
         usage = self.scores(context)
         mean = float(self._mean(context, np.broadcast_to(usage, mask.shape), mask)[0])
-        points = self._margin(context) * 100
-        return (
-            f"usage {format_ratio(usage[broker])} is not {points:g} points below "
-            f"the mean {format_ratio(mean)} of {int(mask.sum())} candidates"
+        words = (
+            f"is not {self._margin(context) * 100:g} points below the mean {format_ratio(mean)} "
+            f"of {int(mask.sum())} candidates"
         )
+        return lambda broker: f"usage {format_ratio(usage[broker])} {words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +187,9 @@ class RoundRobinBrokerSelector:
         """Return nothing that counts: zero for all."""
         return np.zeros(len(context.view.brokers))
 
-    def loss(self, context: PlacementContext, _mask: Flags, _broker: int, /) -> str:
-        """Return whose turn it is not."""
-        return f"turn {context.memory.round_robin_count} is another candidate's"
+    def losses(self, context: PlacementContext, _mask: Flags, /) -> ReasonOf:
+        """Tell whose turn it is not."""
+        return lambda _broker: f"turn {context.memory.round_robin_count} is another candidate's"
 
 
 STRATEGIES: Final[tuple[Selector, ...]] = (
