@@ -41,7 +41,7 @@ def load_plan(source: bytes | Path) -> Plan:
     except msgspec.ValidationError as exc:
         raise UnusablePlanError(f"{place} is damaged: {exc}.", hint=_AGAIN) from exc
     _check_times(plan, place)
-    if msgspec.to_builtins(plan) != content:
+    if json.loads(msgspec.json.encode(plan)) != content:
         raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
     expected = content_hash(plan)
     if plan.plan_id != expected:

@@ -1,8 +1,8 @@
 """What a plan is: a frozen, hashed, ordered list of typed steps with what they are expected to do.
 
 Words: *diagnostic*: something a person must know about the plan before it runs; an ``error``
-forbids applying it. *complete*: the plan covers everything that was asked. *applyable*: there is something
-to do and nothing forbids it. *errored*: look at it, never apply it.
+forbids applying it. *complete*: the plan covers everything that was asked. *applyable*: there is
+something to do and nothing forbids it. *errored*: look at it, never apply it.
 """
 
 from __future__ import annotations

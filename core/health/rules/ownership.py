@@ -40,8 +40,8 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             code="unowned_with_traffic",
             severity="warning",
             sentence=(
-                f"{counted(busy.num_rows, 'bundle')} with traffic in the last reports now without an owner: "
-                "their clients are waiting or moving."
+                f"The last reports show traffic on {counted(busy.num_rows, 'bundle')} that nobody "
+                "owns now: the clients are waiting or moving."
             ),
             hint="Look again in a minute; if it stays, no broker is allowed to take them.",
         )
@@ -83,8 +83,8 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
             code="moved_since_report",
             severity="info",
             sentence=(
-                f"{counted(moved.num_rows, 'bundle')} with another owner than the broker that last "
-                "reported it: moved since, and the brokers' loads still count them where they were."
+                f"Since the last load reports {counted(moved.num_rows, 'bundle')} changed owner; "
+                "the brokers' loads still count the traffic at the old one."
             ),
             hint="The numbers settle with the next load reports.",
         )

@@ -76,7 +76,8 @@ def isolation_violations(context: HealthContext) -> Iterator[Finding]:
                 subject=namespace,
                 sentence=(
                     f"{counted(count, 'bundle')} of {namespace} on {counted(len(wrong), 'broker')} "
-                    f"should not be there by isolation policy {policy.name!r}: {wrong[0]['owner']} for one."
+                    f"should not be there by isolation policy {policy.name!r}: "
+                    f"{wrong[0]['owner']} for one."
                 ),
                 evidence={
                     "policy": policy.name,

@@ -1,0 +1,303 @@
+"""What is checked before a bundle may be unloaded; every "no" is a diagnostic with its reason.
+
+An explicit destination bypasses the broker's own isolation and anti-affinity checks, so ours run
+first and refuse.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from core.errors import InputError
+from core.health.measures import column_values
+from core.ids import namespace_of, parse_range
+from core.plan.model import Diagnostic, DiagnosticSeverity
+from core.plan.outcomes import HINT_LOSS_NOTE
+from core.pulsar.placement import place_bundle
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.units import datetime_to_ms, format_age, format_ratio
+
+STALE_SNAPSHOT_S: Final = 300.0
+"""A snapshot older than this is worth a warning when a plan is made on it."""
+
+_MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
+_EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
+
+_FORBIDDING: Final = {
+    "applyNamespacePolicies": "destination_not_allowed",
+    "BrokerLoadManagerClassFilter": "destination_load_manager",
+    "BrokerVersionFilter": "destination_version",
+}
+"""Filters that forbid a destination; the others only prefer other brokers."""
+
+_ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
+_TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What the checks look at.
+
+    Attributes:
+        snapshot: The cluster as it was.
+        view: The same, laid out for placement.
+        settings: Settings in force, what-ifs on top.
+        now: The moment of planning, aware UTC.
+        exclusions: Namespaces that the operator's configuration keeps out of every plan.
+    """
+
+    snapshot: PulsarSnapshot
+    view: LoadView
+    settings: EffectiveSettings
+    now: datetime
+    exclusions: frozenset[str] = field(default_factory=frozenset)
+
+
+def check_cluster(basis: Basis) -> Iterator[Diagnostic]:
+    """Check what holds for the whole plan: the load manager and the age of the snapshot."""
+    manifest = basis.snapshot.manifest
+    age_s = (basis.now - manifest.taken_at).total_seconds()
+    if age_s > STALE_SNAPSHOT_S:
+        yield Diagnostic(
+            severity="warning",
+            code="stale_snapshot",
+            sentence=f"The snapshot was taken {format_age(age_s)} ago; owners may have changed.",
+            hint="Take a fresh one before anything is applied.",
+        )
+    if manifest.load_manager == "simple":
+        yield Diagnostic(
+            severity="error",
+            code="load_manager_unsupported",
+            sentence="The cluster runs the legacy SimpleLoadManagerImpl.",
+            hint="Only clusters with ModularLoadManagerImpl or ExtensibleLoadManagerImpl qualify.",
+        )
+
+
+def check_bundle(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
+    """Check that the bundle is there, movable and owned by a live broker."""
+    row = basis.view.bundle_index.get(bundle)
+    if row is None:
+        yield _unknown_bundle(basis.view, bundle)
+        return
+    if basis.view.is_broker_bound[row]:
+        yield _error(
+            "broker_bound",
+            bundle,
+            f"{bundle} belongs to one broker (heartbeat or SLA namespace) and is never moved.",
+        )
+        return
+    yield from _check_owner(basis, bundle, row)
+    yield from _check_namespace(basis, namespace_of(bundle))
+
+
+def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
+    """Check that the destination is a live broker with a report that can be trusted."""
+    row = basis.view.broker_index.get(destination)
+    if row is None:
+        near = _near(destination, basis.view.brokers)
+        yield _error(
+            "destination_unknown",
+            destination,
+            f"{destination} is not an active broker; the cluster would answer 409.",
+            near or "Name a broker as host:webPort, the way the Brokers page does.",
+        )
+        return
+    if not basis.view.has_report[row]:
+        yield _warning(
+            "destination_unreported",
+            destination,
+            f"The load report of {destination} could not be read: what it carries is unknown.",
+            "Choose another destination, or look at the problems of the reading.",
+        )
+    yield from _stale(basis, destination, "destination")
+    usage, limit = float(basis.view.usage[row]), basis.settings.number(_OVERLOADED) / 100.0
+    if basis.view.usage_known[row] and usage > limit:
+        yield _warning(
+            "destination_overloaded",
+            destination,
+            f"{destination} is at {format_ratio(usage)} already, over the overload limit of "
+            f"{format_ratio(limit)}.",
+            "Choose a cooler broker.",
+        )
+    if basis.snapshot.manifest.load_manager == "modular":
+        yield Diagnostic(
+            severity="info",
+            code="destination_is_hint",
+            sentence=HINT_LOSS_NOTE,
+            subject=destination,
+        )
+
+
+def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnostic]:
+    """Check that this bundle may go to this broker: policies, anti-affinity, kind and version."""
+    row = basis.view.bundle_row(bundle)
+    if basis.view.owner[row] == basis.view.broker_row(destination):
+        yield _error(
+            "destination_is_owner",
+            bundle,
+            f"{destination} owns {bundle} already; the modular load manager would move it to some "
+            "other broker, the extensible one would answer 500.",
+            "Choose another destination, or none.",
+        )
+        return
+    placed = place_bundle(basis.view, bundle, basis.settings, strategy=None)
+    reason = placed.ruled_out.get(destination, "")
+    filter_name, _, detail = reason.partition(": ")
+    if filter_name in _FORBIDDING:
+        yield _error(
+            _FORBIDDING[filter_name],
+            bundle,
+            f"{bundle} may not go to {destination}: {detail}.",
+            "An explicit destination would bypass that check of the broker; choose another one.",
+        )
+    elif filter_name == _ANTI_AFFINITY:
+        yield from _check_anti_affinity(basis, bundle, destination, detail)
+    elif filter_name == _TOPIC_COUNT:
+        yield _warning(
+            "destination_topics", bundle, f"{destination} has many topics: {detail}.", ""
+        )
+
+
+def _check_anti_affinity(
+    basis: Basis, bundle: str, destination: str, detail: str
+) -> Iterator[Diagnostic]:
+    """Refuse a broker that serves another namespace of the group, unless it serves this one too."""
+    namespace = basis.view.namespace_index[namespace_of(bundle)]
+    counts = basis.view.range_counts.dense(np.array([namespace], np.int64), len(basis.view.brokers))
+    severity: DiagnosticSeverity = (
+        "warning" if counts[0, basis.view.broker_row(destination)] else "error"
+    )
+    yield Diagnostic(
+        severity=severity,
+        code="destination_anti_affinity",
+        sentence=f"{destination} is not where anti-affinity would put {bundle}: {detail}.",
+        subject=bundle,
+        hint="Choose a broker that serves no namespace of the group.",
+    )
+
+
+def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:
+    table = basis.snapshot.bundles
+    owner = table["owner"][row].as_py()
+    if owner is None:
+        if table["owner_source"][row].as_py() is None:
+            yield _error(
+                "owner_unknown",
+                bundle,
+                f"Who owns {bundle} could not be read.",
+                "Take another snapshot.",
+            )
+        else:
+            yield _warning(
+                "not_owned",
+                bundle,
+                f"Nobody owns {bundle}: there is nothing to unload (the answer would be 204, "
+                "without effect).",
+                "The next lookup of one of its topics will assign it.",
+            )
+    elif owner not in basis.view.broker_index:
+        yield _error(
+            "owner_gone",
+            bundle,
+            f"{owner}, which owns {bundle}, is not among the live brokers.",
+            "Its ownership ends with its session; take another snapshot.",
+        )
+    else:
+        yield from _stale(basis, owner, "owner")
+
+
+def _check_namespace(basis: Basis, namespace: str) -> Iterator[Diagnostic]:
+    if namespace in basis.exclusions:
+        yield _error(
+            "excluded",
+            namespace,
+            f"{namespace} is excluded from every plan by Trimtab's configuration.",
+            "Take it out of `exclusions` first.",
+        )
+    if namespace in basis.settings.names(_EXCLUDED):
+        yield _warning(
+            "excluded_from_shedding",
+            namespace,
+            f"The cluster itself never sheds {namespace} ({_EXCLUDED}); a manual unload works all "
+            "the same.",
+            "Ask whoever excluded it.",
+        )
+
+
+def _stale(basis: Basis, broker: str, role: str) -> Iterator[Diagnostic]:
+    row = basis.view.broker_row(broker)
+    reported_ms = float(column_values(basis.snapshot.brokers, "reported_at")[row])
+    age_s = (datetime_to_ms(basis.snapshot.manifest.taken_at) - reported_ms) / 1000
+    bound_s = 2 * basis.settings.number(_MAX_INTERVAL) * 60
+    if np.isfinite(age_s) and age_s > bound_s:
+        yield _warning(
+            "stale_report",
+            broker,
+            f"The load report of {broker} ({role}) was {format_age(age_s)} old when the snapshot "
+            "was taken.",
+            "What it carries may be something else by now.",
+        )
+
+
+def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
+    namespace = namespace_of(bundle)
+    if namespace not in view.namespace_index:
+        return _error(
+            "unknown_bundle",
+            bundle,
+            f"There is no bundle named {bundle!r}: namespace {namespace!r} is unknown.",
+            _near(namespace, view.namespaces),
+        )
+    code = view.namespace_index[namespace]
+    names = [str(view.bundles[row]) for row in np.flatnonzero(view.bundle_namespace == code)]
+    children = _inside(bundle, names)
+    if len(children) > 1:
+        return _error(
+            "bundle_split",
+            bundle,
+            f"{bundle} was split into {', '.join(children[:4])}"
+            + (f" and {len(children) - 4} more." if len(children) > 4 else "."),
+            "Name the parts.",
+        )
+    return _error(
+        "unknown_bundle",
+        bundle,
+        f"There is no bundle named {bundle!r} in {namespace}, which has {len(names)}.",
+        _near(bundle, names),
+    )
+
+
+def _inside(bundle: str, names: Iterable[str]) -> list[str]:
+    """Names of the bundles whose ranges lie inside the range of ``bundle``."""
+    try:
+        lower, upper = parse_range(bundle.rpartition("/")[2])
+    except InputError:
+        return []
+    inside = []
+    for name in names:
+        low, up = parse_range(name.rpartition("/")[2])
+        if low >= lower and up <= upper:
+            inside.append(name)
+    return inside
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known)[:20_000], n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
+
+
+def _error(code: str, subject: str, sentence: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(severity="error", code=code, sentence=sentence, subject=subject, hint=hint)
+
+
+def _warning(code: str, subject: str, sentence: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(severity="warning", code=code, sentence=sentence, subject=subject, hint=hint)

@@ -1,0 +1,265 @@
+"""The preview of a plan: the same steps, read by somebody who only looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from core.errors import InvariantError, PlanConflictError
+from core.health.measures import Measures, column_values, measure, owned_bundle_counts
+from core.plan.clients import ClientImpact, client_impact
+from core.plan.commands import pulsar_admin_line, rest_line
+from core.plan.model import Plan, UnloadBundle
+from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
+from core.plan.project import project_scenario
+from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
+from core.pulsar.placement import STRATEGY_NAMES, Placement
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+
+Floats = NDArray[np.float64]
+
+QUANTITIES: Final[dict[str, tuple[str, ...]]] = {
+    "throughput_bytes_per_s": ("msg_throughput_in", "msg_throughput_out"),
+    "msg_rate_msgs_per_s": ("msg_rate_in", "msg_rate_out"),
+    "bundle_count": ("bundle_count",),
+    "topic_count": ("topic_count",),
+    "client_count": ("producer_count", "consumer_count"),
+}
+"""What is compared besides usage, and of which columns each is the sum."""
+
+_SHARED_NOTE: Final = (
+    "Usage after is an estimate: a bundle takes its share of the broker's throughput as its share "
+    "of bandwidth (by direction), CPU and direct memory; the destination's own limits then give "
+    "its percentage."
+)
+
+
+def _before_after_schema() -> pa.Schema:
+    units = {"throughput_bytes_per_s": "bytes/s", "msg_rate_msgs_per_s": "msgs/s"}
+    fields = [
+        pa.field("broker", pa.string(), nullable=False),
+        pa.field("is_touched", pa.bool_(), nullable=False),
+        pa.field("departures", pa.float64(), metadata={"unit": "bundles"}),
+        pa.field("arrivals", pa.float64(), metadata={"unit": "bundles, expected"}),
+    ]
+    for name in ("usage_ratio", *QUANTITIES):
+        unit = units.get(name, "ratio" if name == "usage_ratio" else "count")
+        fields += [
+            pa.field(f"{name}_{moment}", pa.float64(), metadata={"unit": unit})
+            for moment in ("before", "after", "low", "high")
+        ]
+    return pa.schema(fields)
+
+
+BEFORE_AFTER: Final = _before_after_schema()
+"""One row a broker, in the snapshot's order. ``<quantity>_before`` is what the reports say,
+``_after`` the expected value over all outcomes, ``_low`` and ``_high`` the extremes among them;
+null where unknown. Quantities: ``usage_ratio`` (weighted maximum), ``throughput_bytes_per_s`` and
+``msg_rate_msgs_per_s`` (in plus out), ``bundle_count`` (owned, movable), ``topic_count``,
+``client_count`` (producers plus consumers)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPreview:
+    """One step, looked at.
+
+    Attributes:
+        step: The step itself.
+        placement: Who gets the bundle, over all outcomes of the steps before it.
+        clients: What it costs.
+        command: The equivalent ``pulsar-admin`` line.
+        rest: The equivalent ``curl`` line.
+    """
+
+    step: UnloadBundle
+    placement: Placement
+    clients: ClientImpact
+    command: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a plan would do.
+
+    Attributes:
+        before_after: Table of :data:`BEFORE_AFTER`.
+        steps: In the plan's order.
+        clients: What the whole plan costs.
+        measures_before: How even the load is.
+        measures_after: How even it is in the most likely outcome.
+        scenarios: The outcomes, most likely first.
+        is_exact: All of them were followed; otherwise they were sampled.
+        notes: What a person should know about how this was computed.
+    """
+
+    before_after: pa.Table = field(repr=False)
+    steps: tuple[StepPreview, ...]
+    clients: ClientImpact
+    measures_before: Measures
+    measures_after: Measures
+    scenarios: tuple[Scenario, ...]
+    is_exact: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A plan's steps, placed again on its snapshot."""
+
+    settings: EffectiveSettings
+    rows: NDArray[np.int64]
+    outcomes: Outcomes
+
+
+def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
+    """Show what ``plan`` would do.
+
+    Args:
+        snapshot: The one the plan was made on.
+        plan: Any plan, errored ones too: what they hold as steps is shown.
+    Raises:
+        PlanConflictError: The plan was made on another snapshot.
+        InvariantError: The projection does not conserve load (a bug of ours).
+    """
+    run = _run(snapshot, plan)
+    names = snapshot.brokers["broker"].to_pylist()
+    carried = carried_by(snapshot, run.rows)
+    chances = [placed.distribution for placed in run.outcomes.placements]
+    shift = shift_of(carried, run.outcomes.scenarios, chances, names)
+    after = project_scenario(snapshot, run.rows, run.outcomes.most_likely)
+    table = _before_after(snapshot, run.settings, shift)
+    _check_counts(snapshot, after, shift)
+    notes = [*run.outcomes.notes, _SHARED_NOTE]
+    if carried.unknown_bundles:
+        notes.append(
+            f"The statistics of {len(carried.unknown_bundles)} bundles are unknown: they are moved "
+            f"as if they carried nothing ({', '.join(carried.unknown_bundles[:3])})."
+        )
+    unplaced = sum(placed.distribution == {} for placed in run.outcomes.placements)
+    if unplaced:
+        notes.append(f"{unplaced} bundles have no known destination: their load leaves the totals.")
+    return Preview(
+        before_after=table,
+        steps=tuple(_steps(snapshot, plan, run)),
+        clients=client_impact(snapshot.bundles, run.rows),
+        measures_before=measure(snapshot, run.settings),
+        measures_after=measure(after, run.settings),
+        scenarios=run.outcomes.scenarios,
+        is_exact=run.outcomes.is_exact,
+        notes=tuple(notes),
+    )
+
+
+def project(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
+    """Return the whole snapshot as it is expected to be after the most likely outcome.
+
+    Raises:
+        PlanConflictError: The plan was made on another snapshot.
+    """
+    run = _run(snapshot, plan)
+    return project_scenario(snapshot, run.rows, run.outcomes.most_likely)
+
+
+def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
+    if plan.snapshot_id != snapshot.snapshot_id:
+        raise PlanConflictError(
+            f"The plan was made on snapshot {plan.snapshot_id} of {plan.cluster}; this is "
+            f"{snapshot.snapshot_id} of {snapshot.manifest.cluster}.",
+            hint="Name the snapshot it was made on, or make the plan again on this one.",
+        )
+    policy = plan.strategy
+    settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
+    view = LoadView.of(snapshot, settings)
+    strategy = policy.name if policy.name in STRATEGY_NAMES else None
+    outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), plan.steps)
+    rows = np.array([view.bundle_row(step.bundle) for step in plan.steps], np.int64)
+    return _Run(settings, rows, outcomes)
+
+
+def _steps(snapshot: PulsarSnapshot, plan: Plan, run: _Run) -> list[StepPreview]:
+    web_urls = dict(
+        zip(
+            snapshot.brokers["broker"].to_pylist(),
+            snapshot.brokers["web_url"].to_pylist(),
+            strict=True,
+        )
+    )
+    return [
+        StepPreview(
+            step=step,
+            placement=placed,
+            clients=client_impact(snapshot.bundles, [int(row)]),
+            command=pulsar_admin_line(step),
+            rest=rest_line(step, web_urls.get(step.owner)),
+        )
+        for step, placed, row in zip(plan.steps, run.outcomes.placements, run.rows, strict=True)
+    ]
+
+
+def _before_after(snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: Shift) -> pa.Table:
+    brokers = snapshot.brokers
+    count = brokers.num_rows
+    is_touched = np.zeros(count, np.bool_)
+    is_touched[shift.touched] = True
+    columns: dict[str, pa.Array] = {
+        "broker": brokers["broker"].combine_chunks(),
+        "is_touched": pa.array(is_touched),
+        "departures": pa.array(_spread_out(count, shift.touched, shift.departures)),
+        "arrivals": pa.array(_spread_out(count, shift.touched, shift.arrivals)),
+    }
+    measured = measure(snapshot, settings).usage.values
+    _, usage_after = resource_usage_after(brokers, settings, shift)
+    expected = shift.probability @ usage_after
+    columns |= _quantity("usage_ratio", measured, shift, usage_after, expected)
+    for name, parts in QUANTITIES.items():
+        before = (
+            owned_bundle_counts(snapshot)
+            if name == "bundle_count"
+            else sum(column_values(brokers, part) for part in parts)
+        )
+        delta = sum(shift.delta[:, :, CARRIED.index(part)] for part in parts)
+        mean = sum(shift.expected[:, CARRIED.index(part)] for part in parts)
+        before = np.asarray(before, np.float64)
+        start = before[shift.touched]
+        columns |= _quantity(name, before, shift, start + np.asarray(delta), start + mean)
+    return pa.Table.from_arrays([columns[name] for name in BEFORE_AFTER.names], schema=BEFORE_AFTER)
+
+
+def _quantity(
+    name: str, before: Floats, shift: Shift, outcomes: Floats, expected: Floats
+) -> dict[str, pa.Array]:
+    """Before, expected after, lowest and highest after; ``outcomes``: scenarios x touched."""
+    after, low, high = before.copy(), before.copy(), before.copy()
+    if shift.touched.size:
+        after[shift.touched] = expected
+        low[shift.touched] = outcomes.min(axis=0)
+        high[shift.touched] = outcomes.max(axis=0)
+    moments = {"before": before, "after": after, "low": low, "high": high}
+    return {
+        f"{name}_{moment}": pa.array(values, pa.float64(), mask=~np.isfinite(values))
+        for moment, values in moments.items()
+    }
+
+
+def _spread_out(count: int, touched: NDArray[np.int64], values: Floats) -> Floats:
+    whole = np.zeros(count)
+    whole[touched] = values
+    return whole
+
+
+def _check_counts(before: PulsarSnapshot, after: PulsarSnapshot, shift: Shift) -> None:
+    """Recount by ownership what the arithmetic moved: two ways must give the same."""
+    recounted = owned_bundle_counts(after)[shift.touched]
+    moved = (
+        owned_bundle_counts(before)[shift.touched]
+        + (shift.delta[0, :, CARRIED.index("bundle_count")])
+    )
+    if before.bundles.num_rows and np.abs(recounted - moved).max(initial=0.0) > 0.5:
+        raise InvariantError("The projection counts bundles differently from their ownership.")

@@ -1,0 +1,87 @@
+"""The snapshot that a plan is expected to leave behind: health runs on it unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from core.plan.outcomes import Scenario
+from core.plan.shift import CARRIED, RESOURCES, Shift, carried_by, shift_of
+from core.snapshot import PulsarSnapshot
+
+Floats = NDArray[np.float64]
+
+
+def project_scenario(
+    snapshot: PulsarSnapshot, bundle_rows: NDArray[np.int64], scenario: Scenario
+) -> PulsarSnapshot:
+    """Return the snapshot as it would be after one scenario.
+
+    Bundles have their new owner, which reports them; brokers have the load that follows. Bundles
+    that nobody takes up have no owner. Everything else, the time included, stays as it was.
+
+    Args:
+        snapshot: Before.
+        bundle_rows: Row of each step's bundle, in step order.
+        scenario: Where they end.
+    """
+    names = snapshot.brokers["broker"].to_pylist()
+    carried = carried_by(snapshot, bundle_rows)
+    certain = [{name: 1.0} if name is not None else {} for name in scenario.destinations]
+    shift = shift_of(carried, [replace(scenario, probability=1.0)], certain, names)
+    tables = dict(snapshot.tables)
+    tables["bundles"] = _with_owners(snapshot.bundles, bundle_rows, scenario.destinations)
+    tables["brokers"] = _with_load(snapshot.brokers, shift)
+    return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def _with_owners(
+    bundles: pa.Table, rows: NDArray[np.int64], destinations: Sequence[str | None]
+) -> pa.Table:
+    """Set owner and reporter of some rows."""
+    for name in ("owner", "reported_by"):
+        values = bundles[name].to_numpy(zero_copy_only=False).copy()
+        values[rows] = np.array(destinations, dtype=object)
+        bundles = _set(bundles, name, pa.array(values, pa.string()))
+    return bundles
+
+
+def _with_load(brokers: pa.Table, shift: Shift) -> pa.Table:
+    """Add the first scenario's deltas to the touched brokers; unknown stays unknown."""
+    for column, name in enumerate(CARRIED):
+        values = np.array(brokers[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
+        values[shift.touched] = np.maximum(
+            values[shift.touched] + shift.delta[0, :, column],
+            np.minimum(values[shift.touched], 0.0),
+        )
+        brokers = _set(brokers, name, _typed(values, brokers.schema.field(name).type))
+        if name in RESOURCES:
+            brokers = _with_ratio(brokers, name.removesuffix("_usage"), values, shift)
+    return brokers
+
+
+def _with_ratio(brokers: pa.Table, resource: str, usage: Floats, shift: Shift) -> pa.Table:
+    limit = np.array(brokers[f"{resource}_limit"].to_numpy(), dtype=np.float64)
+    ratio = np.array(brokers[f"{resource}_ratio"].to_numpy(), dtype=np.float64)
+    rows = shift.touched
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio[rows] = np.where(limit[rows] > 0, usage[rows] / limit[rows], ratio[rows])
+    return _set(brokers, f"{resource}_ratio", _typed(ratio, pa.float64()))
+
+
+def _typed(values: Floats, kind: pa.DataType) -> pa.Array:
+    """NaN becomes null; counts are rounded."""
+    known = np.isfinite(values)
+    if pa.types.is_integer(kind):
+        whole = np.where(known, np.round(values), 0).astype(np.int64)
+        return pa.array(whole, kind, mask=~known)
+    return pa.array(values, kind, mask=~known)
+
+
+def _set(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(name), values)

@@ -1,0 +1,243 @@
+"""How load follows bundles from broker to broker: the arithmetic behind every "after".
+
+A bundle takes its own last statistics along: rates, throughput, topics, clients. Of the broker's
+resources it takes a share: bandwidth in and out by its share of the broker's throughput in that
+direction, CPU and direct memory by its share of the total throughput. These amounts (not the
+percentages) are added at the destination, whose own limits then give its percentage; the weighted
+maximum over the resources is the usage. What a broker uses without any traffic is shared out too,
+so CPU is rather over- than underestimated. Load is taken from where the reports count it, which for
+a bundle that moved since the last report is not the present owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from core.errors import InvariantError
+from core.health.measures import column_values, row_of
+from core.plan.outcomes import Scenario
+from core.pulsar.load import WEIGHED, percent_usage, resource_weights
+from core.pulsar.settings import EffectiveSettings
+from core.schemas.pulsar import RATES
+from core.snapshot import PulsarSnapshot
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+COUNTS: Final = ("topic_count", "producer_count", "consumer_count")
+AVERAGES: Final = tuple(prefix + name for prefix in ("short_", "long_") for name in RATES)
+OWN: Final = (*RATES, *COUNTS, *AVERAGES)
+"""What a bundle has of its own, under the same name in the brokers and in the bundles table."""
+
+RESOURCES: Final = tuple(f"{name}_usage" for name in WEIGHED)
+CARRIED: Final = (*OWN, "bundle_count", *RESOURCES)
+"""Components of what moves with a bundle, in the order of the columns below."""
+
+_TOLERANCE: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What each step takes along.
+
+    Attributes:
+        amounts: Shape ``(n_steps, n_carried)`` in the order of :data:`CARRIED`; 0 where unknown.
+        counted_at: Broker row whose report counts the bundle, -1: none; shape ``(n_steps,)``.
+        owned_at: Broker row of the owner, -1: none.
+        unknown_bundles: Bundles without statistics: they are moved as if they carried nothing.
+    """
+
+    amounts: Floats
+    counted_at: Ints
+    owned_at: Ints
+    unknown_bundles: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """What arrives and leaves at the touched brokers, in every scenario.
+
+    Attributes:
+        touched: Broker rows, ascending; shape ``(n_touched,)``.
+        delta: Shape ``(n_scenarios, n_touched, n_carried)``.
+        expected: Shape ``(n_touched, n_carried)``: the mean over all outcomes, by the steps'
+            distributions: exact even for those that the scenarios only sample at the end.
+        probability: Shape ``(n_scenarios,)``, sums to 1.
+        arrivals: Shape ``(n_touched,)``: bundles that come, expected.
+        departures: Shape ``(n_touched,)``: bundles that leave.
+        unplaced: Shape ``(n_scenarios, n_carried)``: what nobody takes up again.
+    """
+
+    touched: Ints
+    delta: Floats
+    probability: Floats
+    expected: Floats
+    arrivals: Floats
+    departures: Floats
+    unplaced: Floats = field(repr=False)
+
+
+def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
+    """Return what the bundles in those rows of the bundles table take along."""
+    brokers = snapshot.brokers
+    bundles = snapshot.bundles.take(pa.array(bundle_rows, pa.int64()))
+    owned_at = row_of(brokers["broker"], bundles["owner"])
+    reported = row_of(brokers["broker"], bundles["reported_by"])
+    counted_at = np.where(reported >= 0, reported, owned_at)
+    amounts = np.zeros((bundles.num_rows, len(CARRIED)))
+    for column, name in enumerate(OWN):
+        amounts[:, column] = np.nan_to_num(column_values(bundles, name))
+    amounts[:, CARRIED.index("bundle_count")] = 1.0
+    for resource in WEIGHED:
+        share = _share(resource, brokers, bundles, counted_at)
+        used = np.nan_to_num(_at(column_values(brokers, f"{resource}_usage"), counted_at))
+        amounts[:, CARRIED.index(f"{resource}_usage")] = share * np.maximum(used, 0.0)
+    unknown = np.isnan(column_values(bundles, "msg_throughput_in"))
+    names = bundles["bundle"].to_pylist()
+    missing = tuple(names[row] for row in np.flatnonzero(unknown))
+    return Carried(amounts, counted_at, owned_at, missing)
+
+
+def shift_of(
+    carried: Carried,
+    scenarios: Sequence[Scenario],
+    chances: Sequence[Mapping[str, float]],
+    broker_names: Sequence[str],
+) -> Shift:
+    """Return what every scenario brings to and takes from the touched brokers.
+
+    Args:
+        carried: What each step takes along.
+        scenarios: At least one.
+        chances: Each step's distribution over brokers.
+        broker_names: In row order.
+    Raises:
+        InvariantError: Load appeared or was lost on the way.
+    """
+    index = {name: row for row, name in enumerate(broker_names)}
+    ends = np.array(
+        [
+            [index[name] if name is not None else -1 for name in scenario.destinations]
+            for scenario in scenarios
+        ],
+        dtype=np.int64,
+    ).reshape(len(scenarios), -1)
+    drawn_step, drawn_at, drawn_p = _drawn(chances, index)
+    rows = np.concatenate([ends.ravel(), drawn_at, carried.counted_at, carried.owned_at])
+    touched = np.unique(rows[rows >= 0])
+    leaving = np.zeros((touched.size, len(CARRIED)))
+    count_at = CARRIED.index("bundle_count")
+    loads = carried.amounts.copy()
+    loads[:, count_at] = 0.0
+    _leave(leaving, touched, carried.counted_at, loads)
+    ones = np.zeros_like(loads)
+    ones[:, count_at] = 1.0
+    _leave(leaving, touched, carried.owned_at, ones)
+    delta = np.repeat(leaving[None, :, :], len(scenarios), axis=0)
+    scenario_of, step_of = np.nonzero(ends >= 0)
+    columns = np.searchsorted(touched, ends[scenario_of, step_of])
+    np.add.at(delta, (scenario_of, columns), carried.amounts[step_of])
+    expected = leaving.copy()
+    arrivals = np.zeros(touched.size)
+    drawn = np.searchsorted(touched, drawn_at)
+    np.add.at(expected, drawn, carried.amounts[drawn_step] * drawn_p[:, None])
+    np.add.at(arrivals, drawn, drawn_p)
+    departures = np.zeros(touched.size)
+    owners = carried.owned_at[carried.owned_at >= 0]
+    np.add.at(departures, np.searchsorted(touched, owners), 1.0)
+    shift = Shift(
+        touched=touched,
+        delta=delta,
+        probability=np.array([scenario.probability for scenario in scenarios]),
+        expected=expected,
+        arrivals=arrivals,
+        departures=departures,
+        unplaced=(ends < 0).astype(np.float64) @ carried.amounts,
+    )
+    _check_conserved(carried, shift)
+    return shift
+
+
+def resource_usage_after(
+    brokers: pa.Table, settings: EffectiveSettings, shift: Shift
+) -> tuple[Floats, Floats]:
+    """Return the touched brokers' weighted usage before and after.
+
+    Returns:
+        Shapes ``(n_touched,)`` and ``(n_scenarios, n_touched)``, ratio, NaN where unknown.
+    """
+    weights = resource_weights(settings)
+    before: list[Floats] = []
+    after: list[Floats] = []
+    known = np.zeros(shift.touched.size, np.bool_)
+    for resource in WEIGHED:
+        usage = column_values(brokers, f"{resource}_usage")[shift.touched]
+        limit = column_values(brokers, f"{resource}_limit")[shift.touched]
+        known |= np.isfinite(usage)
+        moved = np.maximum(usage + shift.delta[:, :, CARRIED.index(f"{resource}_usage")], 0.0)
+        weight = weights[resource]
+        before.append(percent_usage(usage, limit).astype(np.float64) * weight)
+        bounds = np.broadcast_to(limit, moved.shape)
+        after.append(percent_usage(moved, bounds).astype(np.float64) * weight)
+    return (
+        np.where(known, np.max(before, axis=0) / 100.0, np.nan),
+        np.where(known, np.max(after, axis=0) / 100.0, np.nan),
+    )
+
+
+def _share(resource: str, brokers: pa.Table, bundles: pa.Table, counted_at: Ints) -> Floats:
+    """Share of a broker's resource that each bundle is taken to use, 0..1."""
+    ways = {"bandwidth_in": ("in",), "bandwidth_out": ("out",)}.get(resource, ("in", "out"))
+    own = sum(np.nan_to_num(column_values(bundles, f"msg_throughput_{way}")) for way in ways)
+    whole = sum(np.nan_to_num(column_values(brokers, f"msg_throughput_{way}")) for way in ways)
+    total = np.nan_to_num(_at(np.asarray(whole, np.float64), counted_at))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total > 0, np.asarray(own, np.float64) / total, 0.0)
+    return np.clip(share, 0.0, 1.0)
+
+
+def _at(values: Floats, rows: Ints) -> Floats:
+    """Values at rows, NaN for row -1."""
+    if not values.size:
+        return np.full(rows.shape, np.nan)
+    return np.where(rows >= 0, values[np.maximum(rows, 0)], np.nan)
+
+
+def _drawn(
+    chances: Sequence[Mapping[str, float]], index: Mapping[str, int]
+) -> tuple[Ints, Ints, Floats]:
+    """Step, broker row and probability of everything that the steps may come to."""
+    triples = [
+        (step, index[name], p) for step, chance in enumerate(chances) for name, p in chance.items()
+    ]
+    whole = np.array(triples, np.float64).reshape(-1, 3)
+    return whole[:, 0].astype(np.int64), whole[:, 1].astype(np.int64), whole[:, 2]
+
+
+def _leave(leaving: Floats, touched: Ints, rows: Ints, amounts: Floats) -> None:
+    """Take ``amounts`` of each step from its broker row."""
+    here = rows >= 0
+    np.subtract.at(leaving, np.searchsorted(touched, rows[here]), amounts[here])
+
+
+def _check_conserved(carried: Carried, shift: Shift) -> None:
+    """What left must have arrived or be counted as unplaced, in every scenario and component."""
+    count_at = CARRIED.index("bundle_count")
+    from_brokers = np.where(carried.counted_at[:, None] >= 0, carried.amounts, 0.0)
+    from_brokers[:, count_at] = carried.owned_at >= 0
+    appeared = carried.amounts.sum(axis=0) - from_brokers.sum(axis=0)
+    balance = shift.delta.sum(axis=1) + shift.unplaced - appeared
+    scale = np.maximum(np.abs(carried.amounts).sum(axis=0), 1.0)
+    if np.any(np.abs(balance) > _TOLERANCE * scale):
+        worst = int(np.argmax(np.max(np.abs(balance) / scale, axis=0)))
+        raise InvariantError(
+            f"The projection does not conserve {CARRIED[worst]}: "
+            f"off by {float(np.abs(balance[:, worst]).max()):g}.",
+            component=CARRIED[worst],
+        )
