@@ -1,0 +1,276 @@
+"""The running cluster: sessions, clocks, reports, averages and the leader. Lives in one event loop.
+
+Ownership changes (unload, split, the end of a broker) are in :mod:`connectors.sandbox.ownership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from time import time
+from typing import Any, Final
+
+import numpy as np
+
+from connectors.sandbox import documents
+from connectors.sandbox.founding import (
+    encode,
+    remember_past,
+    share_out,
+    standing_nodes,
+    write_nodes,
+)
+from connectors.sandbox.layout import plan_layout
+from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.policies import Policies, plan_policies
+from connectors.sandbox.reporting import ReportLedger, rows_to_average
+from connectors.sandbox.state import NOBODY, Broker, FleetState, Rows
+from connectors.sandbox.workload import Workload, host_usage
+from connectors.sandbox.zksession import ZkSession, settle
+from core.errors import RemoteError
+
+BROKERS_PATH: Final = "/loadbalance/brokers"
+LEADER_PATH: Final = "/loadbalance/leader"
+AVERAGES_PATH: Final = "/loadbalance/broker-time-average"
+BUNDLES_PATH: Final = "/loadbalance/bundle-data"
+_TICK_S: Final = 0.5
+_AT_ONCE: Final = 2000
+_CACHE_S: Final = 1.0
+_ADMIN_SESSION_S: Final = 30.0
+
+
+class Engine:
+    """Everything of a sandbox that happens by itself.
+
+    Args:
+        options: Size, pace and settings.
+        brokers: The brokers with the addresses they will listen on.
+        zookeeper: ``host:port`` of the running ZooKeeper.
+    """
+
+    def __init__(self, options: SandboxOptions, brokers: list[Broker], zookeeper: str) -> None:
+        self.options = options
+        layout = plan_layout(options)
+        self.state = FleetState(layout, brokers)
+        self.policies: Policies = plan_policies(options, self.state, zookeeper)
+        self.workload = Workload(
+            layout, seed=options.seed, day_s=options.day_s, is_steady=options.is_steady
+        )
+        self.leader: int = NOBODY
+        self.sessions: list[ZkSession | None] = [None] * len(brokers)
+        self.averaged: set[int] = set()
+        self.noisy = 1 if len(brokers) > 3 else None
+        self._ledger = ReportLedger(len(brokers))
+        self._zookeeper = zookeeper
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._began_s = time()
+        self._next_refresh_s = self._next_averages_s = 0.0
+        self._next_check_s = np.zeros(len(brokers))
+        self.admin = self.new_session(_ADMIN_SESSION_S)
+
+    # --- life -------------------------------------------------------------------------------
+
+    async def found(self) -> None:
+        """Write the first state and bring every broker up."""
+        await self.admin.open()
+        self._began_s = time()
+        self._share_out_traffic()
+        for broker in self.state.brokers:
+            broker.is_up = True
+        self.refresh()
+        for broker in self.state.brokers:
+            broker.gains.clear()
+            broker.losses.clear()
+        await write_nodes(self.admin, standing_nodes(self.options, self.state, self.policies))
+        await self._write_namespace_folders()
+        await asyncio.gather(*(self.bring_up(broker) for broker in self.state.brokers))
+        await self.lead(0)
+        await asyncio.gather(
+            *(self.own(broker, self.state.owned_rows(broker.row)) for broker in self.state.brokers)
+        )
+        everybody = np.arange(len(self.state.brokers))
+        await self.write_reports(everybody)
+        remember_past(self.state, self.workload, round(self.options.day_s))
+        await self.write_averages()
+        self.spawn(self._live())
+
+    async def stop(self) -> None:
+        """End all that runs and close every session."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        open_ones = [session for session in self.sessions if session is not None]
+        await asyncio.gather(*(session.close() for session in (*open_ones, self.admin)))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside everything else; it ends with the engine at the latest."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def new_session(self, timeout_s: float) -> ZkSession:
+        """Return a ZooKeeper session that is not open yet."""
+        host, _, port = self._zookeeper.rpartition(":")
+        return ZkSession(host, int(port), timeout_s=timeout_s)
+
+    @property
+    def workload_s(self) -> float:
+        """Seconds since the sandbox began."""
+        return time() - self._began_s
+
+    async def bring_up(self, broker: Broker) -> None:
+        """Open a broker's session and write what a starting broker writes."""
+        broker.started_ms = now_ms()
+        broker.is_up, broker.is_hung = True, False
+        session = self.new_session(self.options.session_timeout_s)
+        await session.open()
+        self.sessions[broker.row] = session
+        self._ledger.forget(broker.row)
+        self._next_check_s[broker.row] = time() + broker.row % 10 * 0.5
+        namespace = f"/namespace/{broker.heartbeat_bundle}".rpartition("/")[0]
+        await session.ensure(namespace)
+        report = documents.load_report(self.state, broker, now_ms())
+        answers = [
+            session.create(
+                f"/namespace/{broker.heartbeat_bundle}",
+                encode(documents.ownership(broker)),
+                ephemeral=True,
+            ),
+            session.create(f"{BROKERS_PATH}/{broker.broker_id}", encode(report), ephemeral=True),
+        ]
+        await settle(answers)
+        await self.admin.put(f"{AVERAGES_PATH}/{broker.broker_id}", encode(documents.no_averages()))
+
+    async def lead(self, row: int) -> None:
+        """Make a broker the leader."""
+        session = self.sessions[row]
+        if session is not None:
+            value = encode(documents.leader(self.state.brokers[row]))
+            await session.create(LEADER_PATH, value, ephemeral=True)
+            self.leader = row
+
+    async def own(self, broker: Broker, rows: Rows) -> None:
+        """Create ownership nodes for bundles that a broker already owns in our books."""
+        session = self.sessions[broker.row]
+        value = encode(documents.ownership(broker))
+        for start in range(0, len(rows), _AT_ONCE):
+            if session is not None:
+                names = [self.state.names[row] for row in rows[start : start + _AT_ONCE].tolist()]
+                await settle(
+                    [session.create(f"/namespace/{name}", value, ephemeral=True) for name in names]
+                )
+
+    # --- clocks -----------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        self._next_refresh_s = time() + self.options.stats_every_s
+        self._next_averages_s = time() + 60 * self.options.quota_write_minutes
+        while True:
+            await asyncio.sleep(_TICK_S)
+            with contextlib.suppress(RemoteError):  # ZooKeeper is away: try at the next tick
+                await self.tick()
+
+    async def tick(self) -> None:
+        """Do whatever is due now."""
+        now_s = time()
+        if now_s >= self._next_refresh_s:
+            self._next_refresh_s = now_s + self.options.stats_every_s
+            self.refresh()
+        looking = np.flatnonzero(self._next_check_s <= now_s)
+        if len(looking):
+            self._next_check_s[looking] = now_s + self.options.report_check_ms / 1000
+            due = self._ledger.due(self.state, now_s * 1000, self.policies.running_values())
+            await self.write_reports(np.intersect1d(due, looking))
+        if now_s >= self._next_averages_s and self.leader != NOBODY:
+            self._next_averages_s = now_s + 60 * self.options.quota_write_minutes
+            await self.drop_averages(self.state.sample())
+            await self.write_averages()
+
+    def written_ms(self, broker: Broker) -> int:
+        """Return when a broker last wrote its report, ms since the epoch."""
+        return int(self._ledger.written_ms[broker.row])
+
+    def refresh(self) -> None:
+        """Measure: topic statistics, sums per bundle, usage of every host."""
+        state, seconds = self.state, self.workload_s
+        rates = self.workload.rates_at(seconds)
+        state.refresh(rates, (rates[:, 1] * _CACHE_S).astype(np.int64))
+        noise = self.workload.cpu_noise_at(seconds, len(state.brokers), self.noisy)
+        topics = state.broker_counts()[:, 0].astype(np.float64)
+        state.usage = host_usage(state.broker_rates(), topics, noise)
+
+    async def write_reports(self, brokers: Rows) -> None:
+        """Write load reports; each adds a sample to every average, as upstream's do."""
+        state = self.state
+        moment = now_ms()
+        for row in brokers.tolist():
+            broker, session = state.brokers[row], self.sessions[row]
+            if session is None or not broker.is_up:
+                continue
+            value = encode(documents.load_report(state, broker, moment))
+            await session.set(f"{BROKERS_PATH}/{broker.broker_id}", value)
+            broker.gains.clear()
+            broker.losses.clear()
+            state.report(row)
+            self._ledger.note(state, np.array([row]), moment)
+            await self.drop_averages(state.sample())
+
+    async def write_averages(self) -> None:
+        """Write what the leader writes: averages of the largest bundles and of every broker."""
+        state = self.state
+        limit = int(
+            self.policies.running_values()["loadBalancerMaxNumberOfBundlesInBundleLoadReport"]
+        )
+        rows = rows_to_average(state, limit).tolist()
+        fresh = [row for row in rows if row not in self.averaged]
+        nodes = {self.average_path(row): encode(documents.bundle_data(state, row)) for row in fresh}
+        await write_nodes(self.admin, nodes)
+        old = [row for row in rows if row in self.averaged]
+        self.averaged.update(fresh)
+        for start in range(0, len(old), _AT_ONCE):
+            batch = old[start : start + _AT_ONCE]
+            await settle(
+                [
+                    self.admin.set(
+                        self.average_path(row), encode(documents.bundle_data(state, row))
+                    )
+                    for row in batch
+                ]
+            )
+        averages = zip(state.brokers, documents.broker_averages(state), strict=True)
+        await settle(
+            [
+                self.admin.set(f"{AVERAGES_PATH}/{broker.broker_id}", encode(average))
+                for broker, average in averages
+                if broker.is_up
+            ]
+        )
+
+    async def drop_averages(self, rows: Rows) -> None:
+        """Delete the averages of bundles that no report names any more."""
+        gone = [row for row in rows.tolist() if row in self.averaged]
+        self.averaged.difference_update(gone)
+        for row in gone:
+            await self.admin.remove(self.average_path(row))
+
+    def average_path(self, row: int) -> str:
+        """Return where the averages of a bundle are."""
+        return f"{BUNDLES_PATH}/{self.state.names[row]}"
+
+    def _share_out_traffic(self) -> None:
+        state = self.state
+        mean = self.workload.rates_at(None)
+        weight = np.bincount(
+            state.topic_bundle, mean[:, 1] + mean[:, 3], minlength=len(state.names)
+        )
+        share_out(state, weight, self.policies)
+        self.workload.calibrate(state.owner[state.topic_bundle], len(state.brokers))
+
+    async def _write_namespace_folders(self) -> None:
+        await write_nodes(self.admin, {f"/namespace/{name}": b"" for name in self.state.namespaces})
+
+
+def now_ms() -> int:
+    """Return ms since the epoch."""
+    return round(time() * 1000)

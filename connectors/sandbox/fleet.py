@@ -1,0 +1,228 @@
+"""The sandbox as a whole: start it, point a client at it, break it, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from connectors.sandbox.engine import Engine
+from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.ownership import Ownership
+from connectors.sandbox.state import NOBODY, Broker, FleetState
+from connectors.sandbox.web import WebServers, brokers_at, listen
+from connectors.sandbox.zookeeper import ZooKeeperProcess
+from core.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from connectors.config import ClusterConfig
+
+__all__ = ["Sandbox", "SandboxOptions"]
+
+_T = TypeVar("_T")
+_START_TIMEOUT_S: Final = 180.0
+_CALL_TIMEOUT_S: Final = 30.0
+
+
+class Sandbox:
+    """A local Pulsar fleet: a real ZooKeeper, simulated brokers with real REST and real znodes.
+
+    Start and stop it, or use it as a context manager. All methods may be called from any thread.
+
+    Args:
+        options: Size, pace and settings.
+    """
+
+    def __init__(self, options: SandboxOptions | None = None) -> None:
+        self.options = options or SandboxOptions()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._zookeeper: ZooKeeperProcess | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine: Engine | None = None
+        self._ownership: Ownership | None = None
+        self._web: WebServers | None = None
+
+    # --- life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start ZooKeeper and the brokers; returns when all of them serve.
+
+        Raises:
+            OpsError: No Java, a port that is taken, or ZooKeeper does not start.
+        """
+        if self._thread is not None:
+            return
+        folder = self.options.data_dir
+        if folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="trimtab-sandbox-")
+            folder = Path(self._folder.name)
+        shutil.rmtree(folder / "zookeeper", ignore_errors=True)
+        self._zookeeper = ZooKeeperProcess(folder / "zookeeper", self.options.zookeeper_port)
+        try:
+            self._zookeeper.start()
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._run_loop, args=(self._loop,), name="sandbox", daemon=True
+            )
+            self._thread.start()
+            self._call(self._found(self._zookeeper.address), _START_TIMEOUT_S)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop everything and leave nothing behind. Twice is harmless."""
+        if self._loop is not None and self._thread is not None:
+            self._call(self._close(), _CALL_TIMEOUT_S)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CALL_TIMEOUT_S)
+            self._loop.close()
+        self._loop = self._thread = self._engine = None
+        if self._zookeeper is not None:
+            self._zookeeper.kill()  # its data go with it
+            self._zookeeper = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @staticmethod
+    def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+
+    async def _found(self, zookeeper: str) -> None:
+        sockets = listen(self.options.brokers, self.options.web_port)
+        self._engine = Engine(self.options, brokers_at(sockets), zookeeper)
+        self._ownership = Ownership(self._engine)
+        self._web = WebServers(self._engine, self._ownership)
+        await self._engine.found()
+        for broker, sock in zip(self._engine.state.brokers, sockets, strict=True):
+            await self._web.serve(broker, sock)
+        self._engine.spawn(self._ownership.watch())
+
+    async def _close(self) -> None:
+        if self._web is not None:
+            self._web.close_all()
+        if self._engine is not None:
+            await self._engine.stop()
+
+    def _call(self, work: Coroutine[Any, Any, _T], timeout_s: float = _CALL_TIMEOUT_S) -> _T:
+        if self._loop is None:
+            work.close()
+            raise ConfigError("The sandbox is not running.", hint="Start it first.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    # --- where it is ------------------------------------------------------------------------
+
+    @property
+    def zookeeper(self) -> str:
+        """``host:port`` of its ZooKeeper."""
+        if self._zookeeper is None:
+            raise ConfigError("The sandbox is not running.", hint="Start it first.")
+        return self._zookeeper.address
+
+    @property
+    def zookeeper_process(self) -> ZooKeeperProcess:
+        """The ZooKeeper itself."""
+        if self._zookeeper is None:
+            raise ConfigError("The sandbox is not running.", hint="Start it first.")
+        return self._zookeeper
+
+    @property
+    def admin_urls(self) -> list[str]:
+        """Web addresses of all its brokers, running or not."""
+        return [broker.web_url for broker in self.state.brokers]
+
+    @property
+    def state(self) -> FleetState:
+        """Its books; look, do not touch."""
+        return self.engine.state
+
+    @property
+    def engine(self) -> Engine:
+        """What runs it."""
+        if self._engine is None:
+            raise ConfigError("The sandbox is not running.", hint="Start it first.")
+        return self._engine
+
+    def cluster_config(self, name: str = "sandbox") -> ClusterConfig:
+        """Return the configuration that points Trimtab at it."""
+        from connectors.config import ClusterConfig  # noqa: PLC0415 - configuration is optional here
+
+        return ClusterConfig(
+            name=name,
+            kind="pulsar",
+            zookeeper=self.zookeeper,
+            admin_urls=self.admin_urls,
+            environment="demo",
+            read_only=False,
+        )
+
+    # --- breaking it ------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> int | None:
+        """Number of the leading broker, ``None`` while there is none."""
+        leader = self.engine.leader
+        return None if leader == NOBODY else leader
+
+    def stop_broker(self, number: int) -> None:
+        """Stop a broker in good order."""
+        self._call(self._stop_broker(self._broker(number)))
+
+    def kill_broker(self, number: int) -> None:
+        """Kill a broker: its port closes at once, its nodes stay until its session runs out."""
+        self._call(self._kill_broker(self._broker(number)))
+
+    def start_broker(self, number: int) -> None:
+        """Start a broker again; it owns nothing at first."""
+        self._call(self._start_broker(self._broker(number)))
+
+    def hang_broker(self, number: int) -> None:
+        """Let a broker's web port accept and never answer, until it is stopped or started."""
+        self._call(self._hang_broker(self._broker(number)))
+
+    def _broker(self, number: int) -> Broker:
+        brokers = self.state.brokers
+        if not 0 <= number < len(brokers):
+            raise InputError(
+                f"The sandbox has no broker number {number}.",
+                hint=f"They are numbered 0 to {len(brokers) - 1}.",
+            )
+        return brokers[number]
+
+    async def _stop_broker(self, broker: Broker) -> None:
+        assert self._web is not None and self._ownership is not None  # noqa: S101, PT018
+        self._web.close(broker)
+        await self._ownership.retire(broker)
+
+    async def _kill_broker(self, broker: Broker) -> None:
+        assert self._web is not None and self._ownership is not None  # noqa: S101, PT018
+        self._web.close(broker)
+        await self._ownership.crash(broker)
+
+    async def _start_broker(self, broker: Broker) -> None:
+        assert self._web is not None  # noqa: S101
+        if broker.is_up and not broker.is_hung:
+            return
+        if broker.is_hung:
+            broker.is_hung = False
+            self._web.cut(broker)
+            return
+        await self.engine.bring_up(broker)
+        await self._web.serve(broker)
+
+    async def _hang_broker(self, broker: Broker) -> None:
+        broker.is_hung = True

@@ -1,0 +1,88 @@
+"""What a sandbox looks like: sizes, pace and the settings its brokers run with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+VERSION: Final = "4.2.4"
+MODULAR: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxOptions:
+    """Size, pace and settings of a sandbox.
+
+    Attributes:
+        brokers: How many brokers run. Each has its own ZooKeeper session and web socket.
+        bundles: Bundles of all namespaces together.
+        namespaces: How many namespaces; 0 lets it follow from ``bundles`` (10 up to 1,280, then
+            one for every 128).
+        seed: Same seed, same fleet and same workload.
+        cluster: The cluster's own name.
+        zookeeper_port: Port of the ZooKeeper; 0 picks a free one.
+        web_port: Web port of the brokers (the first one's, where they must share one host);
+            0 picks a free one.
+        data_dir: Where ZooKeeper keeps its data; ``None`` is a temporary directory.
+        day_s: Length of the workload's day in seconds of the clock on the wall.
+        stats_every_s: How often brokers refresh their topic statistics.
+        report_check_ms: How often a broker looks whether a load report is due.
+        report_max_minutes: A report is written at least this often.
+        quota_write_minutes: How often the leader writes the averages.
+        averaged_bundles: Bundle averages the leader writes, per broker; 0 writes all.
+        session_timeout_s: After it the nodes of a crashed broker go.
+        hint_loss_ratio: Share of unloads whose destination gets lost, as happens with the real
+            modular load manager in about one of ten.
+        is_steady: No noise and no wave: rates stay as they are (tests).
+        dynamic: Dynamic settings that are set from the start.
+    """
+
+    brokers: int = 12
+    bundles: int = 600
+    namespaces: int = 0
+    seed: int = 7
+    cluster: str = "sandbox"
+    zookeeper_port: int = 0
+    web_port: int = 0
+    data_dir: Path | None = None
+    day_s: float = 3600.0
+    stats_every_s: float = 10.0
+    report_check_ms: int = 5000
+    report_max_minutes: float = 1.0
+    quota_write_minutes: float = 1.0
+    averaged_bundles: int = 50
+    session_timeout_s: float = 6.0
+    hint_loss_ratio: float = 0.0
+    is_steady: bool = False
+    dynamic: dict[str, str] = field(
+        default_factory=lambda: {"loadBalancerSheddingGracePeriodMinutes": "10"}
+    )
+
+    @property
+    def namespace_count(self) -> int:
+        """How many namespaces there are, chosen or derived."""
+        return self.namespaces or max(10, -(-self.bundles // 128))
+
+    def file_settings(self) -> dict[str, str]:
+        """Return the settings that differ from the release's defaults, as the brokers print them.
+
+        Intervals below a minute have no upstream spelling; they are shown as the nearest minute.
+        """
+        return {
+            "statsUpdateFrequencyInSecs": str(max(1, round(self.stats_every_s))),
+            "statsUpdateInitialDelayInSecs": str(max(1, round(self.stats_every_s))),
+            "loadBalancerReportUpdateMinIntervalMillis": str(self.report_check_ms),
+            "loadBalancerReportUpdateMaxIntervalMinutes": _minutes(self.report_max_minutes),
+            "loadBalancerResourceQuotaUpdateIntervalMinutes": _minutes(self.quota_write_minutes),
+            "loadBalancerMaxNumberOfBundlesInBundleLoadReport": str(self.averaged_bundles),
+            "loadBalancerSheddingEnabled": "false",
+            "loadBalancerAutoBundleSplitEnabled": "false",
+            "failureDomainsEnabled": "true",
+            "loadBalancerOverrideBrokerNicSpeedGbps": "Optional[2.0]",
+            "clusterName": self.cluster,
+        }
+
+
+def _minutes(value: float) -> str:
+    return str(max(1, round(value)))

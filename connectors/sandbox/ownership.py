@@ -1,0 +1,187 @@
+"""How bundles change hands: unload, split, and the end of a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from connectors.sandbox import documents
+from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, Engine
+from connectors.sandbox.founding import encode
+from connectors.sandbox.placer import Placer
+from connectors.sandbox.state import NOBODY, Broker
+from connectors.sandbox.zksession import NodeExistsError
+from core.errors import RemoteError
+
+_CLOSE_TOPICS_S: Final = (0.02, 0.09)
+_CLIENTS_RETURN_S: Final = (0.08, 0.22)
+_AFTER_A_CRASH_S: Final = (0.1, 0.9)
+_ELECTION_S: Final = 0.5
+_RETRY_S: Final = 1.0
+
+
+class Ownership:
+    """Takes bundles from brokers and gives them to others.
+
+    Args:
+        engine: The running cluster.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._state = engine.state
+        self._placer = Placer(engine.options.seed)
+        self._rng = np.random.default_rng([engine.options.seed, 4])
+        self._arriving: dict[int, asyncio.Future[int]] = {}
+        self.hints: dict[str, int] = {}
+
+    async def watch(self) -> None:
+        """Look after brokers whose node went away; runs until cancelled."""
+        engine = self._engine
+        while True:
+            await asyncio.sleep(0.1)
+            try:
+                present = set(await engine.admin.children(BROKERS_PATH))
+            except RemoteError:
+                continue
+            for broker in self._state.brokers:
+                session = engine.sessions[broker.row]
+                if session is None or broker.broker_id in present:
+                    continue
+                if not broker.is_up:
+                    await self.bury(broker)
+
+    async def unload(self, row: int) -> None:
+        """Close a bundle on its owner; it comes back wherever it is placed, moments later."""
+        owner = int(self._state.owner[row])
+        if owner == NOBODY:
+            return
+        await asyncio.sleep(self._rng.uniform(*_CLOSE_TOPICS_S))
+        await self._release(row, owner)
+        self._engine.spawn(self._return(row, self._rng.uniform(*_CLIENTS_RETURN_S)))
+
+    def hint(self, bundle: str, broker: int) -> None:
+        """Remember where the next lookup shall put a bundle; used once, kept by the leader."""
+        if self._rng.random() >= self._engine.options.hint_loss_ratio:
+            self.hints[bundle] = broker
+
+    async def assign(self, row: int) -> int:
+        """Return the owner of a bundle; one that nobody owns is placed first.
+
+        Returns:
+            Row of the broker, ``NOBODY`` when none is eligible.
+        """
+        owner = int(self._state.owner[row])
+        if owner != NOBODY:
+            return owner
+        running = self._arriving.get(row)
+        if running is None:
+            running = asyncio.ensure_future(self._place(row))
+            self._arriving[row] = running
+            running.add_done_callback(lambda _: self._arriving.pop(row, None))
+        return await asyncio.shield(running)
+
+    async def split(self, row: int, inner: Sequence[int], *, unload: bool) -> None:
+        """Cut a bundle at the given bounds; the parts stay with its owner, then go if asked."""
+        engine, state = self._engine, self._state
+        owner = int(state.owner[row])
+        broker = state.brokers[owner]
+        namespace = int(state.namespace[row])
+        name = state.namespaces[namespace]
+        parts = state.split(row, inner)
+        await engine.own(broker, np.array(parts))
+        bounds = state.boundaries[namespace]
+        local = documents.local_policies(bounds, engine.policies.groups.get(name))
+        await engine.admin.put(f"/admin/local-policies/{name}", encode(local))
+        whole = documents.policies(bounds, engine.options.cluster)
+        await engine.admin.put(f"/admin/policies/{name}", encode(whole))
+        session = engine.sessions[owner]
+        if session is not None:
+            await session.remove(f"/namespace/{state.names[row]}")
+        await engine.drop_averages(np.array([row]))
+        if unload:
+            for part in parts:
+                engine.spawn(self.unload(part))
+
+    async def retire(self, broker: Broker) -> None:
+        """Stop a broker in good order: its node goes first, then its bundles, then the session."""
+        engine, state = self._engine, self._state
+        session = engine.sessions[broker.row]
+        broker.is_up = False
+        if session is None:
+            return
+        await session.remove(f"/namespace/{broker.heartbeat_bundle}")
+        await session.remove(f"{BROKERS_PATH}/{broker.broker_id}")
+        names = [state.names[row] for row in state.owned_rows(broker.row).tolist()]
+        await asyncio.gather(*(session.remove(f"/namespace/{name}") for name in names))
+        await session.close()
+        await self.bury(broker)
+
+    async def crash(self, broker: Broker) -> None:
+        """Let a broker vanish: nodes stay until its session runs out."""
+        session = self._engine.sessions[broker.row]
+        broker.is_up = False
+        if session is not None:
+            await session.abandon()
+
+    async def bury(self, broker: Broker) -> None:
+        """Do what the others do when a broker is gone: elect, clean up, place its bundles."""
+        engine, state = self._engine, self._state
+        engine.sessions[broker.row] = None
+        state.forget_reports(broker.row)
+        lost = state.owned_rows(broker.row)
+        state.owner[lost] = NOBODY
+        if engine.leader == broker.row:
+            engine.leader = NOBODY
+            self.hints.clear()
+            engine.spawn(self._elect())
+        await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
+        await engine.drop_averages(state.sample())
+        for row in lost.tolist():
+            engine.spawn(self._return(row, self._rng.uniform(*_AFTER_A_CRASH_S)))
+
+    async def _elect(self) -> None:
+        await asyncio.sleep(_ELECTION_S)
+        engine = self._engine
+        for broker in self._state.brokers:
+            if broker.is_up and engine.sessions[broker.row] is not None:
+                await engine.lead(broker.row)
+                return
+
+    async def _release(self, row: int, owner: int) -> None:
+        session = self._engine.sessions[owner]
+        if session is not None and int(self._state.owner[row]) == owner:
+            self._state.owner[row] = NOBODY
+            await session.remove(f"/namespace/{self._state.names[row]}")
+
+    async def _return(self, row: int, after_s: float) -> None:
+        """Let the clients of a bundle look it up until somebody owns it."""
+        await asyncio.sleep(after_s)
+        while self._state.is_live[row]:
+            if await self.assign(row) != NOBODY:
+                return
+            await asyncio.sleep(_RETRY_S)
+
+    async def _place(self, row: int) -> int:
+        engine, state = self._engine, self._state
+        if engine.leader == NOBODY:
+            return NOBODY
+        name = state.names[row]
+        target = self.hints.pop(name, NOBODY)
+        if target == NOBODY or not state.brokers[target].is_up:
+            target = self._placer.choose(state, engine.policies, row)
+        session = engine.sessions[target] if target != NOBODY else None
+        if session is None:
+            return NOBODY
+        value = encode(documents.ownership(state.brokers[target]))
+        try:
+            await session.create(f"/namespace/{name}", value, ephemeral=True)
+        except NodeExistsError:  # its last owner crashed: the node waits for the session's end
+            return NOBODY
+        except RemoteError:
+            return NOBODY
+        state.owner[row] = target
+        return target

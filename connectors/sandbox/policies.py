@@ -1,0 +1,108 @@
+"""What operators configured: isolation, failure domains, groups, dynamic settings, quotas."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Final
+
+import msgspec
+
+from connectors.sandbox import documents
+from connectors.sandbox.documents import Json
+from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.state import Broker, FleetState
+
+ISOLATION_NAME: Final = "payments-on-first-three"
+GROUP_NAME: Final = "books"
+_INTEGER: Final = re.compile(r"[+-]?\d+\Z")
+_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+
+
+@dataclass(slots=True)
+class Policies:
+    """Cluster-wide configuration as the brokers see it.
+
+    Attributes:
+        isolation: Isolation policies by name; ``None`` until the first one was made.
+        domains: Failure domains by name.
+        groups: Anti-affinity group by namespace.
+        dynamic: Dynamic settings that are set, as the operator wrote them.
+        quotas: Resource quotas by bundle; the key ``default`` is everybody's.
+        file_values: Value of every setting at start.
+        dynamic_names: Settings that may be set while the brokers run.
+    """
+
+    isolation: dict[str, Json] | None
+    domains: dict[str, Json]
+    groups: dict[str, str]
+    dynamic: dict[str, str]
+    file_values: dict[str, str]
+    dynamic_names: tuple[str, ...]
+    quotas: dict[str, Json] = field(default_factory=dict)
+
+    def running_values(self) -> dict[str, str]:
+        """Return the value of every setting as it runs: a value of the wrong type never takes.
+
+        Source:
+            Observed on 4.2.4: ``abc`` for a number keeps the old one, ``maybe`` for a switch is
+            ``false``.
+        """
+        values = dict(self.file_values)
+        for name, text in self.dynamic.items():
+            values[name] = _taken(values.get(name, ""), text)
+        return values
+
+
+def _taken(current: str, text: str) -> str:
+    if current in ("true", "false"):
+        return "true" if text.lower() == "true" else "false"
+    if _INTEGER.match(current):
+        return text if _INTEGER.match(text) else current
+    if _DECIMAL.match(current):
+        return str(float(text)) if _DECIMAL.match(text) else current
+    return text
+
+
+def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) -> Policies:
+    """Return the configuration that the sandbox starts with."""
+    known = _known_settings()
+    values: dict[str, str] = {**known["values"], **options.file_settings()}
+    for name in ("metadataStoreUrl", "configurationMetadataStoreUrl"):
+        values[name] = f"zk:{zookeeper}"
+    layout = state.layout
+    isolation = None
+    if layout.isolated is not None and _hosts_differ(state.brokers):
+        hosts = [re.escape(broker.host) for broker in state.brokers[:4]]
+        isolation = {
+            ISOLATION_NAME: documents.isolation_policy(
+                layout.namespaces[layout.isolated], hosts[:3], hosts[3:]
+            )
+        }
+    return Policies(
+        isolation=isolation,
+        domains=_domains(state.brokers),
+        groups={layout.namespaces[row]: GROUP_NAME for row in layout.paired},
+        dynamic=dict(options.dynamic),
+        file_values=values,
+        dynamic_names=tuple(known["dynamic"]),
+    )
+
+
+def _hosts_differ(brokers: list[Broker]) -> bool:
+    return len({broker.host for broker in brokers}) == len(brokers)
+
+
+def _domains(brokers: list[Broker]) -> dict[str, Json]:
+    racks = min(3, len(brokers))
+    return {
+        f"rack-{'abc'[rack]}": {"brokers": [broker.broker_id for broker in brokers[rack::racks]]}
+        for rack in range(racks)
+    }
+
+
+def _known_settings() -> dict[str, Any]:
+    text = resources.files("connectors.sandbox").joinpath("settings_4_2.json").read_bytes()
+    known: dict[str, Any] = msgspec.json.decode(text)
+    return known

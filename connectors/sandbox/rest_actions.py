@@ -1,0 +1,151 @@
+"""Admin REST of what moves bundles: unload and split."""
+
+from __future__ import annotations
+
+from http import HTTPMethod
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from connectors.sandbox.answers import RefusalError, as_text, nothing, redirect, stack_trace
+from connectors.sandbox.rest import Rest, asked
+from connectors.sandbox.state import NOBODY
+from core.pulsar.ring import range_equally_divide
+
+_PUT: Final = HTTPMethod.PUT
+_RANGE: Final = "range_equally_divide"
+_COUNT: Final = "topic_count_equally_divide"
+_POSITIONS: Final = "specified_positions_divide"
+_FLOW: Final = "flow_or_qps_equally_divide"
+_ALGORITHMS: Final = (_RANGE, _COUNT, _POSITIONS, _FLOW)
+
+
+class ActionRest(Rest):
+    """Handlers of unload and split."""
+
+    def routes(self) -> list[Route]:
+        """Return the routes of everything here."""
+        space = "/admin/v2/namespaces/{tenant}/{namespace}"
+        return [
+            Route(f"{space}/unload", self.unload_namespace, methods=[_PUT]),
+            Route(f"{space}/{{bundle}}/unload", self.unload, methods=[_PUT]),
+            Route(f"{space}/{{bundle}}/split", self.split, methods=[_PUT]),
+        ]
+
+    async def unload_namespace(self, request: Request) -> Response:
+        """Unload every bundle of a namespace."""
+        namespace = self.namespace_row(request, "Namespace not found")
+        for row in self.state.bundles_of[namespace].tolist():
+            self.engine.spawn(self.ownership.unload(row))
+        return nothing()
+
+    async def unload(self, request: Request) -> Response:
+        """Unload a bundle, with a wish where it shall go.
+
+        As upstream: the wish is kept by the leader, for one lookup; the leader's redirect to the
+        owner does not carry it on.
+        """
+        row = self.bundle_row(request)
+        wish = request.query_params.get("destinationBroker")
+        if wish:
+            target = self._active(wish.removeprefix("http://").removeprefix("https://"))
+            leader = self.engine.leader
+            if leader == NOBODY:
+                raise RefusalError(412, "The current leader is empty.")
+            if leader != asked(request).row:
+                query = f"destinationBroker={quote(wish, safe='')}&authoritative=false"
+                return redirect(self.state.brokers[leader], request.url.path, query)
+            self.ownership.hint(self.state.names[row], target)
+        owner = self.owner_of(row)
+        if owner is None:
+            return nothing()
+        if owner is not asked(request):
+            return redirect(owner, request.url.path, "authoritative=true")
+        await self.ownership.unload(row)
+        return nothing()
+
+    async def split(self, request: Request) -> Response:
+        """Split a bundle; 204 does not mean that it was split."""
+        positions = await _positions(request)
+        if isinstance(positions, Response):
+            return positions
+        algorithm = request.query_params.get("splitAlgorithmName") or _RANGE
+        if algorithm not in _ALGORITHMS:
+            known = ", ".join(_ALGORITHMS)
+            reason = "Unsupported namespace bundle split algorithm, supported algorithms are"
+            raise RefusalError(412, f"{reason} [{known}]")
+        if algorithm == _POSITIONS and not positions:
+            raise RefusalError(
+                412, f"With {_POSITIONS} split algorithm, splitBoundaries must not be empty"
+            )
+        row = self._bundle_to_split(request)
+        owner = await self.ownership.assign(row)
+        if owner == NOBODY:
+            raise RefusalError(503, "No broker is available for the bundle")
+        if owner != asked(request).row:
+            query = f"authoritative=true&{request.url.query}".rstrip("&")
+            return redirect(self.state.brokers[owner], request.url.path, query)
+        inner = self._inner_bounds(row, algorithm, positions)
+        if inner:
+            unload = request.query_params.get("unload", "false").lower() == "true"
+            await self.ownership.split(row, inner, unload=unload)
+        return nothing()
+
+    def _bundle_to_split(self, request: Request) -> int:
+        wanted = request.path_params["bundle"]
+        if wanted not in ("LARGEST", "HOT"):
+            return self.bundle_row(request)
+        rows = self.state.bundles_of[self.namespace_row(request, "Namespace not found")]
+        long = self.state.long[rows]
+        load = self.state.counts[rows, 0] if wanted == "LARGEST" else long[:, 1] + long[:, 3]
+        return int(rows[int(np.argmax(load))])
+
+    def _inner_bounds(self, row: int, algorithm: str, positions: list[int]) -> list[int]:
+        lower, upper = int(self.state.lower[row]), int(self.state.upper[row])
+        hashes = np.sort(self.state.layout.topics.hashes[self.state.topic_bundle == row])
+        if algorithm == _FLOW:
+            option = "org.apache.pulsar.common.naming."
+            message = (
+                f"class {option}BundleSplitOption cannot be cast to class "
+                f"{option}FlowOrQpsEquallyDivideBundleSplitOption"
+            )
+            raise stack_trace(message, "java.lang.ClassCastException")
+        if algorithm == _RANGE:
+            middle = range_equally_divide(lower, upper)
+            inner = [] if middle is None else [middle]
+        elif len(hashes) <= 1:
+            inner = []
+        elif algorithm == _COUNT:
+            below, above = int(hashes[max(len(hashes) // 2 - 1, 0)]), int(hashes[len(hashes) // 2])
+            inner = [below + (above - below) // 2]
+        else:
+            inner = sorted(set(positions))
+        return [bound for bound in inner if lower < bound < upper]
+
+    def _active(self, broker_id: str) -> int:
+        for broker in self.state.brokers:
+            if broker.broker_id == broker_id and broker.is_up:
+                return broker.row
+        raise RefusalError(
+            409, "Not allowed unload namespace bundle to inactive destination broker"
+        )
+
+
+async def _positions(request: Request) -> list[int] | Response:
+    body = await request.body()
+    if not body:
+        return []
+    try:
+        return msgspec.json.decode(body, type=list[int])
+    except msgspec.DecodeError:
+        text = (
+            "Cannot deserialize value of type `java.lang.Long`: not a valid `java.lang.Long` value"
+        )
+        answer = as_text(text)
+        answer.status_code = 400
+        return answer

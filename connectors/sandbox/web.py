@@ -1,0 +1,178 @@
+"""The web sockets of the simulated brokers: one listening socket each, one application for all."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from connectors.sandbox.answers import RefusalError, on_container_error, on_refusal
+from connectors.sandbox.engine import Engine
+from connectors.sandbox.ownership import Ownership
+from connectors.sandbox.rest import Reads
+from connectors.sandbox.rest_actions import ActionRest
+from connectors.sandbox.rest_policies import PolicyRest
+from connectors.sandbox.state import Broker
+from core.errors import ConfigError
+
+_SHARED_HOST: Final = "127.0.0.1"
+_HOSTS_PER_NET: Final = 250
+_SERVICE_PORT: Final = 6650
+_TRIES: Final = 20
+_BACKLOG: Final = 128
+
+
+def distinct_host(row: int) -> str:
+    """Return the loopback address of a broker: 127.0.1.1, 127.0.1.2 ..."""
+    net, host = divmod(row, _HOSTS_PER_NET)
+    return f"127.0.{net + 1}.{host + 1}"
+
+
+def listen(brokers: int, port: int) -> list[socket.socket]:
+    """Bind one socket a broker: distinct hosts and one port where the machine allows, else ports.
+
+    Args:
+        brokers: How many.
+        port: The common port, or the first one; 0 picks free ones.
+
+    Raises:
+        ConfigError: The port is taken.
+    """
+    for _ in range(_TRIES if port == 0 else 1):
+        sockets = _listen_on_hosts(brokers, port)
+        if sockets is not None:
+            return sockets
+    return _listen_on_ports(brokers, port)
+
+
+def _listen_on_hosts(brokers: int, port: int) -> list[socket.socket] | None:
+    sockets: list[socket.socket] = []
+    try:
+        for row in range(brokers):
+            sockets.append(_bound(distinct_host(row), port))
+            port = int(sockets[-1].getsockname()[1])
+    except OSError as exc:
+        for bound in sockets:
+            bound.close()
+        if exc.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL):
+            return None
+        raise
+    return sockets
+
+
+def _listen_on_ports(brokers: int, port: int) -> list[socket.socket]:
+    try:
+        return [_bound(_SHARED_HOST, port + row if port else 0) for row in range(brokers)]
+    except OSError as exc:
+        raise ConfigError(
+            f"The web ports {port}..{port + brokers - 1} of {_SHARED_HOST} are not all free.",
+            hint="Name another web port, or 0 to have free ones picked.",
+        ) from exc
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def brokers_at(sockets: list[socket.socket]) -> list[Broker]:
+    """Return the brokers that will listen on these sockets."""
+    return [
+        Broker(row, host, port, _SERVICE_PORT + (row if host == _SHARED_HOST else 0))
+        for row, (host, port) in enumerate(sock.getsockname()[:2] for sock in sockets)
+    ]
+
+
+class WebServers:
+    """Starts and ends the web servers of single brokers.
+
+    Args:
+        engine: The running cluster.
+        ownership: What changes owners.
+    """
+
+    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        parts = (PolicyRest, Reads, ActionRest)
+        app = Starlette(
+            routes=[route for part in parts for route in part(engine, ownership).routes()],
+            exception_handlers={RefusalError: on_refusal, HTTPException: on_container_error},
+        )
+        app.router.redirect_slashes = False
+        self._app = app
+        self._engine = engine
+        self._servers: dict[int, tuple[asyncio.Server, ServerState]] = {}
+        self._released = asyncio.Event()
+
+    async def serve(self, broker: Broker, sock: socket.socket | None = None) -> None:
+        """Listen for a broker, on its bound socket or on a new one."""
+        sock = sock or _bound(broker.host, broker.web_port)
+        sock.setblocking(False)  # noqa: FBT003 - the standard library names no keyword
+        state = ServerState()
+        config = Config(
+            self._for(broker),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=30,
+        )
+        config.load()
+        loop = asyncio.get_running_loop()
+        make: Callable[[], H11Protocol] = lambda: H11Protocol(config, state, {})  # noqa: E731
+        self._servers[broker.row] = (await loop.create_server(make, sock=sock), state)
+
+    def close(self, broker: Broker) -> None:
+        """Close a broker's socket and cut its connections."""
+        server, state = self._servers.pop(broker.row, (None, None))
+        if server is not None and state is not None:
+            server.close()
+            _cut(state)
+
+    def cut(self, broker: Broker) -> None:
+        """Cut a broker's open connections; it keeps listening."""
+        if broker.row in self._servers:
+            _cut(self._servers[broker.row][1])
+
+    def close_all(self) -> None:
+        """Close everything, hung requests included."""
+        self._released.set()
+        for row in list(self._servers):
+            self.close(self._engine.state.brokers[row])
+
+    def _for(self, broker: Broker) -> ASGIApp:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if broker.is_hung:
+                await self._released.wait()
+                return
+            scope["broker"] = broker
+            await self._app(scope, receive, send)
+
+        return app
+
+
+def _cut(state: ServerState) -> None:
+    for connection in list(state.connections):
+        transport: Any = getattr(connection, "transport", None)
+        if transport is not None:
+            transport.abort()
+    for task in list(state.tasks):
+        task.cancel()
