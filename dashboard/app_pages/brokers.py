@@ -1,0 +1,97 @@
+"""Brokers: who is hot, against what, since when."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from core.health.answer import balance_sentence
+from dashboard import state
+from dashboard.charts.heatmap import broker_heatmap
+from dashboard.components import figures, frame, tables, words
+from dashboard.presenters import brokers as presenter
+from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
+from dashboard.reading import broker_history, thinned, within
+
+WINDOWS = {
+    "15 min": timedelta(minutes=15),
+    "1 h": timedelta(hours=1),
+    "6 h": timedelta(hours=6),
+    "24 h": timedelta(hours=24),
+}
+
+page = frame.open_page("Brokers", icon=":material/dns:")
+reading = page.reading
+words.answer(balance_sentence(reading.measures))
+
+if reading.snapshot.brokers.num_rows == 0:
+    words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
+    st.stop()
+
+with st.container(horizontal=True, vertical_alignment="center"):
+    key = st.segmented_control(
+        "Measure",
+        [measure.key for measure in BROKER_MEASURES],
+        format_func=lambda key: broker_measure(key).label,
+        default=BROKER_MEASURES[0].key,
+        required=True,
+        key=state.MEASURE,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    window = st.segmented_control(
+        "Window",
+        list(WINDOWS),
+        default="1 h",
+        required=True,
+        key=state.WINDOW,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+measure = broker_measure(key or BROKER_MEASURES[0].key)
+entries = within(page.kept.entries, page.shelved.taken_at, WINDOWS[window or "1 h"])
+history = broker_history(thinned(entries))
+data = presenter.heatmap_data(history, measure, reading.settings)
+words.section(
+    f"{measure.label}, last {window}",
+    presenter.heatmap_note(data, measure, total=reading.snapshot.brokers.num_rows),
+)
+figures.chart(
+    broker_heatmap(data),
+    key="brokers_heatmap",
+    alt=f"{measure.label} of each broker over the last {window}; "
+    f"the hottest now is {data.rows[0] if data.rows else 'unknown'}.",
+)
+
+words.section("All brokers", "Click a broker to open it. Deviation is of traffic from the mean.")
+rows = presenter.brokers_table(
+    reading.snapshot, reading.measures, reading.settings, reading.measures.throughput
+)
+tables.table(
+    rows,
+    {
+        "broker": tables.opener("Broker", "_open_broker", frame.broker_link),
+        "usage": tables.percent("Usage", "Weighted maximum over the resources."),
+        "limiting": tables.words("Limited by", "The resource that gives the weighted maximum."),
+        "deviation": tables.signed_percent("Deviation", "Traffic against the mean of all brokers."),
+        "band": tables.words("Target band", "Within 20 % of the mean, or how far outside."),
+        "cpu": tables.percent("CPU"),
+        "bandwidth_in": tables.percent("NIC in"),
+        "bandwidth_out": tables.percent("NIC out"),
+        "throughput": tables.megabytes("Traffic", "In plus out."),
+        "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
+        "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
+        "long_rate": tables.rate("Long", "Long-term average, as the leader keeps it."),
+        "bundles": tables.whole("Bundles", "Owned bundles that can move."),
+        "topics": tables.whole("Topics"),
+        "clients": tables.whole("Clients", "Producers and consumers."),
+        "report_age_s": tables.seconds("Report", "Age of the load report when it was read."),
+        "role": tables.words("Role"),
+        "version": tables.words("Version"),
+    },
+    key="brokers_table",
+    alt="All brokers with their load, the hottest first",
+    height=min(640, 40 + 29 * (len(rows) + 1)),
+)
+tables.downloads(rows, cluster=page.name, what="brokers", moment=page.shelved.taken_at)

@@ -1,0 +1,140 @@
+"""One bundle: its owner, its place on the ring, its load, its topics and its past."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from core.errors import InputError, RemoteError, UnknownNameError
+from core.ids import namespace_of, parse_range
+from core.snapshot import PulsarSnapshot
+from dashboard import services, state
+from dashboard.charts.lines import history_lines
+from dashboard.charts.ring import namespace_ring
+from dashboard.components import figures, frame, tables, words
+from dashboard.presenters import bundle as presenter
+from dashboard.presenters.bundles import ring_data
+from dashboard.presenters.moves import moves_frame, moves_sentence
+from dashboard.presenters.naming import clock
+from dashboard.reading import bundle_history, thinned, within
+
+
+def missing(snapshot: PulsarSnapshot, name: str) -> None:
+    """Say why there is no such bundle: split since, or never there."""
+    try:
+        parts = presenter.children_of(snapshot.bundles, name)
+    except InputError as error:
+        words.failed(error, what="That is not a bundle")
+        return
+    if parts:
+        words.answer(f"{name} was split: its range is now {len(parts)} bundles.")
+        for part in parts[:16]:
+            st.button(part, key=f"_part_{part}", on_click=frame.bundle_link, args=(part,))
+        return
+    known = presenter.bundles_in(snapshot.bundles, namespace_of(name)) or reading.hottest
+    unknown = UnknownNameError.of("bundle", name, known, place="this snapshot")
+    words.failed(unknown, what="No such bundle")
+
+
+page = frame.open_page("Bundle", icon=":material/donut_small:")
+reading = page.reading
+snapshot = reading.snapshot
+name = st.text_input(
+    "Bundle",
+    key=state.BUNDLE,
+    bind="query-params",
+    placeholder="tenant/namespace/0x00000000_0x40000000",
+    label_visibility="collapsed",
+    width=460,
+)
+if not name:
+    words.answer("Name a bundle, or open one from the Bundles page.")
+    st.stop()
+row = presenter.find_row(reading.bundles, name.strip())
+if row is None:
+    missing(snapshot, name.strip())
+    st.stop()
+bundle, owner = str(row["bundle"]), row["owner"]
+namespace = str(row["namespace"])
+lower, _ = parse_range(bundle.rpartition("/")[2])
+words.answer(presenter.answer(row, reading.measures.throughput.total))
+with st.container(horizontal=True):
+    if st.button(
+        "Preview unload",
+        type="primary",
+        icon=":material/swap_horiz:",
+        disabled=bool(row["is_broker_bound"]) or not owner,
+        help="It belongs to its broker and never moves." if row["is_broker_bound"] else None,
+    ):
+        state.go("unload", bundles=[bundle])
+    if owner and st.button(f"Open {owner}", icon=":material/dns:"):
+        state.go("broker", broker=str(owner))
+
+topics = state.topics_of(bundle, page.shelved.snapshot_id)
+left, right = st.columns([0.56, 0.44], gap="medium")
+with left:
+    words.section("Load", presenter.samples_note(row))
+    st.table(presenter.averages_table(row), border="horizontal", alt=f"Load of {bundle}")
+    words.section("History", "Traffic over the kept snapshots; a triangle marks a new owner.")
+    hour = timedelta(hours=1)
+    history = bundle_history(
+        thinned(within(page.kept.entries, page.shelved.taken_at, hour), 40), namespace, lower
+    )
+    times, series, moves = presenter.history_series(history)
+    figures.chart(
+        history_lines(times, series, "bytes/s", events=presenter.events_of(moves)),
+        key="bundle_history",
+        alt=f"Traffic of {bundle} over the last hour",
+    )
+    st.caption(moves_sentence(moves, 60.0))
+    if moves:
+        tables.table(
+            moves_frame(moves),
+            {
+                "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
+                "from": tables.words("From"),
+                "to": tables.words("To"),
+                "mark": tables.words("Mark"),
+            },
+            key="bundle_moves",
+            alt="Owners of the bundle over time",
+        )
+with right:
+    words.section("Place on the ring", f"Bundles of {words.plain(namespace)}; this one is framed.")
+    hashes = topics["hash"].to_pylist() if topics is not None else []
+    ring = ring_data(reading.bundles, namespace, marked=bundle, topic_hashes=hashes)
+    if ring is not None:
+        figures.chart(namespace_ring(ring), key="bundle_ring", alt=f"Ring of {namespace}")
+
+words.section("Topics", "Read from the owner when asked: topics are not part of a snapshot.")
+address = presenter.web_url_of(snapshot, str(owner)) if owner else None
+if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not address):
+    try:
+        with st.spinner(f"Asking {owner}", show_time=True):
+            topics = services.fetch_topics(page.cluster, str(address), bundle)
+        state.keep_topics(bundle, page.shelved.snapshot_id, topics)
+        st.rerun()
+    except RemoteError as error:
+        words.failed(error, what="The topics could not be read")
+if topics is not None:
+    st.caption(
+        f"{presenter.topics_note(topics)} Read for the snapshot of {clock(page.shelved.taken_at)}."
+    )
+    rows = presenter.topics_table(topics)
+    tables.table(
+        rows,
+        {
+            "topic": tables.words("Topic", pinned=True),
+            "hash": tables.words("Hash", "CRC-32 of the full name: its place on the ring."),
+            "traffic": tables.megabytes("Traffic"),
+            "rate": tables.rate("Rate"),
+            "producers": tables.whole("Producers"),
+            "consumers": tables.whole("Consumers"),
+            "subscriptions": tables.whole("Subscriptions"),
+            "backlog": tables.whole("Backlog"),
+        },
+        key="bundle_topics",
+        alt=f"Topics of {bundle}",
+    )
+    tables.downloads(rows, cluster=page.name, what="topics", moment=page.shelved.taken_at)

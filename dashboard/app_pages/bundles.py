@@ -1,0 +1,117 @@
+"""Bundles: where the load is, by broker or namespace, and how a namespace cuts its ring."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import state
+from dashboard.charts.ring import namespace_ring
+from dashboard.charts.treemap import bundle_treemap
+from dashboard.components import figures, frame, tables, words
+from dashboard.presenters import bundles as presenter
+
+GROUPS = {"by broker": "owner", "by namespace": "namespace"}
+ROWS = (100, 500, 2_000)
+
+page = frame.open_page("Bundles", icon=":material/donut_small:")
+reading = page.reading
+movable = reading.movable
+words.answer(presenter.answer(movable))
+if movable.num_rows == 0:
+    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    st.stop()
+
+namespaces = presenter.namespaces_by_load(movable)
+left, right = st.columns([0.62, 0.38], gap="medium")
+with left:
+    words.section("Where the traffic is", "Area is traffic (in plus out); a click opens a group.")
+    group = st.segmented_control(
+        "Group",
+        list(GROUPS),
+        default="by broker",
+        required=True,
+        key=state.GROUP,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    figures.chart(
+        bundle_treemap(
+            presenter.treemap_data(movable, "owner" if group == "by broker" else "namespace")
+        ),
+        key="bundles_treemap",
+        alt=f"Treemap of bundle traffic {group}",
+    )
+with right:
+    words.section("Ring of a namespace", "Angle: hash range. Length: traffic. Colour: owner.")
+    ring_of = st.selectbox(
+        "Namespace of the ring",
+        namespaces,
+        key="ring",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    ring = presenter.ring_data(movable, ring_of or namespaces[0])
+    if ring is not None:
+        figures.chart(
+            namespace_ring(ring, height=400),
+            key="bundles_ring",
+            alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
+        )
+
+words.section("All bundles", "Heartbeat and SLA bundles are left out: they never move.")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    contains = st.text_input(
+        "Name contains", key=state.CONTAINS, bind="query-params", placeholder="0x4000", width=220
+    )
+    namespace = st.selectbox(
+        "Namespace", ["", *sorted(namespaces)], key=state.NAMESPACE, bind="query-params", width=220
+    )
+    owner = st.selectbox(
+        "Owner",
+        ["", presenter.NOT_OWNED, *reading.measures.brokers],
+        key=state.OWNER,
+        bind="query-params",
+        width=200,
+    )
+    sort = st.segmented_control(
+        "Most first",
+        list(presenter.SORTS),
+        default="traffic",
+        required=True,
+        key=state.SORT,
+        bind="query-params",
+    )
+    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
+found = presenter.bundle_page(
+    movable,
+    presenter.BundleFilter(
+        contains=contains or "",
+        owner=owner or "",
+        namespace=namespace or "",
+        sort=sort or "traffic",
+        limit=int(limit or ROWS[0]),
+    ),
+)
+st.caption(
+    f"{len(found.rows):,} of {found.matching:,} matching bundles are shown "
+    f"({found.total:,} in all). Click a bundle to open it."
+)
+tables.table(
+    found.rows,
+    {
+        "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
+        "owner": tables.words("Owner", "Empty: nobody owns it."),
+        "throughput": tables.megabytes("Traffic", "In plus out, from the last load report."),
+        "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
+        "short_rate": tables.rate("Short", "Short-term average."),
+        "long_rate": tables.rate("Long", "Long-term average."),
+        "topics": tables.whole("Topics"),
+        "producers": tables.whole("Producers"),
+        "consumers": tables.whole("Consumers"),
+        "share": tables.percent("Ring", "Part of the namespace's hash ring."),
+    },
+    key="bundles_table",
+    alt="Bundles that match the filter",
+    height=min(620, 40 + 29 * (len(found.rows) + 1)),
+)
+tables.downloads(found.rows, cluster=page.name, what="bundles", moment=page.shelved.taken_at)

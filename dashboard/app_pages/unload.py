@@ -1,0 +1,135 @@
+"""Unload preview: who would take these bundles, what changes, and who notices."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.plan.codec import dump_plan
+from core.pulsar.placement import STRATEGY_NAMES
+from dashboard import state
+from dashboard.charts.bars import before_after_bars
+from dashboard.components import figures, frame, tables, words
+from dashboard.components.placement import placement_panel
+from dashboard.planning import UnloadRequest, unload_preview
+from dashboard.presenters import unload as presenter
+from dashboard.presenters.naming import file_name
+
+ACTIVE = "active"
+ANY = "any broker"
+ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
+
+page = frame.open_page("Unload preview", icon=":material/swap_horiz:")
+reading = page.reading
+if reading.movable.num_rows == 0:
+    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    st.stop()
+active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+asked = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    bundles = st.multiselect(
+        "Bundles to unload",
+        list(dict.fromkeys([*asked, *reading.hottest])),
+        key=state.BUNDLES,
+        bind="query-params",
+        accept_new_options=True,
+        placeholder="Choose one of the hottest, or type a bundle's name",
+    )
+    destination = st.selectbox(
+        "Destination",
+        [ANY, *reading.measures.brokers],
+        key=state.TO,
+        bind="query-params",
+        width=200,
+        help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
+    )
+    strategy = st.selectbox(
+        "Placement strategy",
+        [ACTIVE, *STRATEGY_NAMES],
+        key=state.STRATEGY,
+        bind="query-params",
+        width=240,
+        help=f"{ACTIVE}: {active}, the one in force on this cluster.",
+    )
+st.caption(f"In force on this cluster: {words.plain(active)}.")
+if not bundles:
+    words.answer("Choose bundles to see where they would go.")
+    st.stop()
+request = UnloadRequest(
+    shelved=page.shelved,
+    bundles=tuple(bundles),
+    destination=None if destination in (None, ANY) else destination,
+    strategy=None if strategy in (None, ACTIVE) else strategy,
+    exclusions=tuple(page.cluster.exclusions),
+)
+plan, preview = unload_preview(request)
+words.answer(presenter.answer(plan, preview))
+for item in plan.diagnostics:
+    show = {"error": st.error, "warning": st.warning, "info": st.info}[item.severity]
+    show(words.plain(f"{item.sentence} {item.hint}".strip()), icon=ICONS[item.severity])
+if not preview.steps:
+    st.stop()
+
+left, right = st.columns([0.5, 0.5], gap="medium")
+with left:
+    words.section("Before and after", "Grey: now. Diamond: expected after; the bar its range.")
+    quantity = st.segmented_control(
+        "Quantity",
+        list(presenter.QUANTITIES),
+        default="traffic",
+        required=True,
+        key="quantity",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    figures.chart(
+        before_after_bars(
+            presenter.before_after(
+                preview.before_after, preview.measures_after, quantity or "traffic"
+            )
+        ),
+        key="unload_before_after",
+        alt=f"{quantity} of the brokers before and after the unload",
+    )
+with right:
+    words.section("Clients affected", words.plain(preview.clients.sentence()))
+    words.section("Steps")
+    rows = presenter.steps_table(preview)
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_step_bundle", frame.bundle_link),
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination and its probability."),
+            "traffic": tables.megabytes("Traffic"),
+            "clients": tables.whole("Clients"),
+            "topics": tables.whole("Topics"),
+        },
+        key="unload_steps",
+        alt="Steps of the plan",
+    )
+    words.notes(preview.notes)
+
+words.section("Who gets it, and why nobody else")
+names = [step.step.bundle for step in preview.steps]
+chosen = names[0]
+if len(names) > 1:
+    chosen = st.selectbox("Step", names, key=state.STEP, bind="query-params") or names[0]
+step = preview.steps[names.index(chosen)]
+placement_panel(step.placement, key="unload")
+
+words.section("Do it by hand", "This release previews only: it changes nothing on any cluster.")
+st.code("\n".join(one.command for one in preview.steps), language="bash")
+st.code("\n".join(one.rest for one in preview.steps), language="bash")
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.download_button(
+        "Download the plan",
+        data=dump_plan(plan),
+        file_name=file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json"),
+        mime="application/json",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+    st.caption(
+        f"Plan `{plan.short_id}` on snapshot `{plan.snapshot_id}`, "
+        f"expires {plan.expires_at:%H:%M:%S} UTC."
+    )

@@ -1,0 +1,159 @@
+"""Bars: before against after by broker, distributions over brokers, resources against limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from dashboard.charts.heatmap import deviation_text, distance_colors
+from dashboard.charts.scale import Unit, scale_of, text_of
+from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, styled
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BeforeAfter:
+    """One measure of some brokers before and after a plan.
+
+    Attributes:
+        brokers: Names; length ``n``.
+        before: Shape ``(n,)``.
+        after: Shape ``(n,)``, expected value.
+        low: Shape ``(n,)``, smallest over the possible outcomes.
+        high: Shape ``(n,)``, largest over the possible outcomes.
+        mean_after: Fleet mean after the plan.
+        tolerance_ratio: Half width of the target band.
+        unit: Unit of the values.
+    """
+
+    brokers: Sequence[str]
+    before: Floats
+    after: Floats
+    low: Floats
+    high: Floats
+    mean_after: float
+    tolerance_ratio: float
+    unit: Unit
+
+
+def before_after_bars(data: BeforeAfter) -> go.Figure:
+    """Return grey bars for before; points with a range, coloured by distance, for after."""
+    scale = scale_of(data.unit)
+    names = list(data.brokers)
+    figure = go.Figure()
+    figure.add_trace(
+        go.Bar(
+            x=data.before * scale.factor,
+            y=names,
+            orientation="h",
+            marker_color=NEUTRAL,
+            name="before",
+            customdata=[text_of(float(value), data.unit) for value in data.before],
+            hovertemplate="%{y}<br><b>%{customdata}</b><extra>before</extra>",
+            width=0.55,
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=data.after * scale.factor,
+            y=names,
+            mode="markers",
+            marker={
+                "size": 11,
+                "symbol": "diamond",
+                "color": distance_colors(data.after, data.mean_after, data.tolerance_ratio),
+                "line": {"width": 1, "color": LINE},
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": np.clip(data.high - data.after, 0, None) * scale.factor,
+                "arrayminus": np.clip(data.after - data.low, 0, None) * scale.factor,
+                "color": LINE,
+                "thickness": 1.5,
+                "width": 4,
+            },
+            name="after (expected, with its range)",
+            customdata=[
+                [
+                    text_of(float(after), data.unit),
+                    deviation_text(float(after), data.mean_after),
+                    text_of(float(low), data.unit),
+                    text_of(float(high), data.unit),
+                ]
+                for after, low, high in zip(data.after, data.low, data.high, strict=True)
+            ],
+            hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<br>"
+            "between %{customdata[2]} and %{customdata[3]}<extra>after</extra>",
+        )
+    )
+    _add_band(figure, data.mean_after, data.tolerance_ratio, scale.factor)
+    styled(figure, height=90 + 26 * len(names), legend=True)
+    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_xaxes(ticksuffix=scale.suffix, rangemode="tozero")
+    return figure
+
+
+def _add_band(figure: go.Figure, mean: float, tolerance_ratio: float, factor: float) -> None:
+    if not np.isfinite(mean):
+        return
+    figure.add_vrect(
+        x0=mean * (1 - tolerance_ratio) * factor,
+        x1=mean * (1 + tolerance_ratio) * factor,
+        fillcolor=FAINT,
+        line_width=0,
+        layer="below",
+    )
+    figure.add_vline(x=mean * factor, line={"color": LINE, "width": 1.5})
+
+
+def distribution_bars(brokers: Sequence[str], probabilities: Sequence[float]) -> go.Figure:
+    """Return how probable each destination is, the most probable first."""
+    figure = go.Figure(
+        go.Bar(
+            x=[value * 100 for value in probabilities],
+            y=list(brokers),
+            orientation="h",
+            marker_color=ACCENT,
+            text=[f"{value * 100:.3g} %" for value in probabilities],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}<br><b>%{text}</b><extra></extra>",
+        )
+    )
+    styled(figure, height=40 + 24 * max(1, len(brokers)))
+    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_xaxes(range=[0, 112], visible=False)
+    return figure
+
+
+def resource_bars(
+    names: Sequence[str], ratios: Floats, texts: Sequence[str], *, limiting: str | None
+) -> go.Figure:
+    """Return each resource's use as a share of its limit; the limiting one is marked by ``*``."""
+    shown = np.nan_to_num(ratios) * 100
+    labels = [f"{name} *" if name == limiting else name for name in names]
+    figure = go.Figure(
+        go.Bar(
+            x=shown,
+            y=labels,
+            orientation="h",
+            marker_color=[
+                FAR if value >= 85 else NEAR if value >= 70 else ACCENT for value in shown.tolist()
+            ],
+            text=list(texts),
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}<br>%{text}<extra></extra>",
+        )
+    )
+    styled(figure, height=50 + 30 * len(names))
+    figure.add_vline(x=100, line={"color": LINE, "width": 1.5})
+    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_xaxes(range=[0, max(150.0, float(shown.max(initial=0.0)) * 1.5)], ticksuffix=" %")
+    return figure

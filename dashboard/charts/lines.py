@@ -1,0 +1,68 @@
+"""Lines over time, with the moments at which something changed hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from dashboard.charts.scale import Unit, scale_of, texts_of
+from dashboard.charts.template import LINE, SERIES, styled
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One line: ``values`` has the length of the chart's times, NaN where unknown."""
+
+    name: str
+    values: NDArray[np.float64]
+
+
+def history_lines(
+    times: Sequence[datetime],
+    series: Sequence[Series],
+    unit: Unit,
+    *,
+    events: Sequence[tuple[datetime, str]] = (),
+    height: int = 240,
+) -> go.Figure:
+    """Return lines over time; each event is a dotted line with a triangle and its text on hover."""
+    scale = scale_of(unit)
+    figure = go.Figure()
+    for rank, line in enumerate(series):
+        figure.add_trace(
+            go.Scattergl(
+                x=list(times),
+                y=line.values * scale.factor,
+                mode="lines" if len(times) > 2 else "lines+markers",
+                name=line.name,
+                line={"width": 1.8, "color": SERIES[rank % len(SERIES)]},
+                customdata=texts_of(line.values, unit),
+                hovertemplate="%{x|%H:%M:%S} UTC<br><b>%{customdata}</b><extra>"
+                + line.name
+                + "</extra>",
+            )
+        )
+    top = max((float(np.nanmax(line.values, initial=0.0)) for line in series), default=0.0)
+    if events:
+        figure.add_trace(
+            go.Scatter(
+                x=[moment for moment, _ in events],
+                y=[top * scale.factor * 1.04] * len(events),
+                mode="markers",
+                marker={"symbol": "triangle-down", "size": 9, "color": LINE},
+                name="changed owner",
+                customdata=[text for _, text in events],
+                hovertemplate="%{x|%H:%M:%S} UTC<br>%{customdata}<extra></extra>",
+            )
+        )
+        for moment, _ in events:
+            figure.add_vline(x=moment, line={"color": LINE, "width": 1, "dash": "dot"})
+    styled(figure, height=height, legend=True)
+    figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")
+    figure.update_xaxes(tickformat="%H:%M", title_text="UTC")
+    return figure

@@ -1,0 +1,144 @@
+"""A namespace's hash ring: every bundle an arc from its lower to its upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from core.ids import FULL_UPPER, range_text
+from dashboard.charts.scale import Unit, texts_of
+from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
+
+_HUB = 0.45
+
+
+@dataclass(frozen=True, eq=False)
+class RingData:
+    """The bundles of one namespace in ring order.
+
+    Attributes:
+        lower: Shape ``(n,)``.
+        upper: Shape ``(n,)``.
+        owners: Broker or ``None`` for each.
+        values: Load of each, shape ``(n,)``, NaN where unknown.
+        unit: Unit of the values.
+        marked: Row of the bundle to point out, or ``None``.
+        topic_hash: Position of a topic on the ring, or ``None``.
+        topic_hashes: Positions of further topics (drawn as ticks).
+    """
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    owners: Sequence[str | None]
+    values: NDArray[np.float64]
+    unit: Unit
+    marked: int | None = None
+    topic_hash: int | None = None
+    topic_hashes: Sequence[int] = ()
+
+
+def namespace_ring(data: RingData, *, height: int = 340) -> go.Figure:
+    """Return the ring: angle is the hash range, length the load, colour the owner."""
+    span = 360.0 / (FULL_UPPER + 1.0)
+    width = (data.upper - data.lower) * span
+    middle = data.lower * span + width / 2
+    values = np.nan_to_num(data.values)
+    top = float(values.max(initial=0.0)) or 1.0
+    length = 0.12 + 0.88 * np.sqrt(np.clip(values / top, 0, 1))
+    figure = go.Figure()
+    for owner, color, rows in _by_owner(data.owners, values):
+        figure.add_trace(
+            go.Barpolar(
+                theta=middle[rows],
+                width=width[rows],
+                r=length[rows],
+                base=_HUB,
+                name=owner,
+                marker={
+                    "color": color,
+                    "line": {
+                        "width": [2.5 if row == data.marked else 0.6 for row in rows],
+                        "color": [FAR if row == data.marked else LINE for row in rows],
+                    },
+                },
+                customdata=[
+                    [range_text(int(data.lower[row]), int(data.upper[row])), text]
+                    for row, text in zip(rows, texts_of(data.values[rows], data.unit), strict=True)
+                ],
+                hovertemplate="%{customdata[0]}<br>%{customdata[1]}<extra>" + owner + "</extra>",
+            )
+        )
+    _add_topics(figure, data, span)
+    styled(figure, height=height, legend=True)
+    figure.update_layout(
+        polar={
+            "bgcolor": "rgba(0,0,0,0)",
+            "radialaxis": {"visible": False, "range": [0, _HUB + 1.12]},
+            "angularaxis": {
+                "direction": "clockwise",
+                "rotation": 90,
+                "tickmode": "array",
+                "tickvals": [0, 90, 180, 270],
+                "ticktext": ["0x00000000", "0x40000000", "0x80000000", "0xc0000000"],
+                "showgrid": False,
+                "linecolor": LINE,
+                "tickfont": {"size": 10},
+            },
+        },
+        legend={"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"},
+        margin={"l": 40, "r": 20, "t": 26, "b": 26},
+    )
+    return figure
+
+
+def _by_owner(
+    owners: Sequence[str | None], values: NDArray[np.float64]
+) -> list[tuple[str, str, NDArray[np.int64]]]:
+    """Owners with their colour and rows: the seven with most load by name, the rest together."""
+    names = np.array([owner or "not owned" for owner in owners], dtype=object)
+    distinct, inverse = np.unique(names.astype(str), return_inverse=True)
+    load = np.bincount(inverse, weights=values, minlength=len(distinct))
+    order = np.argsort(-load, kind="stable")
+    named = [index for index in order.tolist() if distinct[index] != "not owned"]
+    shown = named[: len(SERIES) - 1] if len(named) > len(SERIES) else named
+    groups = [
+        (str(distinct[index]), SERIES[rank], np.flatnonzero(inverse == index))
+        for rank, index in enumerate(shown)
+    ]
+    if rest := [index for index in named if index not in shown]:
+        rows = np.flatnonzero(np.isin(inverse, rest))
+        groups.append((f"{len(rest)} more brokers", SERIES[-1], rows))
+    rows = np.flatnonzero(names == "not owned")
+    if rows.size:
+        groups.append(("not owned", UNKNOWN, rows))
+    return groups
+
+
+def _add_topics(figure: go.Figure, data: RingData, span: float) -> None:
+    if data.topic_hashes:
+        figure.add_trace(
+            go.Scatterpolar(
+                theta=[value * span for value in data.topic_hashes],
+                r=[_HUB - 0.04] * len(data.topic_hashes),
+                mode="markers",
+                marker={"symbol": "line-ns-open", "size": 6, "color": LINE},
+                name="topics",
+                hoverinfo="skip",
+            )
+        )
+    if data.topic_hash is not None:
+        figure.add_trace(
+            go.Scatterpolar(
+                theta=[data.topic_hash * span] * 2,
+                r=[0, _HUB + 1.1],
+                mode="lines+markers",
+                line={"color": FAR, "width": 2},
+                marker={"size": [0, 9], "symbol": "triangle-down", "color": FAR},
+                name="the topic",
+                hovertemplate=f"hash 0x{data.topic_hash:08x}<extra>the topic</extra>",
+            )
+        )

@@ -1,0 +1,73 @@
+"""How the numbers of one measure are scaled and written on axes and in hover texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+
+Unit = Literal["ratio", "bytes/s", "msgs/s", "bundles", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A display unit: ``shown = value * factor``.
+
+    Attributes:
+        factor: Multiplier.
+        suffix: What follows a number on an axis, for example `` MB/s``.
+        title: Name of the unit for a column head, for example ``MB/s``.
+    """
+
+    factor: float
+    suffix: str
+    title: str
+
+
+_FIXED: Final[dict[str, Scale]] = {
+    "ratio": Scale(100.0, " %", "%"),
+    "bytes/s": Scale(1e-6, " MB/s", "MB/s"),
+    "msgs/s": Scale(1.0, "", "msg/s"),
+    "bundles": Scale(1.0, "", "bundles"),
+    "count": Scale(1.0, "", ""),
+}
+
+
+def scale_of(unit: Unit) -> Scale:
+    """Return the display unit of a unit: percent, MB/s, msg/s, always the same."""
+    return _FIXED[unit]
+
+
+def text_of(value: float | None, unit: Unit) -> str:
+    """Return one value for people; ``unknown`` for ``None`` and NaN."""
+    if value is None or not np.isfinite(value):
+        return "unknown"
+    match unit:
+        case "ratio":
+            return format_ratio(value)
+        case "bytes/s":
+            return format_bytes_per_s(value)
+        case "msgs/s":
+            return format_msgs_per_s(value)
+        case "bundles":
+            return f"{value:,.0f} bundle{'' if round(value) == 1 else 's'}"
+        case "count":
+            return f"{value:,.0f}"
+
+
+def texts_of(values: Iterable[float], unit: Unit) -> list[str]:
+    """Return :func:`text_of` of each value."""
+    return [text_of(float(value), unit) for value in values]
+
+
+def text_grid(values: NDArray[np.float64], unit: Unit) -> NDArray[np.object_]:
+    """Return :func:`text_of` of a whole matrix, same shape."""
+    grid = np.empty(values.shape, dtype=object)
+    flat = values.ravel()
+    grid.ravel()[:] = texts_of(flat, unit)
+    return grid

@@ -1,0 +1,82 @@
+"""The one look of every chart, for light and dark alike.
+
+Grounds are transparent and text, grid and series colours are left to the page's theme, so a chart
+follows the theme without being drawn again. Colours named here mean something and are mid tones
+that read on both grounds; none of them is ever the only sign of what it means.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import plotly.graph_objects as go
+
+NEUTRAL: Final = "rgba(128, 140, 150, 0.55)"
+FAINT: Final = "rgba(128, 140, 150, 0.16)"
+LINE: Final = "rgba(128, 140, 150, 0.75)"
+ACCENT: Final = "#2b8aa3"
+WITHIN: Final = "#2b8aa3"
+NEAR: Final = "#c99a2e"
+FAR: Final = "#cf5a2b"
+UNKNOWN: Final = "rgba(128, 140, 150, 0.25)"
+
+SERIES: Final = (
+    "#2b8aa3",
+    "#d98a35",
+    "#74a653",
+    "#9677c4",
+    "#c8659a",
+    "#a89a2e",
+    "#5aa0dc",
+    "#8c98a1",
+)
+"""Eight colours that stay apart for colour-blind eyes; the last is for everything else."""
+
+FONT_PX: Final = 12
+
+
+def styled(figure: go.Figure, *, height: int, legend: bool = False) -> go.Figure:
+    """Give ``figure`` the house look in place, and return it.
+
+    Args:
+        figure: Any figure.
+        height: Pixels.
+        legend: Whether to show a legend, above the plot, left.
+    """
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 26 if legend else 8, "b": 8, "pad": 2},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"size": FONT_PX},
+        showlegend=legend,
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.0,
+            "yanchor": "bottom",
+            "title": None,
+            "font": {"size": FONT_PX},
+        },
+        hoverlabel={"font": {"size": FONT_PX}, "align": "left"},
+        dragmode=False,
+        bargap=0.25,
+        modebar={"bgcolor": "rgba(0,0,0,0)"},
+    )
+    figure.update_xaxes(
+        zeroline=False, automargin=True, tickfont={"size": 11}, title_font={"size": 11}
+    )
+    figure.update_yaxes(
+        zeroline=False, automargin=True, tickfont={"size": 11}, title_font={"size": 11}
+    )
+    return figure
+
+
+CONFIG: Final = {
+    "displaylogo": False,
+    "displayModeBar": "hover",
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    "responsive": True,
+}
+"""What every chart is shown with."""

@@ -1,0 +1,88 @@
+"""What opens over a page: the search, and the drawer of problems."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from core.snapshot import Manifest, PulsarSnapshot
+from dashboard import state
+from dashboard.components import words
+from dashboard.presenters.search import Hit, search
+
+_ICONS = {
+    "topic": ":material/topic:",
+    "broker": ":material/dns:",
+    "namespace": ":material/folder:",
+    "bundle": ":material/donut_small:",
+}
+
+
+def _closed() -> None:
+    state.set_dialog_open(is_open=False)
+
+
+def _open(hit: Hit) -> None:
+    state.set_dialog_open(is_open=False)
+    state.go(hit.page, **dict(hit.params))
+
+
+def search_dialog(snapshot: PulsarSnapshot) -> None:
+    """Open the search over one snapshot."""
+    state.set_dialog_open(is_open=True)
+    st.dialog("Search", width="medium", icon=":material/search:", on_dismiss=_closed)(
+        partial(_search_body, snapshot)
+    )()
+
+
+def _search_body(snapshot: PulsarSnapshot) -> None:
+    query = st.text_input(
+        "Part of a name, or a full topic name",
+        key="_search",
+        type="search",
+        live="200ms",
+        placeholder="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
+    )
+    hits = search(snapshot, query or "")
+    if not query:
+        st.caption("Brokers, namespaces and bundles by part of their name; topics by full name.")
+    elif not hits:
+        st.caption("Nothing has that in its name. A topic needs its full name.")
+    for hit in hits:
+        st.button(
+            f"**{words.plain(hit.name)}** {words.plain(hit.detail)}",
+            icon=_ICONS[hit.kind],
+            key=f"_hit_{hit.kind}_{hit.name}",
+            on_click=_open,
+            args=(hit,),
+            width="stretch",
+            type="tertiary",
+            help=f"Open this {hit.kind}",
+        )
+
+
+def problems_drawer(manifest: Manifest) -> None:
+    """Open the drawer with everything that could not be read."""
+    state.set_dialog_open(is_open=True)
+    st.dialog("Problems", width="medium", position="right", on_dismiss=_closed)(
+        partial(_problems_body, manifest)
+    )()
+
+
+def _problems_body(manifest: Manifest, limit: int = 100) -> None:
+    icons = {"error": ":material/error:", "warning": ":material/warning:"}
+    for problem in manifest.problems[:limit]:
+        with st.container(border=True, gap="xsmall"):
+            st.markdown(
+                f"{icons.get(problem.severity, ':material/info:')} {words.plain(problem.what)}"
+            )
+            if problem.done:
+                st.markdown(words.plain(problem.done))
+            st.caption(f"{words.plain(problem.place)} · {words.plain(problem.code)}")
+    if len(manifest.problems) > limit:
+        st.caption(
+            f"{len(manifest.problems) - limit:,} more: take the snapshot's manifest for all."
+        )
+    for sentence in manifest.unavailable:
+        st.info(words.plain(sentence), icon=":material/block:")

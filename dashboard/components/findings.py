@@ -1,0 +1,58 @@
+"""Findings on a page: worst first, each with what to do and a way to its subject."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from core.health.findings import Finding, count_by_severity
+from dashboard import state
+from dashboard.components import words
+
+_ICONS: Final = {
+    "error": ":red[:material/error:]",
+    "warning": ":orange[:material/warning:]",
+    "unknown": ":gray[:material/help:]",
+    "info": ":gray[:material/info:]",
+}
+_PAGES: Final = {"broker": "broker", "bundle": "bundle", "namespace": "bundles"}
+
+
+def finding_list(findings: Sequence[Finding], *, key: str, limit: int = 12) -> None:
+    """Show findings; those beyond ``limit`` are shown when asked for."""
+    if not findings:
+        st.caption(":material/check_circle: Nothing to report, and nothing is unknown.")
+        return
+    shown = list(findings)
+    if len(findings) > limit:
+        counts = count_by_severity(findings)
+        text = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        if not st.toggle(f"Show all {len(findings)} ({text})", key=f"_{key}_all"):
+            shown = shown[:limit]
+    for number, finding in enumerate(shown):
+        _one(finding, key=f"_{key}_{number}")
+
+
+def _one(finding: Finding, *, key: str) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        text = f"{_ICONS[finding.severity]} {words.plain(finding.sentence)}"
+        if finding.hint:
+            text += f" :gray[{words.plain(finding.hint)}]"
+        st.markdown(text)
+        page = _PAGES.get(finding.subject_kind)
+        if page and finding.subject:
+            st.button(
+                "Open",
+                key=key,
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                help=f"Open {finding.subject_kind} {finding.subject}",
+                on_click=_go,
+                args=(page, finding.subject_kind, finding.subject),
+            )
+
+
+def _go(page: str, kind: str, subject: str) -> None:
+    state.go(page, **{kind: subject})

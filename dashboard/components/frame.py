@@ -1,0 +1,103 @@
+"""What every page has around it: the header, and the states in which there is nothing to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.errors import ConfigError, SnapshotError
+from dashboard import services, state
+from dashboard.components import words
+from dashboard.components.header import Choice, render_header
+from dashboard.components.waiting import no_clusters, no_snapshot
+from dashboard.reading import Reading, ShelfState, reading, shelf_state
+
+if TYPE_CHECKING:
+    from connectors.config import ClusterConfig, TrimtabConfig
+    from core.snapshot.store import Shelved
+
+
+@dataclass(frozen=True, eq=False)
+class PageContext:
+    """What a page works on.
+
+    Attributes:
+        config: The configuration.
+        cluster: The chosen cluster.
+        kept: Its kept snapshots.
+        shelved: The one that is shown.
+        reading: That snapshot with everything derived from it.
+        is_past: It was chosen by hand and is not followed by newer ones.
+        now: When the page was drawn.
+    """
+
+    config: TrimtabConfig
+    cluster: ClusterConfig
+    kept: ShelfState
+    shelved: Shelved
+    reading: Reading
+    is_past: bool
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.cluster.name
+
+
+def open_page(title: str, *, icon: str = "") -> PageContext:
+    """Draw the header and return what the page works on; stop where there is nothing to show."""
+    words.style()
+    try:
+        config = services.page_config()
+    except ConfigError as error:
+        words.title(title, icon=icon)
+        words.failed(error, what="The configuration cannot be used")
+        st.stop()
+    if not config.clusters:
+        words.title(title, icon=icon)
+        no_clusters()
+        st.stop()
+    choice = render_header(config)
+    words.title(title, icon=icon)
+    if choice.shelved is None:
+        no_snapshot(config, choice)
+        st.stop()
+    return _context(config, choice, choice.shelved)
+
+
+def _context(config: TrimtabConfig, choice: Choice, shelved: Shelved) -> PageContext:
+    chosen = reading(shelved)
+    try:
+        chosen.snapshot  # noqa: B018  # read here, so that a damaged one is said in one place
+    except SnapshotError as error:
+        words.failed(error, what="This snapshot cannot be read")
+        st.stop()
+    return PageContext(
+        config=config,
+        cluster=choice.cluster,
+        kept=choice.kept,
+        shelved=shelved,
+        reading=chosen,
+        is_past=choice.is_past,
+        now=services.now(),
+    )
+
+
+def kept_by_cluster(config: TrimtabConfig) -> dict[str, ShelfState]:
+    """Return what is kept for every configured cluster."""
+    shelf = services.shelf(config)
+    return {one.name: shelf_state(shelf, one.name) for one in config.clusters}
+
+
+def broker_link(broker: str) -> None:
+    """Open the broker's page."""
+    state.go("broker", broker=broker)
+
+
+def bundle_link(bundle: str) -> None:
+    """Open the bundle's page."""
+    state.go("bundle", bundle=bundle)

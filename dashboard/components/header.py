@@ -1,0 +1,166 @@
+"""The header: which cluster, which moment, how fresh and how whole; search and problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from dashboard import services, state
+from dashboard.components import words
+from dashboard.components.drawers import problems_drawer, search_dialog
+from dashboard.presenters import freshness
+from dashboard.presenters.naming import clock
+from dashboard.reading import ShelfState, collector_status, reading, shelf_state
+
+if TYPE_CHECKING:
+    from connectors.config import ClusterConfig, TrimtabConfig
+    from core.snapshot.store import Shelved
+
+NOW: Final = "now"
+REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
+MAX_TIMES: Final = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What the header's pickers say.
+
+    Attributes:
+        cluster: Chosen cluster.
+        kept: Its kept snapshots.
+        shelved: Chosen snapshot; ``None`` when none is kept.
+        is_past: A kept one was chosen by its time.
+    """
+
+    cluster: ClusterConfig
+    kept: ShelfState
+    shelved: Shelved | None
+    is_past: bool
+
+
+def render_header(config: TrimtabConfig) -> Choice:
+    """Draw the header and return the choice."""
+    by_name = {cluster.name: cluster for cluster in config.clusters}
+    wanted = by_name.get(state.text(state.CLUSTER), config.clusters[0])
+    key = "header" if wanted.environment == "demo" else f"header-{wanted.environment}"
+    bar = st.container(key=key, horizontal=True, vertical_alignment="center", gap="small")
+    with bar:
+        name = st.selectbox(
+            "Cluster",
+            list(by_name),
+            key=state.CLUSTER,
+            bind="query-params",
+            label_visibility="collapsed",
+            width=170,
+        )
+        cluster = by_name.get(name or "", wanted)
+        kept = shelf_state(services.shelf(config), cluster.name)
+        badges = st.container(horizontal=True, vertical_alignment="center", gap="xsmall")
+        shelved, is_past = _pick_time(kept)
+        every = _pick_refresh()
+        _search_button(shelved)
+    choice = Choice(cluster, kept, shelved, is_past)
+    with badges:
+        _badges(config, choice, every)
+    return choice
+
+
+def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
+    by_text = {_stamp(entry.taken_at): entry for entry in kept.entries[-MAX_TIMES:]}
+    asked = state.text(state.AT)
+    is_gone = bool(asked) and asked != NOW and asked not in by_text
+    if is_gone:
+        st.session_state[state.AT] = NOW
+    with st.popover("Time", icon=":material/schedule:", help="Look at an earlier snapshot"):
+        text = st.selectbox(
+            "Snapshot taken at (UTC)",
+            [NOW, *reversed(by_text)],
+            key=state.AT,
+            bind="query-params",
+        )
+        st.caption(f"{len(kept.entries):,} snapshots are kept. Now follows the newest.")
+    if is_gone:
+        st.toast(f"The snapshot of {asked} is no longer kept: this is the newest.", duration="long")
+    chosen = by_text.get(text or NOW)
+    return (chosen, True) if chosen is not None else (kept.latest, False)
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _pick_refresh() -> int | None:
+    text = st.selectbox(
+        "Refresh",
+        list(REFRESH_S),
+        index=1,
+        key=state.REFRESH,
+        bind="query-params",
+        label_visibility="collapsed",
+        width=92,
+        help="How often the page looks for a newer snapshot",
+        icon=":material/autorenew:",
+    )
+    return REFRESH_S.get(text or "off")
+
+
+def _search_button(shelved: Shelved | None) -> None:
+    if st.button(
+        "Search",
+        icon=":material/search:",
+        shortcut="Ctrl+K",
+        disabled=shelved is None,
+        help="Brokers, bundles, namespaces, topics",
+        key="_search_button",
+    ):
+        assert shelved is not None  # noqa: S101  # the button is disabled without a snapshot
+        search_dialog(reading(shelved).snapshot)
+
+
+def _badges(config: TrimtabConfig, choice: Choice, every: int | None) -> None:
+    words.badge(freshness.environment_badge(choice.cluster.environment))
+    shelved = choice.shelved
+    if shelved is None:
+        return
+    words.badge(
+        freshness.mode_badge(
+            is_past=choice.is_past,
+            taken_at=clock(shelved.taken_at),
+            read_only=choice.cluster.read_only,
+        )
+    )
+    watch = partial(_watch, config, choice)
+    if choice.is_past:
+        watch()
+    else:
+        st.fragment(watch, run_every=every)()
+    manifest = reading(shelved).snapshot.manifest
+    words.badge(freshness.coverage_badge(manifest))
+    item = freshness.problems_badge(manifest)
+    if manifest.problems and st.button(
+        item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
+    ):
+        problems_drawer(manifest)
+
+
+def _watch(config: TrimtabConfig, choice: Choice) -> None:
+    """Draw the freshness badge; draw the page again as soon as there is a newer snapshot."""
+    shelved = choice.shelved
+    assert shelved is not None  # noqa: S101  # drawn only where there is a snapshot
+    newest = shelf_state(services.shelf(config), choice.cluster.name).latest
+    is_newer = newest is not None and newest.taken_at > shelved.taken_at
+    if is_newer and not choice.is_past and not state.is_dialog_open():
+        st.rerun()
+    status = collector_status(services.collector_status_path(config, choice.cluster.name))
+    words.badge(
+        freshness.freshness_badge(
+            reading(shelved).snapshot.manifest,
+            now=services.now(),
+            every_s=config.collect_every_s,
+            status=status,
+        )
+    )

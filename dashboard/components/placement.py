@@ -1,0 +1,51 @@
+"""Who would get a bundle, shown the same way wherever it is asked."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.pulsar.placement import Placement
+from dashboard.charts.bars import distribution_bars
+from dashboard.components import figures, tables, words
+from dashboard.presenters import unload as presenter
+
+
+def placement_panel(placement: Placement, *, key: str) -> None:
+    """Show the distribution, the sentence behind it, and why every other broker is ruled out."""
+    names, chances = presenter.ranked_distribution(placement)
+    left, right = st.columns([0.4, 0.6], gap="medium")
+    with left:
+        st.markdown(f"**Who gets it** · {words.plain(placement.strategy)}")
+        if names:
+            figures.chart(
+                distribution_bars(names, chances),
+                key=f"{key}_distribution",
+                alt=f"Most probable: {names[0]} with {chances[0] * 100:.3g} percent",
+            )
+            more = len(placement.distribution) - len(names)
+            if more > 0:
+                st.caption(f"{more:,} more brokers have a chance.")
+        else:
+            st.warning(words.plain(placement.why), title="Nobody", icon=":material/block:")
+        if names and placement.why:
+            st.caption(words.plain(placement.why))
+        words.notes(placement.notes)
+    with right:
+        st.markdown("**Why not the others**")
+        st.caption(words.plain(presenter.ruled_out_note(placement)))
+        rows = presenter.ruled_out_table(placement)
+        if len(rows):
+            tables.table(
+                rows,
+                {
+                    "broker": tables.words("Broker", pinned=True),
+                    "rule": tables.words("Rule", "The filter or class of the real load manager."),
+                    "why": tables.words("Reason"),
+                    "score": st.column_config.NumberColumn(
+                        "Score", format="%.4g", help=placement.score_label or None
+                    ),
+                },
+                key=f"{key}_ruled_out",
+                alt="Brokers that do not get the bundle, with the reason",
+                height=min(340, 40 + 29 * (len(rows) + 1)),
+            )

@@ -1,0 +1,114 @@
+"""Tables to work in: one precision for each unit, names that open pages, downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.presenters.naming import file_name
+
+Column = Any
+
+
+def percent(label: str, help_text: str = "") -> Column:
+    """Return a column of percent values, one digit."""
+    return st.column_config.NumberColumn(label, format="%.1f %%", help=help_text or None)
+
+
+def signed_percent(label: str, help_text: str = "") -> Column:
+    """Return a column of differences in percent, with their sign."""
+    return st.column_config.NumberColumn(label, format="%+.0f %%", help=help_text or None)
+
+
+def megabytes(label: str, help_text: str = "") -> Column:
+    """Return a column of MB/s, two digits."""
+    return st.column_config.NumberColumn(f"{label} MB/s", format="%.2f", help=help_text or None)
+
+
+def rate(label: str, help_text: str = "") -> Column:
+    """Return a column of messages a second."""
+    return st.column_config.NumberColumn(f"{label} msg/s", format="%,.0f", help=help_text or None)
+
+
+def whole(label: str, help_text: str = "") -> Column:
+    """Return a column of counts."""
+    return st.column_config.NumberColumn(label, format="%,.0f", help=help_text or None)
+
+
+def seconds(label: str, help_text: str = "") -> Column:
+    """Return a column of seconds."""
+    return st.column_config.NumberColumn(label, format="%.0f s", help=help_text or None)
+
+
+def words(label: str, help_text: str = "", *, pinned: bool = False) -> Column:
+    """Return a column of text."""
+    return st.column_config.TextColumn(label, help=help_text or None, pinned=pinned or None)
+
+
+def opener(label: str, key: str, open_row: Callable[[str], None]) -> Column:
+    """Return a column whose cells are names that open something when clicked.
+
+    Args:
+        label: Column head.
+        key: Unique key of the click.
+        open_row: Called with the clicked name.
+    """
+
+    def clicked() -> None:
+        click = st.session_state.get(key)
+        if click is not None:
+            open_row(click["label"])
+
+    return st.column_config.ButtonColumn(
+        label, type="tertiary", alignment="left", pinned=True, on_click=clicked, key=key
+    )
+
+
+def table(
+    frame: pd.DataFrame,
+    columns: Mapping[str, Column],
+    *,
+    key: str,
+    alt: str,
+    height: int | None = None,
+) -> None:
+    """Show a table with only the configured columns, in their order."""
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=dict(columns),
+        key=key,
+        alt=alt,
+        height=height if height is not None else "auto",
+        row_height=29,
+    )
+
+
+def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime) -> None:
+    """Offer the table as CSV and JSON; made only when asked for."""
+    with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
+        st.download_button(
+            "CSV",
+            data=lambda: frame.to_csv(index=False).encode(),
+            file_name=file_name(cluster, what, moment, "csv"),
+            mime="text/csv",
+            icon=":material/download:",
+            type="tertiary",
+            key=f"_{what}_csv",
+            on_click="ignore",
+        )
+        st.download_button(
+            "JSON",
+            data=lambda: frame.to_json(orient="records").encode(),
+            file_name=file_name(cluster, what, moment, "json"),
+            mime="application/json",
+            icon=":material/download:",
+            type="tertiary",
+            key=f"_{what}_json",
+            on_click="ignore",
+        )

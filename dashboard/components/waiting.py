@@ -1,0 +1,58 @@
+"""The states in which there is nothing to show yet: each says why, and what to do."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dashboard import services
+from dashboard.components import words
+from dashboard.presenters.freshness import last_error
+from dashboard.reading import collector_status, shelf_state
+
+if TYPE_CHECKING:
+    from connectors.config import TrimtabConfig
+    from dashboard.components.header import Choice
+
+_EXAMPLE = """[[clusters]]
+name = "orders"
+zookeeper = "zk1:2181,zk2:2181,zk3:2181"
+admin_urls = ["http://broker1:8080"]
+"""
+_LOOK_EVERY_S = 2.0
+
+
+def no_clusters() -> None:
+    """Say how to name a cluster."""
+    words.answer("No cluster is configured.")
+    st.markdown("Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:")
+    st.code(_EXAMPLE, language="toml")
+    st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
+
+
+def no_snapshot(config: TrimtabConfig, choice: Choice) -> None:
+    """Say why there is no snapshot yet, and show the page as soon as there is one."""
+    name = choice.cluster.name
+    status = collector_status(services.collector_status_path(config, name))
+    error = last_error(status)
+    if error:
+        words.answer(f"Nothing could be read from {name} yet.")
+        st.error(words.plain(error), title="The collector's last error", icon=":material/link_off:")
+        st.markdown("Which address works and which does not, and how to mend it:")
+        st.code("trimtab check --config trimtab.toml", language="bash")
+    elif status:
+        words.answer(f"The first snapshot of {name} is being read.")
+        st.caption("This page shows it as soon as it is there.")
+    else:
+        words.answer(f"There is no snapshot of {name}, and no collector has run here.")
+        st.markdown("A collector reads the cluster once a minute. Start one with:")
+        st.code(f"trimtab collect {name} --config trimtab.toml", language="bash")
+    st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()
+
+
+def _look(config: TrimtabConfig, cluster: str) -> None:
+    st.caption("Looking for a snapshot every 2 s.")
+    if shelf_state(services.shelf(config), cluster).latest is not None:
+        st.rerun()

@@ -1,0 +1,78 @@
+"""Sentences, badges and states: how a page says things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.snapshot import Manifest
+from dashboard.presenters.freshness import Badge
+
+STYLE = """<style>
+.stApp { font-variant-numeric: tabular-nums; }
+.st-key-answer p { font-size: 1.18rem; line-height: 1.5; font-weight: 450; }
+.st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
+.st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
+.st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
+</style>"""
+
+
+def style() -> None:
+    """Give the page its few rules that the theme cannot hold (tabular figures, answer line)."""
+    st.html(STYLE)
+
+
+def title(text: str, *, icon: str = "") -> None:
+    """Show the page's name."""
+    st.title(text, icon=icon or None, anchor=False)
+
+
+def answer(sentence: str) -> None:
+    """Show the one sentence that answers the page's question."""
+    with st.container(key="answer"):
+        st.markdown(plain(sentence))
+
+
+def plain(text: str) -> str:
+    """Return ``text`` so that Markdown shows it as it is."""
+    return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:" else sign for sign in text)
+
+
+def badge(item: Badge) -> None:
+    """Show a badge with its help."""
+    st.badge(item.text, icon=item.icon, color=item.tone, help=item.help or None)
+
+
+def section(text: str, note: str = "") -> None:
+    """Show the head of a part of the page, with a line that explains it."""
+    st.subheader(text, anchor=False)
+    if note:
+        st.caption(note)
+
+
+def failed(error: OpsError, *, what: str) -> None:
+    """Show an error of ours: what could not be done, why, and the remedy."""
+    body = plain(error.message) + (f"\n\n{plain(error.hint)}" if error.hint else "")
+    st.error(body, title=what, icon=":material/error:")
+
+
+def notes(sentences: Sequence[str]) -> None:
+    """Show remarks as a small list."""
+    if sentences:
+        st.caption("\n".join(f"- {plain(sentence)}" for sentence in sentences))
+
+
+def nothing(what: str, manifest: Manifest) -> None:
+    """Say that a table is missing, with the problems that made it so."""
+    st.warning(
+        "\n".join(
+            f"- {plain(problem.what)} {plain(problem.done)}"
+            for problem in manifest.problems
+            if problem.severity != "info"
+        )[:2_000]
+        or "The snapshot names no problem: there is none of it on this cluster.",
+        title=what,
+        icon=":material/block:",
+    )

@@ -1,0 +1,62 @@
+"""Plans and previews for the pages, each computed once a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from core.plan.build import build_unload_plan
+from core.plan.model import Plan
+from core.plan.preview import Preview, preview_plan
+from core.snapshot.store import Shelved
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.reading import reading
+
+_RENEW_AFTER_S: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadRequest:
+    """What is asked; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        bundles: Names, in order.
+        destination: Broker that is asked to take them, or ``None``.
+        strategy: Placement strategy to assume, or ``None`` for the one in force.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    bundles: tuple[str, ...]
+    destination: str | None = None
+    strategy: str | None = None
+    exclusions: tuple[str, ...] = ()
+
+
+def unload_preview(request: UnloadRequest) -> tuple[Plan, Preview]:
+    """Return the plan and its preview; the plan is made anew before it expires.
+
+    Raises:
+        InputError: No bundle was named.
+        UnknownNameError: No such strategy.
+    """
+    return _previews((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    plan = build_unload_plan(
+        snapshot,
+        request.bundles,
+        destination=request.destination,
+        strategy=request.strategy,
+        exclusions=request.exclusions,
+        now=services.now(),
+    )
+    return plan, preview_plan(snapshot, plan)
+
+
+_previews = Memo(_previewed, max_entries=64)

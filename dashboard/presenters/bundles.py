@@ -1,0 +1,280 @@
+"""What the bundles page shows: the filtered table, the treemap, the ring of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.ids import range_text
+from core.units import format_bytes_per_s
+from dashboard.charts.ring import RingData
+from dashboard.charts.treemap import TreemapData
+from dashboard.presenters.naming import count
+
+Floats = NDArray[np.float64]
+GroupBy = Literal["owner", "namespace"]
+SORTS: Final = {
+    "traffic": "throughput",
+    "rate": "msg_rate",
+    "topics": "topic_count",
+    "clients": "clients",
+    "name": "bundle",
+}
+"""Word in the URL to column; names ascend, numbers descend."""
+
+NOT_OWNED: Final = "not owned"
+MAX_GROUPS: Final = 24
+MAX_LEAVES: Final = 12
+MAX_RING: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleFilter:
+    """Which bundles are asked for.
+
+    Attributes:
+        contains: Part of the bundle name, any case.
+        owner: Broker id, :data:`NOT_OWNED`, or empty for all.
+        namespace: Whole namespace name, or empty for all.
+        sort: Key of :data:`SORTS`.
+        limit: Rows of the answer.
+    """
+
+    contains: str = ""
+    owner: str = ""
+    namespace: str = ""
+    sort: str = "traffic"
+    limit: int = 500
+
+
+@dataclass(frozen=True, eq=False)
+class BundlePage:
+    """The rows that were asked for.
+
+    Attributes:
+        rows: At most ``limit`` of them, sorted.
+        matching: How many there are.
+        total: How many the filter looked at.
+    """
+
+    rows: pd.DataFrame
+    matching: int
+    total: int
+
+
+def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
+    """Return the rows of ``bundles`` that the filter asks for, in their order."""
+    table = bundles
+    if wanted.namespace:
+        table = table.filter(pc.equal(table["namespace"], wanted.namespace))
+    if wanted.owner == NOT_OWNED:
+        table = table.filter(pc.is_null(table["owner"]))
+    elif wanted.owner:
+        table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
+    if wanted.contains:
+        mask = pc.match_substring(table["bundle"], wanted.contains, ignore_case=True)
+        table = table.filter(mask)
+    return table
+
+
+def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
+    """Return the table's page.
+
+    Args:
+        bundles: Bundles with ``throughput`` and ``msg_rate``.
+        wanted: Filter, order and limit; applied here, not in the browser.
+    Cost:
+        O(bundles) in Arrow, O(limit) in Python.
+    """
+    table = filtered(bundles, wanted)
+    clients = pc.add(table["producer_count"], table["consumer_count"])
+    table = table.append_column("clients", clients)
+    column = SORTS.get(wanted.sort, "throughput")
+    order = "ascending" if column == "bundle" else "descending"
+    matching = table.num_rows
+    picks = pc.select_k_unstable(table, min(wanted.limit, matching), [(column, order)])
+    return BundlePage(rows_of(table.take(picks)), matching, bundles.num_rows)
+
+
+def rows_of(table: pa.Table) -> pd.DataFrame:
+    """Return bundle rows as a page shows them: MB/s, msg/s; NaN and None are unknown."""
+    floats = {name: np.array(table[name].cast(pa.float64())) for name in _NUMBERS}
+    return pd.DataFrame(
+        {
+            "bundle": table["bundle"].to_pylist(),
+            "namespace": table["namespace"].to_pylist(),
+            "owner": table["owner"].to_pylist(),
+            "throughput": floats["throughput"] / 1e6,
+            "msg_rate": floats["msg_rate"],
+            "short_rate": floats["short_msg_rate"],
+            "long_rate": floats["long_msg_rate"],
+            "long_throughput": floats["long_throughput"] / 1e6,
+            "topics": floats["topic_count"],
+            "producers": floats["producer_count"],
+            "consumers": floats["consumer_count"],
+            "share": ring_share(table),
+        }
+    )
+
+
+_NUMBERS: Final = (
+    "throughput",
+    "msg_rate",
+    "short_msg_rate",
+    "long_msg_rate",
+    "long_throughput",
+    "topic_count",
+    "producer_count",
+    "consumer_count",
+)
+
+
+def ring_share(table: pa.Table) -> Floats:
+    """Return which part of its namespace's ring each bundle covers, percent."""
+    width = np.asarray(table["upper"], dtype=np.float64) - np.asarray(
+        table["lower"], dtype=np.float64
+    )
+    shares: Floats = width / float(0xFFFFFFFF) * 100
+    return shares
+
+
+def answer(bundles: pa.Table) -> str:
+    """Return the sentence that says where the load is, over bundles that can move."""
+    total = bundles.num_rows
+    if total == 0:
+        return "No bundle that can move is in this snapshot."
+    load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
+    homeless = int(bundles["owner"].null_count)
+    carried = float(load.sum())
+    if carried <= 0:
+        head = f"None of the {total:,} bundles reports traffic"
+    else:
+        ranked = np.sort(load)[::-1]
+        half = int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1
+        head = (
+            f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
+            f"the hottest carries {ranked[0] / carried * 100:.1f} %"
+        )
+    if homeless:
+        return f"{head}; {count(homeless, 'bundle')} nobody owns."
+    return f"{head}; every bundle has an owner."
+
+
+def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
+    """Return the largest groups with their largest bundles; the rest of each is one leaf.
+
+    Args:
+        bundles: Bundles with ``throughput``.
+        group_by: ``owner`` or ``namespace``.
+    """
+    keys = pc.fill_null(bundles[group_by], NOT_OWNED).combine_chunks().dictionary_encode()
+    names = keys.dictionary.to_pylist()
+    code = np.asarray(keys.indices)
+    load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
+    totals = np.bincount(code, weights=load, minlength=len(names))
+    groups = np.argsort(-totals, kind="stable")
+    nodes = _Nodes()
+    for group in groups[:MAX_GROUPS].tolist():
+        rows = np.flatnonzero(code == group)
+        rows = rows[np.argsort(-load[rows], kind="stable")]
+        nodes.group(names[group], float(totals[group]), count(len(rows), "bundle"))
+        for row in rows[:MAX_LEAVES].tolist():
+            name = bundles["bundle"][row].as_py()
+            label = _leaf_label(bundles, row, group_by)
+            nodes.leaf(name, label, names[group], float(load[row]), _note(bundles, row, group_by))
+        if rest := rows[MAX_LEAVES:].tolist():
+            text = f"{len(rest):,} more"
+            nodes.leaf(f"{names[group]}|rest", text, names[group], float(load[rest].sum()), text)
+    if left := groups[MAX_GROUPS:].tolist():
+        text = count(len(left), "more broker" if group_by == "owner" else "more namespace")
+        nodes.group("|rest", float(totals[left].sum()), text, label=text)
+    return nodes.data()
+
+
+class _Nodes:
+    """Collects groups and leaves in the form the treemap wants."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.labels: list[str] = []
+        self.parents: list[str] = []
+        self.values: list[float] = []
+        self.notes: list[str] = []
+
+    def group(self, name: str, value: float, note: str, *, label: str = "") -> None:
+        self._add(f"group|{name}", label or name, "", value, note)
+
+    def leaf(self, name: str, label: str, group: str, value: float, note: str) -> None:
+        self._add(name, label, f"group|{group}", value, note)
+
+    def _add(self, key: str, label: str, parent: str, value: float, note: str) -> None:
+        self.ids.append(key)
+        self.labels.append(label)
+        self.parents.append(parent)
+        self.values.append(value)
+        self.notes.append(note)
+
+    def data(self) -> TreemapData:
+        values = np.array(self.values, dtype=np.float64)
+        return TreemapData(self.ids, self.labels, self.parents, values, "bytes/s", self.notes)
+
+
+def _leaf_label(bundles: pa.Table, row: int, group_by: GroupBy) -> str:
+    bounds = range_text(bundles["lower"][row].as_py(), bundles["upper"][row].as_py())
+    lower = bounds.partition("_")[0]
+    return lower if group_by == "namespace" else f"{bundles['namespace'][row].as_py()}<br>{lower}"
+
+
+def _note(bundles: pa.Table, row: int, group_by: GroupBy) -> str:
+    owner = bundles["owner"][row].as_py()
+    where = f"on {owner}" if owner else NOT_OWNED
+    name = str(bundles["bundle"][row].as_py())
+    return f"{name}<br>{where}" if group_by == "namespace" else name
+
+
+def ring_data(
+    bundles: pa.Table,
+    namespace: str,
+    *,
+    marked: str | None = None,
+    topic_hash: int | None = None,
+    topic_hashes: Sequence[int] = (),
+) -> RingData | None:
+    """Return the ring of a namespace; ``None`` when none of its bundles is known.
+
+    Beyond :data:`MAX_RING` bundles only those around the marked one (or the first) are drawn.
+    """
+    table = bundles.filter(pc.equal(bundles["namespace"], namespace)).sort_by("lower")
+    if table.num_rows == 0:
+        return None
+    names = table["bundle"].to_pylist()
+    row = names.index(marked) if marked in names else None
+    start = 0
+    if table.num_rows > MAX_RING:
+        start = max(0, min((row or 0) - MAX_RING // 2, table.num_rows - MAX_RING))
+        table = table.slice(start, MAX_RING)
+    return RingData(
+        lower=np.asarray(table["lower"], dtype=np.int64),
+        upper=np.asarray(table["upper"], dtype=np.int64),
+        owners=table["owner"].to_pylist(),
+        values=np.array(table["throughput"].cast(pa.float64())),
+        unit="bytes/s",
+        marked=None if row is None else row - start,
+        topic_hash=topic_hash,
+        topic_hashes=list(topic_hashes),
+    )
+
+
+def namespaces_by_load(bundles: pa.Table) -> list[str]:
+    """Return every namespace, the one with most traffic first."""
+    if bundles.num_rows == 0:
+        return []
+    grouped = bundles.group_by("namespace").aggregate([("throughput", "sum")])
+    return grouped.sort_by([("throughput_sum", "descending")])["namespace"].to_pylist()  # type: ignore[no-any-return]  # Arrow has no types

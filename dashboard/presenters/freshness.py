@@ -1,0 +1,141 @@
+"""Is what a page shows fresh and whole? From the manifest and the collector's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from core.snapshot import Manifest
+from core.units import format_age
+from dashboard.presenters.naming import count
+
+STALE_AFTER_INTERVALS: Final = 3.0
+
+Tone = Literal["green", "orange", "red", "gray", "blue", "violet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Badge:
+    """A word with a shape and a tone; the word alone says everything.
+
+    Attributes:
+        text: A few words.
+        icon: Material symbol.
+        tone: Colour name.
+        help: One or two sentences more.
+    """
+
+    text: str
+    icon: str
+    tone: Tone
+    help: str = ""
+
+
+def freshness_badge(
+    manifest: Manifest, *, now: datetime, every_s: float, status: Mapping[str, object]
+) -> Badge:
+    """Return how old the reading is; stale after three missed collections is never called live."""
+    age_s = (now - manifest.taken_at).total_seconds()
+    text = f"{format_age(max(0.0, age_s))} ago"
+    error = last_error(status)
+    if age_s > STALE_AFTER_INTERVALS * every_s:
+        why = f" The collector's last error: {error}" if error else ""
+        return Badge(
+            text=f"stale: {text}",
+            icon=":material/history_toggle_off:",
+            tone="orange",
+            help=f"A snapshot is due every {format_age(every_s)}; the newest one is older.{why}",
+        )
+    return Badge(
+        text=text,
+        icon=":material/schedule:",
+        tone="gray" if not error else "orange",
+        help=f"Read in {manifest.duration_s:.1f} s, a new snapshot every {format_age(every_s)}."
+        + (f" The last collection failed: {error}" if error else ""),
+    )
+
+
+def coverage_badge(manifest: Manifest) -> Badge:
+    """Return how much of what should be there was read: brokers and bundles first."""
+    parts: list[str] = []
+    is_whole = True
+    for name in ("brokers", "bundles"):
+        table = manifest.tables.get(name)
+        if table is None or (table.rows == 0 and table.source == "none"):
+            parts.append(f"no {name}")
+            is_whole = False
+            continue
+        expected = table.expected if table.expected is not None else table.rows
+        is_whole &= table.rows >= expected
+        parts.append(
+            f"{table.rows:,}{'' if table.rows >= expected else f' of {expected:,}'} {name}"
+        )
+    return Badge(
+        text=", ".join(parts),
+        icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
+        tone="gray" if is_whole else "orange",
+        help="Everything that should be there was read."
+        if is_whole
+        else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
+    )
+
+
+def problems_badge(manifest: Manifest) -> Badge:
+    """Return how many problems the snapshot names."""
+    number = len(manifest.problems)
+    errors = sum(problem.severity == "error" for problem in manifest.problems)
+    return Badge(
+        text=count(number, "problem") if number else "no problems",
+        icon=":material/error:" if errors else ":material/warning:",
+        tone="red" if errors else "orange" if number else "gray",
+        help="What could not be read, and what was done instead.",
+    )
+
+
+def last_error(status: Mapping[str, object]) -> str:
+    """Return the collector's last error when it came after the last success, else empty."""
+    error = status.get("last_error")
+    if not error:
+        return ""
+    failed, succeeded = status.get("last_error_at"), status.get("last_success_at")
+    if isinstance(failed, str) and isinstance(succeeded, str) and failed <= succeeded:
+        return ""
+    if isinstance(error, Mapping):
+        return str(error.get("message", "unknown error"))
+    return str(error)
+
+
+def environment_badge(environment: str) -> Badge:
+    """Return the kind of cluster: production stands out."""
+    tones: dict[str, Tone] = {"production": "violet", "staging": "blue", "demo": "gray"}
+    icons = {
+        "production": ":material/domain:",
+        "staging": ":material/science:",
+        "demo": ":material/toys:",
+    }
+    return Badge(
+        text=environment,
+        icon=icons.get(environment, ":material/domain:"),
+        tone=tones.get(environment, "violet"),
+        help=f"The configuration calls this cluster {environment}.",
+    )
+
+
+def mode_badge(*, is_past: bool, taken_at: str, read_only: bool) -> Badge:
+    """Return what a person looks at and may do."""
+    limit = " Nothing can be changed on this cluster from here." if read_only else ""
+    if is_past:
+        return Badge(
+            text=f"past: {taken_at}",
+            icon=":material/history:",
+            tone="blue",
+            help="A kept snapshot, not the newest one. Choose Now under Time to return." + limit,
+        )
+    return Badge(
+        text="live, read-only" if read_only else "live",
+        icon=":material/lock:" if read_only else ":material/sensors:",
+        tone="gray",
+        help="The newest snapshot of the collector." + limit,
+    )

@@ -1,0 +1,16 @@
+"""What the lookup page says about a topic."""
+
+from __future__ import annotations
+
+from core.pulsar.lookup import TopicLookup
+
+
+def answer(found: TopicLookup) -> str:
+    """Return the sentence that says where the topic lives."""
+    if found.owner is None:
+        return (
+            f"{found.topic} falls into {found.bundle}, which nobody owns: "
+            "the next lookup assigns it."
+        )
+    where = f" ({found.owner_service_url})" if found.owner_service_url else ""
+    return f"{found.topic} lives in {found.bundle} on {found.owner}{where}."

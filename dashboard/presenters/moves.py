@@ -1,0 +1,111 @@
+"""Which bundles changed hands between kept snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dashboard.presenters.naming import count
+
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A bundle that had another owner in the next snapshot.
+
+    Attributes:
+        seen_at: When the new owner was seen first; the move was before that.
+        bundle: Name.
+        from_broker: Owner before; ``None``: nobody.
+        to_broker: Owner after; ``None``: nobody.
+    """
+
+    seen_at: datetime
+    bundle: str
+    from_broker: str | None
+    to_broker: str | None
+
+
+def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
+    """Return the moves seen from each table (``bundle``, ``owner``) to the next, oldest first.
+
+    Cost:
+        One pass over the columns a pair; Python only for the bundles that moved.
+    """
+    found: list[Move] = []
+    for (_, before), (seen_at, after) in pairwise(tables):
+        old = _aligned_owners(before, after)
+        new = after["owner"].combine_chunks()
+        differs = pc.fill_null(pc.not_equal(old, new), False)  # noqa: FBT003  # Arrow's signature
+        lost_or_found = pc.xor(pc.is_null(old), pc.is_null(new))
+        moved = np.asarray(pc.or_(differs, lost_or_found)) & _is_in_both(before, after)
+        found += [
+            Move(
+                seen_at=seen_at,
+                bundle=after["bundle"][row].as_py(),
+                from_broker=old[row].as_py(),
+                to_broker=new[row].as_py(),
+            )
+            for row in np.flatnonzero(moved).tolist()
+        ]
+    return found
+
+
+def _aligned_owners(before: pa.Table, after: pa.Table) -> pa.Array:
+    """Owners before, in the row order of ``after``; null where the bundle was not there."""
+    owners = before["owner"].combine_chunks()
+    if before["bundle"].equals(after["bundle"]):
+        return owners
+    rows = pc.index_in(after["bundle"].combine_chunks(), before["bundle"].combine_chunks())
+    return owners.take(rows)
+
+
+def _is_in_both(before: pa.Table, after: pa.Table) -> NDArray[np.bool_]:
+    if before["bundle"].equals(after["bundle"]):
+        return np.ones(after.num_rows, dtype=bool)
+    rows = pc.index_in(after["bundle"].combine_chunks(), before["bundle"].combine_chunks())
+    return np.asarray(pc.is_valid(rows), dtype=bool)
+
+
+def moves_frame(moves: Sequence[Move]) -> pd.DataFrame:
+    """Return the moves as a table, the newest first, those that came back within it marked."""
+    back = returning(moves)
+    return pd.DataFrame(
+        {
+            "seen_at": [move.seen_at for move in moves],
+            "bundle": [move.bundle for move in moves],
+            "from": [move.from_broker or NOBODY for move in moves],
+            "to": [move.to_broker or NOBODY for move in moves],
+            "mark": ["↩ came back" if move in back else "" for move in moves],
+        }
+    ).iloc[::-1]
+
+
+def returning(moves: Sequence[Move]) -> list[Move]:
+    """Return the moves that brought a bundle back to a broker it had left before."""
+    left: dict[str, set[str]] = {}
+    back = []
+    for move in moves:
+        if move.to_broker is not None and move.to_broker in left.get(move.bundle, set()):
+            back.append(move)
+        if move.from_broker is not None:
+            left.setdefault(move.bundle, set()).add(move.from_broker)
+    return back
+
+
+def moves_sentence(moves: Sequence[Move], minutes: float) -> str:
+    """Return how often it changed hands and whether it goes to and fro."""
+    if not moves:
+        return f"No move was seen in the last {minutes:.0f} min."
+    back = len(returning(moves))
+    tail = f", {count(back, 'time')} back to a broker it had left" if back else ""
+    return f"{count(len(moves), 'move')} seen in the last {minutes:.0f} min{tail}."

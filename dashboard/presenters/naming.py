@@ -1,0 +1,67 @@
+"""How things are called and numbers are written on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from core.ids import host_of
+from core.units import format_age
+
+RESOURCE_NAMES: Final = {
+    "cpu": "CPU",
+    "memory": "heap",
+    "direct_memory": "direct memory",
+    "bandwidth_in": "bandwidth in",
+    "bandwidth_out": "bandwidth out",
+}
+UNKNOWN: Final = "unknown"
+
+
+def resource_name(resource: str | None) -> str:
+    """Return a resource for people; ``unknown`` for ``None``."""
+    return UNKNOWN if resource is None else RESOURCE_NAMES.get(resource, resource)
+
+
+def clock(moment: datetime | None) -> str:
+    """Return ``14:03:05 UTC`` (with the date when it is not of today's hour span)."""
+    return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S UTC")
+
+
+def day_clock(moment: datetime | None) -> str:
+    """Return ``2026-11-21 14:03:05 UTC``."""
+    return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def age(seconds: float | None) -> str:
+    """Return ``4 s ago`` or ``unknown``."""
+    return UNKNOWN if seconds is None else f"{format_age(max(0.0, seconds))} ago"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 bundle``, ``12 bundles``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], limit: int = 3) -> str:
+    """Return ``a, b and 4 more``."""
+    shown = list(names[:limit])
+    rest = len(names) - len(shown)
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest:,} more"
+    return ", ".join(shown[:-1]) + " and " + shown[-1] if len(shown) > 1 else "".join(shown)
+
+
+def file_name(cluster: str, what: str, moment: datetime, suffix: str) -> str:
+    """Return ``<cluster>-<what>-20261121T140305Z.<suffix>``, safe for every file system."""
+    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    plain = "".join(
+        sign if sign.isalnum() or sign in "-_." else "-" for sign in f"{cluster}-{what}"
+    )
+    return f"{plain}-{stamp}.{suffix}"
+
+
+def short_broker(broker: str | None) -> str:
+    """Return the host part of a broker id when it is unambiguous enough to read, else the id."""
+    return UNKNOWN if broker is None else host_of(broker) or broker

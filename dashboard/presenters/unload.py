@@ -1,0 +1,164 @@
+"""What the unload preview shows: the answer, before against after, who takes what, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from core.health.measures import DEFAULT_TARGET, Measures
+from core.plan.model import Plan
+from core.plan.preview import Preview, StepPreview
+from core.pulsar.placement import Placement
+from core.units import format_bytes_per_s, format_ratio
+from dashboard.charts.bars import BeforeAfter
+from dashboard.charts.scale import Unit
+from dashboard.presenters.naming import count, listed
+
+QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
+    "traffic": ("throughput_bytes_per_s", "bytes/s"),
+    "usage": ("usage_ratio", "ratio"),
+    "rate": ("msg_rate_msgs_per_s", "msgs/s"),
+    "bundles": ("bundle_count", "bundles"),
+    "clients": ("client_count", "count"),
+}
+"""Word in the URL to quantity of the preview's table and its unit."""
+
+MAX_BARS: Final = 24
+MAX_LISTED: Final = 200
+
+
+def answer(plan: Plan, preview: Preview) -> str:
+    """Return the sentence that says what the plan would do and what it costs."""
+    steps = preview.steps
+    if not steps:
+        return "Nothing would happen: none of these bundles can be unloaded."
+    carried = preview.clients.throughput_bytes_per_s
+    cost = f"{format_bytes_per_s(carried)}, {_clients(preview)}"
+    what = f"Unloading {count(len(steps), 'bundle')} ({cost})"
+    before, after = preview.measures_before, preview.measures_after
+    return f"{what} {_effect(before, after)}; {_takers(plan, steps)}."
+
+
+def _clients(preview: Preview) -> str:
+    number = preview.clients.clients
+    return "an unknown number of clients" if number is None else count(number, "client")
+
+
+def _effect(before: Measures, after: Measures) -> str:
+    old, new = before.throughput.max_deviation_ratio, after.throughput.max_deviation_ratio
+    if old is None or new is None:
+        return "has an unknown effect on the balance"
+    change = "leaves" if abs(new - old) < 0.0005 else "brings" if new < old else "worsens"
+    if change == "leaves":
+        return f"leaves the busiest broker {format_ratio(old)} over the mean traffic"
+    return (
+        f"{change} the busiest broker from {format_ratio(old)} to {format_ratio(new)} over the "
+        "mean traffic"
+    )
+
+
+def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
+    if len(steps) == 1:
+        chances = steps[0].placement.distribution
+        if not chances:
+            return "no broker is eligible to take it"
+        if len(chances) == 1:
+            return f"{next(iter(chances))} takes it"
+        best = max(chances.values())
+        return f"one of {len(chances)} brokers takes it, each with at most {best * 100:.3g} %"
+    takers = sorted({broker for step in steps for broker in step.placement.distribution})
+    how = f"as {plan.strategy.name} places them"
+    return f"{listed(takers, 3)} may take them, {how}" if takers else "no broker is eligible"
+
+
+def before_after(table: pa.Table, measures_after: Measures, quantity: str) -> BeforeAfter:
+    """Return the chart's numbers: touched brokers first, then the extremes, at most 24.
+
+    Args:
+        table: Of :data:`core.plan.preview.BEFORE_AFTER`.
+        measures_after: Gives nothing but the order of brokers.
+        quantity: Key of :data:`QUANTITIES`.
+    """
+    name, unit = QUANTITIES[quantity]
+    columns = {
+        moment: np.array(table[f"{name}_{moment}"].cast(pa.float64()), dtype=np.float64)
+        for moment in ("before", "after", "low", "high")
+    }
+    touched = np.asarray(table["is_touched"], dtype=bool)
+    order = np.lexsort((-np.nan_to_num(columns["before"]), ~touched))[:MAX_BARS]
+    order = order[np.argsort(-np.nan_to_num(columns["before"][order]), kind="stable")]
+    known = columns["after"][np.isfinite(columns["after"])]
+    names = measures_after.brokers
+    return BeforeAfter(
+        brokers=[names[row] for row in order.tolist()],
+        before=columns["before"][order],
+        after=columns["after"][order],
+        low=columns["low"][order],
+        high=columns["high"][order],
+        mean_after=float(known.mean()) if known.size else float("nan"),
+        tolerance_ratio=DEFAULT_TARGET.bound,
+        unit=unit,
+    )
+
+
+def steps_table(preview: Preview) -> pd.DataFrame:
+    """Return one row a step: bundle, from, to, chance, clients."""
+    return pd.DataFrame(
+        [
+            {
+                "bundle": step.step.bundle,
+                "from": step.step.owner,
+                "to": _destination(step.placement),
+                "candidates": len(step.placement.distribution),
+                "traffic": (step.clients.throughput_bytes_per_s or 0.0) / 1e6,
+                "clients": step.clients.clients,
+                "topics": step.clients.topics,
+            }
+            for step in preview.steps
+        ]
+    )
+
+
+def _destination(placement: Placement) -> str:
+    if not placement.distribution:
+        return "nobody is eligible"
+    ranked = sorted(placement.distribution.items(), key=lambda item: -item[1])
+    broker, chance = ranked[0]
+    rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} more"
+    return f"{broker} ({chance * 100:.3g} %){rest}"
+
+
+def ranked_distribution(placement: Placement, limit: int = 12) -> tuple[list[str], list[float]]:
+    """Return the most probable destinations and their probabilities."""
+    ranked = sorted(placement.distribution.items(), key=lambda item: (-item[1], item[0]))[:limit]
+    return [name for name, _ in ranked], [chance for _, chance in ranked]
+
+
+def ruled_out_table(placement: Placement) -> pd.DataFrame:
+    """Return every broker that does not get it, and the filter or class that says so."""
+    rows = []
+    for broker, reason in list(placement.ruled_out.items())[:MAX_LISTED]:
+        rule, _, why = reason.partition(": ")
+        rows.append(
+            {
+                "broker": broker,
+                "rule": rule,
+                "why": why or reason,
+                "score": placement.scores.get(broker),
+            }
+        )
+    return pd.DataFrame(rows, columns=["broker", "rule", "why", "score"])
+
+
+def ruled_out_note(placement: Placement) -> str:
+    """Return how many brokers are ruled out, and by what."""
+    rules: dict[str, int] = {}
+    for reason in placement.ruled_out.values():
+        rule = reason.partition(": ")[0]
+        rules[rule] = rules.get(rule, 0) + 1
+    parts = ", ".join(f"{number:,} by {rule}" for rule, number in rules.items())
+    more = len(placement.ruled_out) - MAX_LISTED
+    return (parts or "none") + (f"; the first {MAX_LISTED} are listed" if more > 0 else "") + "."

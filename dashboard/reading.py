@@ -1,0 +1,228 @@
+"""What the pages read: a kept snapshot with everything derived from it, computed once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.health.findings import Finding, assess
+from core.health.measures import Measures, measure
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
+from core.schemas import PULSAR_TABLES
+from core.schemas.pulsar import RATES, RESOURCES
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import Shelf, Shelved, load_snapshot
+from dashboard.memo import Memo
+from dashboard.presenters.fleet import ClusterSummary, summary
+
+MAX_READINGS: Final = 4
+MAX_TABLES: Final = 400
+MAX_SUMMARIES: Final = 512
+MAX_OFFERED: Final = 300
+MAX_POINTS: Final = 90
+
+
+class Reading:
+    """One kept snapshot and what follows from it; every part is computed when first asked for."""
+
+    def __init__(self, shelved: Shelved) -> None:
+        self.shelved = shelved
+
+    @cached_property
+    def snapshot(self) -> PulsarSnapshot:
+        """The snapshot itself.
+
+        Raises:
+            SnapshotError: It is damaged, or was dropped meanwhile.
+        """
+        return load_snapshot(self.shelved.path)
+
+    @cached_property
+    def settings(self) -> EffectiveSettings:
+        """The settings in force, with their origin."""
+        return effective_settings(self.snapshot)
+
+    @cached_property
+    def measures(self) -> Measures:
+        """How evenly the brokers are loaded."""
+        return measure(self.snapshot, self.settings)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, worst first."""
+        return assess(self.snapshot, self.settings)
+
+    @cached_property
+    def view(self) -> LoadView:
+        """Integer-coded columns for the kernels."""
+        return LoadView.of(self.snapshot, self.settings)
+
+    @cached_property
+    def bundles(self) -> pa.Table:
+        """The bundles with ``throughput`` and ``msg_rate`` (in plus out) added."""
+        table = self.snapshot.bundles
+        for name, part in (("throughput", "msg_throughput"), ("msg_rate", "msg_rate")):
+            for prefix in ("", "short_", "long_"):
+                total = pc.add(table[f"{prefix}{part}_in"], table[f"{prefix}{part}_out"])
+                table = table.append_column(f"{prefix}{name}", total)
+        return table
+
+    @cached_property
+    def movable(self) -> pa.Table:
+        """:attr:`bundles` without those that belong to one broker (heartbeat, SLA)."""
+        return self.bundles.filter(pc.invert(self.bundles["is_broker_bound"]))
+
+    @cached_property
+    def hottest(self) -> list[str]:
+        """Names of the bundles with most traffic, at most :data:`MAX_OFFERED`, hottest first."""
+        table = self.movable
+        size = min(MAX_OFFERED, table.num_rows)
+        picks = pc.select_k_unstable(table, size, [("throughput", "descending")])
+        names: list[str] = table["bundle"].take(picks).to_pylist()
+        return names
+
+
+reading = Memo(Reading, max_entries=MAX_READINGS)
+"""The reading of a kept snapshot."""
+
+
+def _summarised(shelved: Shelved) -> ClusterSummary:
+    one = reading(shelved)
+    return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
+
+
+cluster_summary = Memo(_summarised, max_entries=MAX_SUMMARIES)
+"""A cluster's row of the overview, for a kept snapshot."""
+
+_HISTORY_COLUMNS: Final = (
+    "broker",
+    *(f"{resource}_{part}" for resource in RESOURCES for part in ("usage", "limit", "ratio")),
+    *RATES,
+    "bundle_count",
+)
+
+
+def _broker_columns(shelved: Shelved) -> pa.Table | None:
+    """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile."""
+    try:
+        table = pq.read_table(shelved.path / "brokers.parquet", columns=list(_HISTORY_COLUMNS))
+    except FileNotFoundError:
+        return None
+    return table.cast(
+        pa.schema([PULSAR_TABLES["brokers"].field(name) for name in table.schema.names])
+    )
+
+
+_broker_tables = Memo(_broker_columns, max_entries=MAX_TABLES)
+
+
+def thinned(entries: Sequence[Shelved], max_points: int = MAX_POINTS) -> list[Shelved]:
+    """Return at most ``max_points`` of ``entries``, evenly spread, the newest always among them."""
+    if len(entries) <= max_points:
+        return list(entries)
+    picks = np.linspace(0, len(entries) - 1, max_points).round().astype(int)
+    return [entries[index] for index in np.unique(picks).tolist()]
+
+
+def within(entries: Sequence[Shelved], end: datetime, span: timedelta) -> list[Shelved]:
+    """Return the entries taken in the ``span`` up to and including ``end``."""
+    return [entry for entry in entries if end - span <= entry.taken_at <= end]
+
+
+def broker_history(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]]:
+    """Return broker loads of each entry that is still kept, in the order given."""
+    tables = [(entry.taken_at, _broker_tables(entry)) for entry in entries]
+    return [(moment, table) for moment, table in tables if table is not None]
+
+
+_BUNDLE_HISTORY: Final = ("bundle", "namespace", "lower", "upper", "owner", *RATES)
+
+
+def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa.Table:
+    """Return the rows of the bundles of a namespace that begin at ``lower``, with ``taken_at``.
+
+    Cost:
+        One small file a snapshot, with the row groups that cannot hold the bundle left out.
+    """
+    parts: list[pa.Table] = []
+    for entry in entries:
+        try:
+            part = pq.read_table(
+                entry.path / "bundles.parquet",
+                columns=list(_BUNDLE_HISTORY),
+                filters=[("namespace", "=", namespace), ("lower", "=", lower)],
+            )
+        except FileNotFoundError:
+            continue
+        moments = pa.array([entry.taken_at] * part.num_rows, pa.timestamp("ms", tz="UTC"))
+        parts.append(part.append_column("taken_at", moments))
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def _owners(shelved: Shelved) -> pa.Table | None:
+    try:
+        return pq.read_table(shelved.path / "bundles.parquet", columns=["bundle", "owner"])
+    except FileNotFoundError:
+        return None
+
+
+_owner_tables = Memo(_owners, max_entries=40)
+
+
+def owner_tables(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]]:
+    """Return bundle and owner of each entry that is still kept, in the order given."""
+    tables = [(entry.taken_at, _owner_tables(entry)) for entry in entries]
+    return [(moment, table) for moment, table in tables if table is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShelfState:
+    """What is kept for a cluster: the entries, oldest first."""
+
+    entries: tuple[Shelved, ...]
+
+    @property
+    def latest(self) -> Shelved | None:
+        """The newest entry."""
+        return self.entries[-1] if self.entries else None
+
+    def find(self, snapshot_id: str) -> Shelved | None:
+        """Return the entry with that id, if it is still kept."""
+        return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
+
+
+def _listed(key: tuple[Path, str, int]) -> ShelfState:
+    root, cluster, _ = key
+    return ShelfState(tuple(Shelf(root).entries(cluster)))
+
+
+_listings = Memo(_listed, max_entries=64)
+
+
+def shelf_state(shelf: Shelf, cluster: str) -> ShelfState:
+    """Return what is kept; the directory is read only after it changed."""
+    try:
+        changed = (shelf.root / cluster).stat().st_mtime_ns
+    except OSError:
+        return ShelfState(())
+    return _listings((shelf.root, cluster, changed))
+
+
+def collector_status(path: Path) -> dict[str, object]:
+    """Return what the collector wrote about itself; empty when it never ran here."""
+    try:
+        status = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}

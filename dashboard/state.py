@@ -1,0 +1,98 @@
+"""Names of what identifies a view, and typed access to it.
+
+Everything that identifies a view lives in the URL: widgets with these keys are bound to the query
+parameter of the same name. What only one session needs (an open dialog, fetched topics) lives in
+the session under names that begin with an underscore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+import pyarrow as pa
+import streamlit as st
+
+# -- query parameters, shared by every page --------------------------------------------------------
+CLUSTER: Final = "cluster"
+AT: Final = "at"
+REFRESH: Final = "refresh"
+# -- of single pages -------------------------------------------------------------------------------
+BROKER: Final = "broker"
+BUNDLE: Final = "bundle"
+NAMESPACE: Final = "namespace"
+MEASURE: Final = "measure"
+WINDOW: Final = "window"
+GROUP: Final = "group"
+CONTAINS: Final = "contains"
+OWNER: Final = "owner"
+SORT: Final = "sort"
+SHOW: Final = "show"
+BUNDLES: Final = "bundles"
+TO: Final = "to"
+STRATEGY: Final = "strategy"
+STEP: Final = "step"
+TOPIC: Final = "topic"
+PLACE: Final = "place"
+
+_SHARED: Final = (CLUSTER, AT, REFRESH)
+
+PAGES: Final[Mapping[str, str]] = {
+    "fleet": "app_pages/fleet.py",
+    "brokers": "app_pages/brokers.py",
+    "broker": "app_pages/broker.py",
+    "bundles": "app_pages/bundles.py",
+    "bundle": "app_pages/bundle.py",
+    "unload": "app_pages/unload.py",
+    "lookup": "app_pages/lookup.py",
+}
+
+
+def text(key: str) -> str:
+    """Return a widget's (or query parameter's) text, empty when there is none."""
+    value = st.session_state.get(key)
+    if value is None:
+        value = st.query_params.get(key)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def shared_params() -> dict[str, str]:
+    """Return the query parameters that go along to every other page."""
+    return {key: text(key) for key in _SHARED if text(key)}
+
+
+def go(page: str, **params: str | list[str]) -> None:
+    """Open another page of this session with exactly these parameters and the shared ones.
+
+    Args:
+        page: Key of :data:`PAGES`.
+        params: Query parameter to value; empty ones are left out.
+    """
+    query = shared_params() | {key: value for key, value in params.items() if value}
+    for key, value in query.items():
+        st.session_state[key] = value
+    st.switch_page(PAGES[page], query_params=query)
+
+
+def is_dialog_open() -> bool:
+    """Return whether a dialog is open: the page must not be drawn again under it."""
+    return bool(st.session_state.get("_dialog_open", False))
+
+
+def set_dialog_open(*, is_open: bool) -> None:
+    """Note that a dialog was opened or closed."""
+    st.session_state["_dialog_open"] = is_open
+
+
+def topics_of(bundle: str, snapshot_id: str) -> pa.Table | None:
+    """Return the topics fetched in this session for the bundle, ``None`` when none were."""
+    kept = cast("dict[tuple[str, str], pa.Table]", st.session_state.get("_topics", {}))
+    return kept.get((bundle, snapshot_id))
+
+
+def keep_topics(bundle: str, snapshot_id: str, topics: pa.Table) -> None:
+    """Keep fetched topics for this session; the last eight bundles are kept."""
+    kept = cast("dict[tuple[str, str], pa.Table]", st.session_state.setdefault("_topics", {}))
+    kept[(bundle, snapshot_id)] = topics
+    while len(kept) > 8:
+        kept.pop(next(iter(kept)))
