@@ -254,7 +254,7 @@ class RealPulsar:
         """Return a ``trimtab.toml`` for this cluster."""
         urls = ", ".join(f'"{url}"' for url in self.admin_urls)
         return (
-            f'[[clusters]]\nname = "{name}"\nkind = "pulsar"\nenvironment = "staging"\n'
+            f'collect_every_s = 15\n\n[[clusters]]\nname = "{name}"\nkind = "pulsar"\nenvironment = "staging"\n'
             f'zookeeper = "{self.zookeeper}"\nadmin_urls = [{urls}]\nread_only = true\n'
         )
 

@@ -11,6 +11,7 @@ from cluster_truth import REPORTS, ClusterTruth
 from java_process import wait_until
 from our_reading import capture
 from real_pulsar import RealPulsar
+from traffic import topic_names
 
 from core.ids import is_broker_bound, namespace_of
 from core.pulsar.placement import place_bundle
@@ -35,15 +36,27 @@ class Landing:
         return self.distribution.get(self.landed, 0.0)
 
 
-def wait_settled(truth: ClusterTruth) -> float:
-    """Wait until every broker's report names what it owns: the leader then knows it too."""
+def wait_settled(cluster: RealPulsar, truth: ClusterTruth) -> float:
+    """Wait until the reports name every bundle with topics at its owner: the leader knows it too.
+
+    A bundle that is owned but holds no topic is in no report.
+    """
 
     def settled() -> bool:
+        listed = {i: truth.topics_of_broker(i) for i in cluster.running}
+        topics = {
+            topic for bundles in listed.values() for names in bundles.values() for topic in names
+        }
         reports = truth.read(REPORTS).under(REPORTS)
         said = {b: broker for broker, report in reports.items() for b in report["bundles"]}
-        return said == truth.owners()
+        served = {bundle: cluster.brokers[i] for i, bundles in listed.items() for bundle in bundles}
+        return (
+            topics.issuperset(topic_names())
+            and said == served
+            and said.items() <= truth.owners().items()
+        )
 
-    return wait_until("reports name the owned bundles", settled, within_s=SETTLE_WITHIN_S)
+    return wait_until("reports name the served bundles", settled, within_s=SETTLE_WITHIN_S)
 
 
 def unload(cluster: RealPulsar, truth: ClusterTruth, bundle: str) -> str:
@@ -65,7 +78,7 @@ def move_and_compare(
     cluster: RealPulsar, truth: ClusterTruth, choose: Callable[[LoadView], str]
 ) -> Landing:
     """Foretell where a bundle goes, unload it, and see."""
-    wait_settled(truth)
+    wait_settled(cluster, truth)
     snapshot = capture(cluster)
     settings = effective_settings(snapshot)
     view = LoadView.of(snapshot, settings)

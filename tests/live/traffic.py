@@ -92,12 +92,13 @@ class Traffic:
 
     def start(self) -> None:
         """Connect every producer and consumer, then send."""
+        log = self._cluster.folder / "client.log"
         self._client = pulsar.Client(
             self._cluster.service_url,
             operation_timeout_seconds=60,
             io_threads=1,
             message_listener_threads=1,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, str(log)),
         )
         for flow in FLOWS:
             for number in range(flow.partitions):
