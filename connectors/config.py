@@ -1,0 +1,333 @@
+"""Configuration: ``trimtab.toml`` and ``TRIMTAB_*``, validated, with secrets kept out of sight."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from core.errors import ConfigError, UnknownNameError
+from core.snapshot.store import Retention
+
+Environment = Literal["production", "staging", "test", "demo"]
+DEFAULT_FILE: Final = Path("trimtab.toml")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
+
+
+def _admin_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("an admin URL reads http://host:port or https://host:port")
+    if parts.username or parts.password:
+        raise ValueError("put user and password under [clusters.auth], not into the URL")
+    if parts.path.strip("/") or parts.query:
+        raise ValueError("name the broker's address only, without a path")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+AdminUrl = Annotated[str, AfterValidator(_admin_url)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Auth(_Strict):
+    """How to prove who we are to the admin interface: a token, or user and password, or neither."""
+
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Auth:
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("give token or token_file, not both")
+        if self.username is not None and self.has_token:
+            raise ValueError("give a token or a user name, not both")
+        if (self.username is None) != (self.password is None and self.password_file is None):
+            raise ValueError("basic authentication needs both username and password(_file)")
+        return self
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is configured."""
+        return self.token is not None or self.token_file is not None
+
+    def read_token(self) -> str:
+        """Return the token, read anew from its file so that a rotated one is picked up.
+
+        Raises:
+            ConfigError: The file cannot be read or is empty.
+        """
+        return _secret(self.token, self.token_file, "token_file")
+
+    def read_password(self) -> str:
+        """Return the password, read anew from its file.
+
+        Raises:
+            ConfigError: The file cannot be read or is empty.
+        """
+        return _secret(self.password, self.password_file, "password_file")
+
+
+def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
+    if value is not None:
+        return value.get_secret_value()
+    try:
+        text = path.read_text().strip() if path is not None else ""
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(
+            f"The file named by {key} cannot be read: {path}.",
+            hint="Check its path, its owner and its mode.",
+        ) from exc
+    if not text:
+        raise ConfigError(f"The file named by {key} is empty: {path}.", hint="Put the secret in.")
+    return text
+
+
+class Tls(_Strict):
+    """TLS towards the admin interface.
+
+    Attributes:
+        ca_file: Certificates to trust instead of the system's.
+        cert_file: Our certificate, for mutual TLS.
+        key_file: Its key.
+        verify: Whether the broker's certificate is checked; turning it off is said on every page.
+    """
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    verify: bool = True
+
+    @model_validator(mode="after")
+    def _pair(self) -> Tls:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("mutual TLS needs both cert_file and key_file")
+        return self
+
+
+class ZooKeeperAuth(_Strict):
+    """Digest or SASL authentication towards ZooKeeper.
+
+    Attributes:
+        scheme: ``digest`` (credential ``user:password``) or ``sasl-digest`` (DIGEST-MD5).
+        credential: ``user:password``.
+        credential_file: A file that holds it.
+    """
+
+    scheme: Literal["digest", "sasl-digest"] = "digest"
+    credential: SecretStr | None = None
+    credential_file: Path | None = None
+
+    def read(self) -> tuple[str, str]:
+        """Return user and password.
+
+        Raises:
+            ConfigError: There is none, or it does not read ``user:password``.
+        """
+        user, colon, password = _secret(
+            self.credential, self.credential_file, "credential_file"
+        ).partition(":")
+        if not colon:
+            raise ConfigError(
+                "The ZooKeeper credential has no colon.", hint="It reads user:password."
+            )
+        return user, password
+
+
+class Timeouts(_Strict):
+    """How long to wait, in seconds.
+
+    Attributes:
+        connect_s: For a connection to a broker's admin port.
+        read_s: For each answer of a broker.
+        zookeeper_s: For the ZooKeeper session and for each bulk read.
+    """
+
+    connect_s: float = Field(2.0, gt=0, le=60)
+    read_s: float = Field(5.0, gt=0, le=300)
+    zookeeper_s: float = Field(15.0, gt=0, le=300)
+
+
+class ClusterConfig(_Strict):
+    """One cluster.
+
+    Attributes:
+        name: Trimtab's name for it; part of file names and URLs.
+        kind: ``pulsar``.
+        zookeeper: ``host:port,host:port/chroot``; without it only the admin interface is read.
+        admin_urls: Admin addresses of some or all brokers; others are learned from the cluster.
+        environment: Colours the header, and how careful the console is.
+        read_only: Whether every action is refused.
+        exclusions: Namespaces (``tenant/namespace`` or ``tenant/*``) that plans never touch.
+        read_budget: Most znodes read in one capture.
+    """
+
+    name: str
+    kind: Literal["pulsar"] = "pulsar"
+    zookeeper: str | None = None
+    admin_urls: list[AdminUrl] = []
+    auth: Auth = Auth()
+    tls: Tls = Tls()
+    zookeeper_auth: ZooKeeperAuth | None = None
+    environment: Environment = "production"
+    read_only: bool = True
+    exclusions: list[str] = []
+    timeouts: Timeouts = Timeouts()
+    read_budget: int = Field(500_000, ge=1_000)
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not _NAME.match(name):
+            raise ValueError("a cluster name is letters, digits, dot, dash and underscore")
+        return name
+
+    @field_validator("zookeeper")
+    @classmethod
+    def _hosts(cls, text: str | None) -> str | None:
+        if text is not None and not _HOSTS.match(text):
+            raise ValueError("zookeeper reads host:port,host:port/chroot")
+        return text
+
+    @model_validator(mode="after")
+    def _reachable(self) -> ClusterConfig:
+        if self.zookeeper is None and not self.admin_urls:
+            raise ValueError("give zookeeper, admin_urls, or both")
+        return self
+
+
+class Keep(_Strict):
+    """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
+
+    max_count: int = Field(1_500, ge=2)
+    max_age_s: float = Field(86_400.0, gt=0)
+    max_bytes: int = Field(2 * 1024**3, gt=0)
+
+    def retention(self) -> Retention:
+        """Return it in the form the shelf takes."""
+        return Retention(
+            max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
+        )
+
+
+class TrimtabConfig(BaseSettings):
+    """Everything configurable. ``TRIMTAB_STATE_DIR`` and the like override the file.
+
+    Attributes:
+        clusters: The clusters to show.
+        state_dir: Where snapshots and collector states live.
+        collect_every_s: Seconds between two captures of a cluster.
+        keep: How many snapshots stay.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="TRIMTAB_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    clusters: list[ClusterConfig] = []
+    state_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_state_dir("trimtab", appauthor=False))
+    )
+    collect_every_s: float = Field(60.0, ge=1.0, le=3600.0)
+    keep: Keep = Keep()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file (which arrives as constructor arguments)."""
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _distinct(self) -> TrimtabConfig:
+        names = [cluster.name for cluster in self.clusters]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two clusters are named {sorted(twice)[0]}")
+        return self
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> TrimtabConfig:
+        """Read ``path``, or ``trimtab.toml`` here when there is one, and ``TRIMTAB_*``.
+
+        Raises:
+            ConfigError: The file is missing, is not TOML, or holds something that cannot be.
+        """
+        chosen = path or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+        values = _read_toml(chosen) if chosen else {}
+        # TRIMTAB_CONFIG names the file itself; it is no setting
+        try:
+            return cls(**values)
+        except ValidationError as exc:
+            raise _as_config_error(exc, chosen) from exc
+
+    def cluster(self, name: str) -> ClusterConfig:
+        """Return the cluster of that name.
+
+        Raises:
+            UnknownNameError: There is none.
+        """
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        raise UnknownNameError.of(
+            "cluster", name, [cluster.name for cluster in self.clusters], place="the configuration"
+        )
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise ConfigError(
+            f"There is no configuration file {path}.",
+            hint="Write one (README: Point it at a real cluster) or name another with --config.",
+        ) from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not TOML: {exc}.", hint="Mend that line.") from exc
+
+
+def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:
+    """Say the first thing that is wrong; inputs are never repeated, they may be secrets."""
+    first = exc.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the whole"
+    said = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        said = "there is no such setting"
+    more = f" ({exc.error_count() - 1} more)" if exc.error_count() > 1 else ""
+    where = path or f"the environment ({', '.join(sorted(_own_environment()))})"
+    return ConfigError(
+        f"{place} in {where}: {said}{more}.", hint="docs/configuration.md lists every setting."
+    )
+
+
+def _own_environment() -> list[str]:
+    return [name for name in os.environ if name.startswith("TRIMTAB_")] or ["TRIMTAB_*"]
