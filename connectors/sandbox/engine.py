@@ -23,6 +23,7 @@ from connectors.sandbox.founding import (
 )
 from connectors.sandbox.layout import plan_layout
 from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.placer import Leader
 from connectors.sandbox.policies import Policies, plan_policies
 from connectors.sandbox.reporting import ReportLedger, rows_to_average
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Rows
@@ -58,9 +59,10 @@ class Engine:
             layout, seed=options.seed, day_s=options.day_s, is_steady=options.is_steady
         )
         self.leader: int = NOBODY
+        self.mind = Leader(self.state, self.policies, options.seed)
         self.sessions: list[ZkSession | None] = [None] * len(brokers)
         self.averaged: set[int] = set()
-        self.noisy = 1 if len(brokers) > 3 else None
+        self.noisy = len(brokers) // 3 if len(brokers) > 3 else None
         self._ledger = ReportLedger(len(brokers))
         self._zookeeper = zookeeper
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -122,7 +124,7 @@ class Engine:
     async def bring_up(self, broker: Broker) -> None:
         """Open a broker's session and write what a starting broker writes."""
         broker.started_ms = now_ms()
-        broker.is_up, broker.is_hung = True, False
+        broker.is_up, broker.is_hung, broker.is_registered = True, False, True
         session = self.new_session(self.options.session_timeout_s)
         await session.open()
         self.sessions[broker.row] = session
@@ -180,11 +182,11 @@ class Engine:
         looking = np.flatnonzero(self._next_check_s <= now_s)
         if len(looking):
             self._next_check_s[looking] = now_s + self.options.report_check_ms / 1000
-            due = self._ledger.due(self.state, now_s * 1000, self.policies.running_values())
+            due = self._ledger.due(self.state, now_s * 1000, self.mind.settings())
             await self.write_reports(np.intersect1d(due, looking))
         if now_s >= self._next_averages_s and self.leader != NOBODY:
             self._next_averages_s = now_s + 60 * self.options.quota_write_minutes
-            await self.drop_averages(self.state.sample())
+            await self.update_all()
             await self.write_averages()
 
     def written_ms(self, broker: Broker) -> int:
@@ -213,15 +215,28 @@ class Engine:
             broker.gains.clear()
             broker.losses.clear()
             state.report(row)
-            self._ledger.note(state, np.array([row]), moment)
-            await self.drop_averages(state.sample())
+            self._ledger.note(state, row, moment)
+            await self.update_all()
+
+    async def update_all(self) -> None:
+        """Do what every broker does when a load report changed: one more sample a bundle.
+
+        Source:
+            Pulsar ``ModularLoadManagerImpl#updateAll``.
+        """
+        await self.drop_averages(self.state.sample())
+        self.mind.update()
+
+    async def publish(self) -> None:
+        """Measure and write everything now, due or not."""
+        self.refresh()
+        await self.write_reports(np.arange(len(self.state.brokers)))
+        await self.write_averages()
 
     async def write_averages(self) -> None:
         """Write what the leader writes: averages of the largest bundles and of every broker."""
         state = self.state
-        limit = int(
-            self.policies.running_values()["loadBalancerMaxNumberOfBundlesInBundleLoadReport"]
-        )
+        limit = int(self.mind.settings().number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
         rows = rows_to_average(state, limit).tolist()
         fresh = [row for row in rows if row not in self.averaged]
         nodes = {self.average_path(row): encode(documents.bundle_data(state, row)) for row in fresh}
@@ -262,7 +277,7 @@ class Engine:
         state = self.state
         mean = self.workload.rates_at(None)
         weight = np.bincount(
-            state.topic_bundle, mean[:, 1] + mean[:, 3], minlength=len(state.names)
+            state.topic_bundle, 2 * mean[:, 1] + mean[:, 3], minlength=len(state.names)
         )
         share_out(state, weight, self.policies)
         self.workload.calibrate(state.owner[state.topic_bundle], len(state.brokers))

@@ -178,6 +178,10 @@ class Sandbox:
         leader = self.engine.leader
         return None if leader == NOBODY else leader
 
+    def publish(self) -> None:
+        """Let every broker measure and report, and the leader write its averages, at once."""
+        self._call(self.engine.publish())
+
     def stop_broker(self, number: int) -> None:
         """Stop a broker in good order."""
         self._call(self._stop_broker(self._broker(number)))

@@ -31,7 +31,7 @@ def usage_targets(brokers: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """
     targets = np.linspace(0.66, 0.26, max(brokers, 1))
     hot = max(1, brokers // 6) if brokers > 2 else 0
-    targets[:hot] = np.linspace(1.0, 0.88, max(hot, 1))[:hot]
+    targets[:hot] = np.linspace(1.12, 0.98, max(hot, 1))[:hot]
     if brokers > 2:
         targets[-1] = 0.0
     return targets

@@ -49,8 +49,8 @@ class SandboxOptions:
     day_s: float = 3600.0
     stats_every_s: float = 10.0
     report_check_ms: int = 5000
-    report_max_minutes: float = 1.0
-    quota_write_minutes: float = 1.0
+    report_max_minutes: int = 1
+    quota_write_minutes: int = 1
     averaged_bundles: int = 50
     session_timeout_s: float = 6.0
     hint_loss_ratio: float = 0.0
@@ -65,16 +65,13 @@ class SandboxOptions:
         return self.namespaces or max(10, -(-self.bundles // 128))
 
     def file_settings(self) -> dict[str, str]:
-        """Return the settings that differ from the release's defaults, as the brokers print them.
-
-        Intervals below a minute have no upstream spelling; they are shown as the nearest minute.
-        """
+        """Return the settings that are not the defaults, as the brokers print them."""
         return {
             "statsUpdateFrequencyInSecs": str(max(1, round(self.stats_every_s))),
             "statsUpdateInitialDelayInSecs": str(max(1, round(self.stats_every_s))),
             "loadBalancerReportUpdateMinIntervalMillis": str(self.report_check_ms),
-            "loadBalancerReportUpdateMaxIntervalMinutes": _minutes(self.report_max_minutes),
-            "loadBalancerResourceQuotaUpdateIntervalMinutes": _minutes(self.quota_write_minutes),
+            "loadBalancerReportUpdateMaxIntervalMinutes": str(self.report_max_minutes),
+            "loadBalancerResourceQuotaUpdateIntervalMinutes": str(self.quota_write_minutes),
             "loadBalancerMaxNumberOfBundlesInBundleLoadReport": str(self.averaged_bundles),
             "loadBalancerSheddingEnabled": "false",
             "loadBalancerAutoBundleSplitEnabled": "false",
@@ -82,7 +79,3 @@ class SandboxOptions:
             "loadBalancerOverrideBrokerNicSpeedGbps": "Optional[2.0]",
             "clusterName": self.cluster,
         }
-
-
-def _minutes(value: float) -> str:
-    return str(max(1, round(value)))

@@ -11,7 +11,6 @@ import numpy as np
 from connectors.sandbox import documents
 from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, Engine
 from connectors.sandbox.founding import encode
-from connectors.sandbox.placer import Placer
 from connectors.sandbox.state import NOBODY, Broker
 from connectors.sandbox.zksession import NodeExistsError
 from core.errors import RemoteError
@@ -33,7 +32,6 @@ class Ownership:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = engine.state
-        self._placer = Placer(engine.options.seed)
         self._rng = np.random.default_rng([engine.options.seed, 4])
         self._arriving: dict[int, asyncio.Future[int]] = {}
         self.hints: dict[str, int] = {}
@@ -131,15 +129,17 @@ class Ownership:
         """Do what the others do when a broker is gone: elect, clean up, place its bundles."""
         engine, state = self._engine, self._state
         engine.sessions[broker.row] = None
+        broker.is_registered = False
         state.forget_reports(broker.row)
         lost = state.owned_rows(broker.row)
         state.owner[lost] = NOBODY
         if engine.leader == broker.row:
             engine.leader = NOBODY
             self.hints.clear()
+            engine.mind.depose()
             engine.spawn(self._elect())
         await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
-        await engine.drop_averages(state.sample())
+        await engine.update_all()
         for row in lost.tolist():
             engine.spawn(self._return(row, self._rng.uniform(*_AFTER_A_CRASH_S)))
 
@@ -172,9 +172,9 @@ class Ownership:
         name = state.names[row]
         target = self.hints.pop(name, NOBODY)
         if target == NOBODY or not state.brokers[target].is_up:
-            target = self._placer.choose(state, engine.policies, row)
+            target = engine.mind.choose(row)
         session = engine.sessions[target] if target != NOBODY else None
-        if session is None:
+        if session is None or not state.brokers[target].is_up:
             return NOBODY
         value = encode(documents.ownership(state.brokers[target]))
         try:

@@ -1,48 +1,216 @@
-"""Which broker a bundle goes to when nobody says: the leader's decision."""
+"""What the leader's load manager decides: which broker a bundle goes to when nobody says."""
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
+from typing import Final
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 
+from connectors.sandbox import documents
+from connectors.sandbox.options import MODULAR, VERSION
 from connectors.sandbox.policies import Policies
-from connectors.sandbox.state import NOBODY, FleetState, Rows
+from connectors.sandbox.state import NOBODY, FleetState
+from connectors.sandbox.workload import (
+    CPU_LIMIT,
+    DIRECT_LIMIT_MIB,
+    HEAP_LIMIT_MIB,
+    NIC_LIMIT_KBIT_S,
+    Floats,
+)
+from core.pulsar.placement import PlacementMemory, place_bundle
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import Manifest, PulsarSnapshot
+from core.units import ms_to_datetime
+
+_RATES: Final = ("msg_rate_in", "msg_throughput_in", "msg_rate_out", "msg_throughput_out")
 
 
-class Placer:
-    """Places bundles as the leader's load manager does.
+class Leader:
+    """The leading broker's view of the fleet and its memory between picks.
+
+    The view is that of the last change of a load report; what was placed since is remembered apart,
+    as upstream's preallocation.
 
     Args:
-        seed: Of the pick among equals.
+        state: The cluster.
+        policies: Its configuration.
+        seed: Of the pick among brokers with equal chances.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, state: FleetState, policies: Policies, seed: int) -> None:
+        self._state, self._policies = state, policies
         self._rng = np.random.default_rng([seed, 3])
+        self._memory = PlacementMemory()
+        self._view: LoadView | None = None
+        self._settings: EffectiveSettings | None = None
+        self._settings_of: dict[str, str] | None = None
 
-    def choose(self, state: FleetState, policies: Policies, row: int) -> int:
-        """Return the broker for a bundle, or ``NOBODY`` when none is eligible."""
-        candidates = _allowed(state, policies, state.namespaces[int(state.namespace[row])])
-        if not len(candidates):
+    def update(self) -> None:
+        """Take in that some load report changed: look anew at the next question."""
+        self._view = None
+        self._memory = replace(self._memory, preallocated={})
+
+    def depose(self) -> None:
+        """Forget everything: another broker leads now."""
+        self._view = None
+        self._memory = PlacementMemory()
+
+    def settings(self) -> EffectiveSettings:
+        """Return the settings in force."""
+        if self._settings is None or self._settings_of != self._policies.dynamic:
+            self._settings_of = dict(self._policies.dynamic)
+            bare = PulsarSnapshot.build(_manifest(self._state), {"settings": self._setting_rows()})
+            self._settings = effective_settings(bare, release=VERSION[:3])
+            self._view = None
+        return self._settings
+
+    def choose(self, row: int) -> int:
+        """Return the row of the broker that gets a bundle, ``NOBODY`` when none is eligible."""
+        settings = self.settings()
+        view = self._view or LoadView.of(self._snapshot(), settings)
+        self._view = view
+        name = self._state.names[row]
+        placement = place_bundle(view, name, settings, memory=self._memory)
+        if not placement.distribution:
             return NOBODY
-        usage = state.usage.max_ratio()[candidates]
-        rate = np.zeros(len(state.brokers))
-        named = state.owner != NOBODY
-        np.add.at(rate, state.owner[named], (state.long[named, 0] + state.long[named, 2]))
-        score = np.where(usage > 0.85, np.inf, rate[candidates])
-        best = candidates[score == score.min()]
-        return int(self._rng.choice(best))
+        brokers = list(placement.distribution)
+        broker = brokers[
+            int(self._rng.choice(len(brokers), p=list(placement.distribution.values())))
+        ]
+        self._memory = placement.after.with_placed(view, name, broker)
+        ids = {known.broker_id: known.row for known in self._state.brokers}
+        return ids[broker]
 
+    def _snapshot(self) -> PulsarSnapshot:
+        tables = {
+            "brokers": self._broker_table(),
+            "bundles": self._bundle_table(),
+            "namespaces": self._namespace_table(),
+            "settings": self._setting_rows(),
+            "policies": self._policy_table(),
+        }
+        return PulsarSnapshot.build(_manifest(self._state), tables)
 
-def _allowed(state: FleetState, policies: Policies, namespace: str) -> Rows:
-    up = [broker for broker in state.brokers if broker.is_up]
-    for policy in (policies.isolation or {}).values():
-        if any(re.fullmatch(pattern, namespace) for pattern in policy["namespaces"]):
-            primary = [b.row for b in up if any(re.fullmatch(p, b.host) for p in policy["primary"])]
-            if primary:
-                return np.array(primary)
-            return np.array(
-                [b.row for b in up if any(re.fullmatch(p, b.host) for p in policy["secondary"])],
-                np.int64,
+    def _broker_table(self) -> pa.Table:
+        state = self._state
+        known = [broker for broker in state.brokers if broker.is_registered]
+        known.sort(key=lambda broker: broker.broker_id)
+        rows = [broker.row for broker in known]
+        usage = state.usage
+        resources = {
+            "cpu": (usage.cpu, CPU_LIMIT),
+            "memory": (usage.heap_mib, HEAP_LIMIT_MIB),
+            "direct_memory": (usage.direct_mib, DIRECT_LIMIT_MIB),
+            "bandwidth_in": (usage.bandwidth_in_kbit_s, NIC_LIMIT_KBIT_S),
+            "bandwidth_out": (usage.bandwidth_out_kbit_s, NIC_LIMIT_KBIT_S),
+        }
+        columns: dict[str, object] = {
+            "broker": [broker.broker_id for broker in known],
+            "version": [VERSION] * len(known),
+            "load_manager": [MODULAR] * len(known),
+            "is_leader": [False] * len(known),
+            **_rate_columns("", state.broker_rates()[rows]),
+            "topic_count": state.broker_counts()[rows, 0],
+            "bundle_count": state.broker_counts()[rows, 3],
+        }
+        for name, (used, limit) in resources.items():
+            columns[f"{name}_usage"] = used[rows]
+            columns[f"{name}_limit"] = np.full(len(rows), limit)
+        averages = documents.broker_averages(state)
+        for term in ("short", "long"):
+            values = np.array(
+                [
+                    [
+                        averages[row][f"{term}TermMsg{what}"]
+                        for what in ("RateIn", "ThroughputIn", "RateOut", "ThroughputOut")
+                    ]
+                    for row in rows
+                ]
+            ).reshape(len(rows), len(_RATES))
+            columns.update(_rate_columns(f"{term}_", values))
+        return pa.table(columns)
+
+    def _bundle_table(self) -> pa.Table:
+        state = self._state
+        rows = np.concatenate(state.bundles_of)
+        ids = np.array([broker.broker_id for broker in state.brokers] + [None], object)
+        names = np.array(state.names, object)
+        namespaces = np.array(state.namespaces, object)
+        unknown = state.short_samples[rows] == 0
+        return pa.table(
+            {
+                "bundle": names[rows],
+                "namespace": namespaces[state.namespace[rows]],
+                "lower": state.lower[rows],
+                "upper": state.upper[rows],
+                "owner": ids[state.owner[rows]],
+                "reported_by": ids[state.reported_by[rows]],
+                "is_broker_bound": np.zeros(len(rows), np.bool_),
+                **_rate_columns("", state.reported[rows]),
+                **_rate_columns("short_", state.short[rows], unknown),
+                **_rate_columns("long_", state.long[rows], unknown),
+                "topic_count": state.counts[rows, 0],
+            }
+        )
+
+    def _namespace_table(self) -> pa.Table:
+        names = self._state.namespaces
+        groups = self._policies.groups
+        return pa.table(
+            {
+                "namespace": pa.array(names, pa.string()),
+                "tenant": [name.partition("/")[0] for name in names],
+                "anti_affinity_group": pa.array([groups.get(name) for name in names], pa.string()),
+                "is_broker_bound": np.zeros(len(names), np.bool_),
+            }
+        )
+
+    def _setting_rows(self) -> pa.Table:
+        values = self._policies.running_values()
+        known = [name for name in sorted(values) if name in SETTING_BY_KEY]
+        return pa.table(
+            {
+                "broker": pa.nulls(len(known), pa.string()),
+                "name": known,
+                "value": [values[name] for name in known],
+                "origin": ["file"] * len(known),
+            }
+        )
+
+    def _policy_table(self) -> pa.Table:
+        rows = [
+            (kind, name, msgspec.json.encode(body).decode())
+            for kind, bodies in (
+                ("isolation", self._policies.isolation or {}),
+                ("failure_domain", self._policies.domains),
             )
-    return np.array([broker.row for broker in up], np.int64)
+            for name, body in bodies.items()
+        ]
+        columns = ("kind", "name", "body")
+        return pa.table(
+            {
+                name: pa.array([row[at] for row in rows], pa.string())
+                for at, name in enumerate(columns)
+            }
+        )
+
+
+def _rate_columns(
+    prefix: str, rates: Floats, unknown: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None
+) -> dict[str, pa.Array]:
+    return {prefix + name: pa.array(rates[:, at], mask=unknown) for at, name in enumerate(_RATES)}
+
+
+def _manifest(state: FleetState) -> Manifest:
+    started = max(broker.started_ms for broker in state.brokers)
+    return Manifest(
+        cluster="sandbox",
+        taken_at=ms_to_datetime(started),
+        tables={},
+        load_manager="modular",
+        release=VERSION,
+    )

@@ -14,7 +14,7 @@ from connectors.sandbox.documents import Json
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.state import Broker, FleetState
 
-ISOLATION_NAME: Final = "payments-on-first-three"
+ISOLATION_NAME: Final = "payments-apart"
 GROUP_NAME: Final = "books"
 _INTEGER: Final = re.compile(r"[+-]?\d+\Z")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -74,10 +74,10 @@ def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) ->
     layout = state.layout
     isolation = None
     if layout.isolated is not None and _hosts_differ(state.brokers):
-        hosts = [re.escape(broker.host) for broker in state.brokers[:4]]
+        hosts = [re.escape(broker.host) for broker in state.brokers[-4:-1]]
         isolation = {
             ISOLATION_NAME: documents.isolation_policy(
-                layout.namespaces[layout.isolated], hosts[:3], hosts[3:]
+                layout.namespaces[layout.isolated], hosts[:2], hosts[2:]
             )
         }
     return Policies(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from connectors.sandbox.state import NOBODY, FleetState, Rows
-from connectors.sandbox.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S, Floats
-from core.pulsar.load import percent_usage
+from connectors.sandbox.workload import Floats
+from core.pulsar.reports import ReportedLoad, needs_report
+from core.pulsar.settings import EffectiveSettings
 
 _TRAFFIC_STEP_BYTES_S: Final = 1e5
 _RATE_STEP_MSGS_S: Final = 100.0
@@ -24,53 +25,43 @@ class ReportLedger:
 
     def __init__(self, brokers: int) -> None:
         self.written_ms: Floats = np.zeros(brokers)
-        self._traffic: Floats = np.zeros((brokers, 3))  # messages/s, bytes/s, bundles
-        self._usage_pct: Floats = np.zeros(brokers)
+        self._last: Floats = np.zeros((brokers, len(fields(ReportedLoad))))
 
-    def due(self, state: FleetState, now_ms: float, settings: dict[str, str]) -> Rows:
-        """Return the brokers whose report must be written now.
+    def due(self, state: FleetState, now_ms: float, settings: EffectiveSettings) -> Rows:
+        """Return the brokers whose report must be written now, by upstream's rule."""
+        last, current = _load(self._last), _load(_compared(state))
+        return np.flatnonzero(needs_report(last, current, now_ms - self.written_ms, settings))
 
-        Source:
-            Pulsar ``ModularLoadManagerImpl#needBrokerDataUpdate``.
-        """
-        most_ms = 60_000.0 * float(settings["loadBalancerReportUpdateMaxIntervalMinutes"])
-        threshold_pct = float(settings["loadBalancerReportUpdateThresholdPercentage"])
-        change = _change_pct(self._traffic, _traffic(state)).max(axis=1)
-        change = np.maximum(change, np.abs(self._usage_pct - _usage_pct(state)))
-        return np.flatnonzero((now_ms - self.written_ms > most_ms) | (change > threshold_pct))
-
-    def note(self, state: FleetState, brokers: Rows, now_ms: float) -> None:
-        """Note that these brokers wrote their present state."""
-        self.written_ms[brokers] = now_ms
-        self._traffic[brokers] = _traffic(state)[brokers]
-        self._usage_pct[brokers] = _usage_pct(state)[brokers]
+    def note(self, state: FleetState, broker: int, now_ms: float) -> None:
+        """Note that a broker wrote its present state."""
+        self.written_ms[broker] = now_ms
+        self._last[broker] = _compared(state)[broker]
 
     def forget(self, broker: int) -> None:
         """Begin anew with a broker, as a new process does."""
         self.written_ms[broker] = 0.0
-        self._traffic[broker] = 0.0
-        self._usage_pct[broker] = 0.0
+        self._last[broker] = 0.0
 
 
-def _traffic(state: FleetState) -> Floats:
+def _compared(state: FleetState) -> Floats:
     rates = state.broker_rates()
-    bundles = state.broker_counts()[:, 3]
-    return np.column_stack([rates[:, 0] + rates[:, 2], rates[:, 1] + rates[:, 3], bundles])
+    return np.column_stack(
+        [
+            rates[:, 0] + rates[:, 2],
+            rates[:, 1] + rates[:, 3],
+            state.broker_counts()[:, 3],
+            state.usage.max_ratio(),
+        ]
+    )
 
 
-def _usage_pct(state: FleetState) -> Floats:
-    usage = state.usage
-    cpu = percent_usage(usage.cpu, np.full_like(usage.cpu, CPU_LIMIT))
-    nic = np.full_like(usage.cpu, NIC_LIMIT_KBIT_S)
-    received = percent_usage(usage.bandwidth_in_kbit_s, nic)
-    sent = percent_usage(usage.bandwidth_out_kbit_s, nic)
-    return np.asarray(np.maximum(cpu, np.maximum(received, sent)), np.float64)
-
-
-def _change_pct(old: Floats, new: Floats) -> NDArray[Any]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = 100 * np.abs(old - new) / np.abs(old)
-    return np.where((old == 0) & (new == 0), 0.0, np.where(old == 0, np.inf, change))
+def _load(columns: Floats) -> ReportedLoad:
+    return ReportedLoad(
+        msg_rate=columns[:, 0],
+        msg_throughput=columns[:, 1],
+        bundle_count=columns[:, 2],
+        usage=columns[:, 3],
+    )
 
 
 def rows_to_average(state: FleetState, limit: int) -> Rows:

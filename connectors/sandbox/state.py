@@ -35,6 +35,7 @@ class Broker:
         service_port: Port of the binary protocol; nothing listens there.
         started_ms: Start of its process, ms since the epoch.
         is_up: Whether its process runs.
+        is_registered: Whether its node is in ZooKeeper; a crashed broker's stays for a while.
         is_hung: Whether its web port accepts and never answers.
         gains: Bundles gained since the last written report.
         losses: Bundles lost since the last written report.
@@ -46,6 +47,7 @@ class Broker:
     service_port: int
     started_ms: int = 0
     is_up: bool = False
+    is_registered: bool = False
     is_hung: bool = False
     gains: set[str] = field(default_factory=set)
     losses: set[str] = field(default_factory=set)
