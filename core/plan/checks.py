@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Final
 
 import numpy as np
@@ -52,7 +53,8 @@ class Basis:
         view: The same, laid out for placement.
         settings: Settings in force, what-ifs on top.
         now: The moment of planning, aware UTC.
-        exclusions: Namespaces that the operator's configuration keeps out of every plan.
+        exclusions: Namespaces (``tenant/namespace`` or ``tenant/*``) that the operator's
+            configuration keeps out of every plan.
     """
 
     snapshot: PulsarSnapshot
@@ -216,7 +218,7 @@ def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:
 
 
 def _check_namespace(basis: Basis, namespace: str) -> Iterator[Diagnostic]:
-    if namespace in basis.exclusions:
+    if any(fnmatchcase(namespace, pattern) for pattern in basis.exclusions):
         yield _error(
             "excluded",
             namespace,

@@ -1,0 +1,291 @@
+"""The ``trimtab`` command: its commands and options, nothing else.
+
+What a command does is in :mod:`dashboard.cli_snapshots` (commands on a snapshot directory) and
+:mod:`dashboard.cli_live` (commands on clusters and processes); they are imported when a command
+runs, so that ``trimtab --help`` and completion start at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import OpsError
+from dashboard.cli_output import EXIT_DONE, UsageFaultError, fail, note, report_bug
+
+app = typer.Typer(
+    name="trimtab",
+    help="See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
+Snapshot = Annotated[Path, typer.Argument(help="A snapshot directory.", metavar="SNAPSHOT")]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", help="trimtab.toml; by default TRIMTAB_CONFIG or ./trimtab.toml."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a broker setting."),
+]
+Strategy = Annotated[
+    str | None, typer.Option(help="Placement strategy; by default the one in force.")
+]
+Release = Annotated[
+    str | None, typer.Option(help="4.0, 4.2 or 5.0; by default the brokers' own version decides.")
+]
+Bundles = Annotated[
+    list[str], typer.Option("--bundle", metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")
+]
+StateDir = Annotated[
+    Path | None, typer.Option("--state-dir", help="Where snapshots and logs are kept.")
+]
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"trimtab {installed_version('trimtab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True),
+    ] = False,
+) -> None:
+    """See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost."""
+
+
+@app.command()
+def demo(
+    brokers: Annotated[int, typer.Option(min=1, help="Simulated brokers.")] = 12,
+    bundles: Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")] = 600,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 7,
+    port: Annotated[
+        int, typer.Option(help="Port of the pages; the next free one if taken.")
+    ] = 8501,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    state_dir: StateDir = None,
+) -> int:
+    """Open the product on an embedded fleet: sandbox, collector and dashboard."""
+    from dashboard import cli_live
+
+    return cli_live.demo(
+        cli_live.DemoOptions(
+            brokers, bundles, seed, port, open_browser=browser, state_dir=state_dir
+        )
+    )
+
+
+@app.command()
+def sandbox(
+    brokers: Annotated[int, typer.Option(min=1, help="Simulated brokers.")] = 12,
+    bundles: Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")] = 600,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 7,
+    write_config: Annotated[
+        Path | None, typer.Option(help="Write a trimtab.toml that points at the fleet.")
+    ] = None,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> int:
+    """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    from dashboard import cli_live
+
+    return cli_live.sandbox(
+        brokers, bundles, seed, cli_live.SandboxFiles(write_config, state_dir), as_json=as_json
+    )
+
+
+@app.command()
+def dashboard(
+    config: Config = None,
+    port: Annotated[
+        int, typer.Option(help="Port of the pages; the next free one if taken.")
+    ] = 8501,
+    collect: Annotated[bool, typer.Option(help="Keep the snapshots fresh.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
+) -> int:
+    """Serve the pages for the configured clusters and keep their snapshots fresh."""
+    from dashboard import cli_live
+
+    return cli_live.dashboard(config, port, with_collector=collect, open_browser=browser)
+
+
+@app.command()
+def check(config: Config = None, as_json: Json = False) -> int:
+    """Validate the configuration, try every endpoint, say what works and how to mend the rest."""
+    from dashboard import cli_live
+
+    return cli_live.check(config, as_json=as_json)
+
+
+@app.command()
+def collect(
+    clusters: Annotated[
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Period, for example 60s or 5min; once with 0.")
+    ] = None,
+    config: Config = None,
+) -> int:
+    """Take a snapshot of clusters every so often, until Ctrl-C."""
+    from dashboard import cli_live
+
+    return cli_live.collect(config, clusters or [], every)
+
+
+@app.command()
+def capture(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name in the configuration.")],
+    out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Take one snapshot of a cluster."""
+    from dashboard import cli_live
+
+    return cli_live.capture(config, cluster, out, as_json=as_json)
+
+
+@app.command("import-zk")
+def import_zk(
+    dump: Annotated[Path, typer.Argument(metavar="DUMP.jsonl", help="One znode a line.")],
+    out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
+    cluster: Annotated[
+        str | None, typer.Option(help="Name for the cluster; by default the file's.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Make a snapshot out of a dump of ZooKeeper."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.import_zk(dump, out, cluster, as_json=as_json)
+
+
+@app.command()
+def health(
+    snapshot: Snapshot,
+    target: Annotated[str, typer.Option(help="What counts as balanced.")] = "vivo",
+    as_json: Json = False,
+) -> int:
+    """Say what is wrong in a snapshot, with numbers."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.health(snapshot, target, as_json=as_json)
+
+
+@app.command()
+def lookup(
+    snapshot: Snapshot,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
+    as_json: Json = False,
+) -> int:
+    """Say where a topic lives and why: topic, hash, bundle, owner."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.lookup(snapshot, topic, as_json=as_json)
+
+
+@app.command()
+def place(
+    snapshot: Snapshot,
+    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")],
+    strategy: Strategy = None,
+    settings: Settings = None,
+    release: Release = None,
+    candidates: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these brokers.")
+    ] = None,
+    filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
+    as_json: Json = False,
+) -> int:
+    """Say which brokers would get a bundle, how likely, and why the others would not."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.place(
+        snapshot,
+        bundle,
+        cli_snapshots.Assumptions.of(strategy, settings, release),
+        candidates,
+        with_filters=filters,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def unload(
+    snapshot: Snapshot,
+    bundles: Bundles,
+    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
+    to: Annotated[str | None, typer.Option("--to", metavar="BROKER", help="Destination.")] = None,
+    strategy: Strategy = None,
+    settings: Settings = None,
+    release: Release = None,
+    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    as_json: Json = False,
+) -> int:
+    """Make a plan that unloads bundles; nothing is changed on a cluster."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.unload(
+        snapshot,
+        bundles,
+        cli_snapshots.Assumptions.of(strategy, settings, release),
+        cli_snapshots.UnloadWish(plan, to, reason),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def preview(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
+    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="The snapshot it was made on.")],
+    as_json: Json = False,
+) -> int:
+    """Show what a plan would do: destinations, before and after, clients, commands."""
+    from dashboard import cli_snapshots
+
+    return cli_snapshots.preview(plan, snapshot, as_json=as_json)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; no error of ours leaves as a traceback."""
+    as_json = "--json" in arguments
+    try:
+        outcome = app(arguments, standalone_mode=False)
+    except OpsError as error:
+        return fail(error, as_json=as_json)
+    except typer.TyperException as error:
+        usage = UsageFaultError(error.format_message(), hint="See `trimtab COMMAND --help`.")
+        return fail(usage, as_json=as_json)
+    except (typer.Abort, KeyboardInterrupt):
+        note("Stopped.")
+        return EXIT_DONE
+    return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def _unexpected(kind: type[BaseException], error: BaseException, _trace: object) -> None:
+    """Say in one sentence that Trimtab itself is at fault."""
+    report_bug(kind, error, as_json="--json" in sys.argv[1:])
+
+
+def main() -> None:
+    """Entry point of the ``trimtab`` command."""
+    sys.excepthook = _unexpected
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,284 @@
+"""Commands that reach clusters or run processes; clients come from :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.errors import ConfigError
+from core.snapshot.store import save_snapshot
+from dashboard import services
+from dashboard.cli_output import (
+    EXIT_DONE,
+    EXIT_REFUSED,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    print_json,
+    say,
+    table,
+)
+from dashboard.cli_snapshots import captured_answer
+from dashboard.supervisor import (
+    Child,
+    Supervisor,
+    answers,
+    end_with_parent,
+    free_port,
+    told_to_end,
+)
+
+READY_S: Final = 120.0
+"""How long a component may take to be ready, on a busy machine."""
+
+_DEMO_PERIOD_S: Final = 10.0
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """Size of the fleet, where the pages are, where state goes."""
+
+    brokers: int
+    bundles: int
+    seed: int
+    port: int
+    open_browser: bool
+    state_dir: Path | None
+
+
+@dataclass(frozen=True)
+class SandboxFiles:
+    """Where the sandbox writes a configuration that points at it, and keeps its data."""
+
+    config: Path | None
+    state_dir: Path | None
+
+
+def demo(options: DemoOptions) -> int:
+    """``trimtab demo``: sandbox, collector and pages under one supervisor."""
+    started = time.monotonic()
+    state = options.state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
+    config = state.resolve() / "trimtab.toml"
+    config.unlink(missing_ok=True)
+    port = free_port(options.port)
+    keeps_state = options.state_dir is not None
+    with told_to_end(threading.Event()) as stop, Supervisor(state.resolve() / "logs", stop) as all_:
+        try:
+            fleet = _start_sandbox(all_, options, config)
+            pages = _start_pages(all_, config, port)
+            all_.wait_until(config.is_file, "The sandbox", READY_S, [fleet, pages])
+            note(f"sandbox    {options.brokers} brokers, {options.bundles} bundles")
+            collector = _start_collector(all_, config)
+            all_.wait_until(
+                lambda: services.has_snapshots(config), "The first snapshot", READY_S, all_.children
+            )
+            note(f"collector  every {_DEMO_PERIOD_S:.0f} s, state in {state}")
+            _open_when_ready(all_, pages, port, open_browser=options.open_browser)
+            note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
+            all_.watch([fleet, pages, collector])
+        except KeyboardInterrupt:
+            pass
+        except BaseException:
+            keeps_state = True  # the logs tell why
+            raise
+    if not keeps_state:
+        shutil.rmtree(state, ignore_errors=True)
+    note("Ended.")
+    return EXIT_DONE
+
+
+def sandbox(brokers: int, bundles: int, seed: int, files: SandboxFiles, *, as_json: bool) -> int:
+    """``trimtab sandbox``: the fleet alone, until it is told to end."""
+    end_with_parent()
+    with (
+        told_to_end(threading.Event()) as stop,
+        services.sandbox(brokers, bundles, seed, files.state_dir) as fleet,
+    ):
+        if files.config is not None:
+            _write_config(files.config, fleet, files.config.resolve().parent)
+        if as_json:
+            print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
+        else:
+            say(f"ZooKeeper  {fleet.zookeeper}")
+            say(f"brokers    {len(fleet.admin_urls)}, the first at {fleet.admin_urls[0]}")
+            if files.config is not None:
+                say(f"config     {files.config}")
+        sys.stdout.flush()
+        stop.wait()
+    return EXIT_DONE
+
+
+def dashboard(config: Path | None, port: int, *, with_collector: bool, open_browser: bool) -> int:
+    """``trimtab dashboard``: the pages, and a collector unless one runs elsewhere."""
+    chosen = services.config_path(config)
+    loaded = services.load_config(chosen)
+    if not loaded.clusters:
+        raise ConfigError(
+            "The configuration names no cluster.",
+            hint="Write trimtab.toml (README: Point it at a real cluster), or run `trimtab demo`.",
+        )
+    port = free_port(port)
+    with (
+        told_to_end(threading.Event()) as stop,
+        Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
+    ):
+        try:
+            pages = _start_pages(all_, chosen, port)
+            collector = _start_collector(all_, chosen) if with_collector else None
+            _open_when_ready(all_, pages, port, open_browser=open_browser)
+            note("Ctrl-C ends it.")
+            _watch_pages(all_, pages, collector)
+        except KeyboardInterrupt:
+            pass
+    note("Ended.")
+    return EXIT_DONE
+
+
+def check(config: Path | None, *, as_json: bool) -> int:
+    """``trimtab check``: the configuration, then every endpoint."""
+    loaded = services.load_config(services.config_path(config))
+    results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
+    all_fine = all(item.ok for items in results.values() for item in items)
+    body = {
+        "ok": all_fine and bool(results),
+        "clusters": {
+            name: [
+                {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
+                for item in items
+            ]
+            for name, items in results.items()
+        },
+    }
+
+    def show() -> None:
+        if not results:
+            say("The configuration is valid, but it names no cluster.")
+        for name, items in results.items():
+            say(name)
+            table(
+                ("", "what", "detail"),
+                [("ok" if item.ok else "FAILED", item.what, item.detail) for item in items],
+            )
+            for item in items:
+                if not item.ok and item.remedy:
+                    say(f"To mend {item.what}: {item.remedy}")
+
+    code = EXIT_DONE if body["ok"] else EXIT_REFUSED
+    return emit(Answer(body, show, exit_code=code), as_json=as_json)
+
+
+def collect(config: Path | None, names: Sequence[str], every: str | None) -> int:
+    """``trimtab collect``: keep snapshots of clusters, until told to end."""
+    end_with_parent()
+    loaded = services.load_config(services.config_path(config))
+    period_s = duration_s(every) if every is not None else loaded.collect_every_s
+    chosen = [loaded.cluster(name) for name in names] or list(loaded.clusters)
+    if not chosen:
+        raise ConfigError("The configuration names no cluster.", hint="Add a [[clusters]] entry.")
+    if period_s == 0:
+        for cluster in chosen:
+            shelved = services.keep(loaded, services.capture(cluster))
+            note(f"{cluster.name}: {shelved.path}")
+        return EXIT_DONE
+    with told_to_end(threading.Event()) as stop:
+        services.run_collector(loaded, chosen, period_s, stop, note)
+    return EXIT_DONE
+
+
+def capture(config: Path | None, cluster: str, out: Path, *, as_json: bool) -> int:
+    """``trimtab capture``: one snapshot of one cluster, into a directory."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+    loaded = services.load_config(services.config_path(config))
+    snapshot = services.capture(loaded.cluster(cluster))
+    save_snapshot(snapshot, out)
+    return emit(captured_answer(snapshot, out), as_json=as_json)
+
+
+def duration_s(text: str) -> float:
+    """Return seconds of ``60s``, ``5min``, ``2h``, ``500ms`` or a bare number of seconds.
+
+    Raises:
+        UsageFaultError: It is none of these.
+    """
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise UsageFaultError(f"{text!r} is not a duration.", hint="Write 60s, 5min or 2h.")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _own_command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "dashboard.cli", *words]
+
+
+def _start_sandbox(all_: Supervisor, options: DemoOptions, config: Path) -> Child:
+    words = ["--brokers", str(options.brokers), "--bundles", str(options.bundles)]
+    words += ["--seed", str(options.seed), "--write-config", str(config)]
+    return all_.start("sandbox", _own_command("sandbox", *words))
+
+
+def _start_collector(all_: Supervisor, config: Path | None) -> Child:
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("collector", _own_command("collect", *words))
+
+
+def _start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
+    environment = {} if config is None else {services.CONFIG_ENV: str(config)}
+    root = Path(__file__).parent.parent
+    return all_.start(
+        "dashboard",
+        [sys.executable, "-m", "dashboard.serve", str(port)],
+        environment,
+        # Streamlit reads its theme from the directory it is started in
+        directory=root if (root / ".streamlit").is_dir() else None,
+    )
+
+
+def _open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: bool) -> None:
+    address = f"http://127.0.0.1:{port}"
+    all_.wait_until(lambda: answers(f"{address}/_stcore/health"), "The dashboard", READY_S, [pages])
+    note(f"dashboard  {address}")
+    if open_browser:
+        webbrowser.open(address)
+
+
+def _watch_pages(all_: Supervisor, pages: Child, collector: Child | None) -> None:
+    """Stay; a collector that ended is said once, the pages go on with what is kept."""
+    told = collector is None
+    while not all_.stop.wait(0.5):
+        all_.raise_for_ended([pages])
+        if not told and collector is not None and collector.has_ended:
+            note(f"The collector ended; the pages show what is kept. Its log is {collector.log}.")
+            told = True
+
+
+def _write_config(path: Path, fleet: services.RunningFleet, state_dir: Path) -> None:
+    """Write a configuration that points at the fleet; it appears whole or not at all."""
+    lines = [
+        "# Points at the sandbox that wrote it; worthless once that has ended.",
+        f"state_dir = {json.dumps(str(state_dir))}",
+        f"collect_every_s = {_DEMO_PERIOD_S}",
+        "",
+        "[[clusters]]",
+        f"name = {json.dumps(services.SANDBOX_NAME)}",
+        'environment = "demo"',
+        f"zookeeper = {json.dumps(fleet.zookeeper)}",
+        f"admin_urls = {json.dumps(fleet.admin_urls)}",
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".partial")
+    aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    aside.replace(path)

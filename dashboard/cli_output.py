@@ -1,0 +1,129 @@
+"""How a command answers: one JSON object, or tables and sentences for people.
+
+With ``--json`` exactly one object goes to standard output; progress and logs always go to standard
+error. Exit codes: 0 done, 1 refused or failed, 2 bad usage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from core.errors import InvariantError, OpsError
+
+EXIT_DONE: Final = 0
+EXIT_REFUSED: Final = 1
+EXIT_USAGE: Final = 2
+
+
+class UsageFaultError(OpsError):
+    """An option's value that cannot be: exit code 2."""
+
+    code = "usage"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found out.
+
+    Attributes:
+        body: The JSON object of ``--json``.
+        show: Prints the same for people.
+        exit_code: 0 unless the verdict itself is a refusal.
+    """
+
+    body: Mapping[str, Any]
+    show: Callable[[], None] = field(default=lambda: None)
+    exit_code: int = EXIT_DONE
+
+
+def emit(answer: Answer, *, as_json: bool) -> int:
+    """Print the answer and return the exit code."""
+    if as_json:
+        print_json(answer.body)
+    else:
+        answer.show()
+    sys.stdout.flush()
+    return answer.exit_code
+
+
+def print_json(body: Mapping[str, Any]) -> None:
+    """Print one JSON object; NaN and infinities, which JSON does not have, are refused."""
+    sys.stdout.write(json.dumps(body, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def fail(error: OpsError, *, as_json: bool) -> int:
+    """Say what is wrong and how to mend it, and return the exit code."""
+    if as_json:
+        print_json({"error": error.as_json()})
+    else:
+        note(f"trimtab: {error}")
+    return EXIT_USAGE if isinstance(error, UsageFaultError) else EXIT_REFUSED
+
+
+def say(text: str = "") -> None:
+    """Print a line to standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """Print a line to standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; numbers stand right.
+
+    On a terminal with Rich's rules and colours, elsewhere as plain aligned text that no width cuts.
+    """
+    if not rows:
+        return
+    right = [all(_is_number(row[index]) for row in rows) for index in range(len(columns))]
+    if sys.stdout.isatty():
+        _rich_table(columns, rows, right)
+        return
+    widths = [
+        max(len(columns[index]), *(len(row[index]) for row in rows))
+        for index in range(len(columns))
+    ]
+    for line in (columns, *rows):
+        cells = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(line, widths, right, strict=True)
+        ]
+        say("  ".join(cells).rstrip())
+
+
+def _rich_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
+    from rich.table import Table  # noqa: PLC0415 - only a terminal needs it
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for name, is_right in zip(columns, right, strict=True):
+        drawn.add_column(name, justify="right" if is_right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*row)
+    Console().print(drawn)
+
+
+def _is_number(text: str) -> bool:
+    return text == "unknown" or text[:1].isdigit() or text[:2].lstrip("+-")[:1].isdigit()
+
+
+def report_bug(kind: type[BaseException], error: BaseException, *, as_json: bool) -> None:
+    """Say in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
+    bug = InvariantError(
+        f"Trimtab failed by itself: {kind.__name__}: {error}",
+        hint="Please report it; run the command again with TRIMTAB_DEBUG=1 for the details.",
+    )
+    fail(bug, as_json=as_json)
+    if os.environ.get("TRIMTAB_DEBUG"):
+        traceback.print_exception(error, file=sys.stderr)

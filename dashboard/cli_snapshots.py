@@ -1,0 +1,344 @@
+"""Commands that work on a snapshot directory: offline, nothing of a cluster is touched.
+
+Old ``lastUpdate`` values are shown, never a reason to refuse: a snapshot is judged as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core.snapshot.zkdump import import_zk_dump
+
+from core.errors import IncompleteSnapshotError, InputError, OpsError, PlanError, UnknownNameError
+from core.health.answer import balance_sentence, findings_sentence
+from core.health.findings import assess, overall_state
+from core.health.measures import TARGETS, Target, measure
+from core.plan.build import build_unload_plan
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import Diagnostic, Plan
+from core.plan.preview import preview_plan
+from core.pulsar.lookup import lookup_topic
+from core.pulsar.placement import STRATEGIES, place_bundle
+from core.pulsar.settings import (
+    RELEASES,
+    EffectiveSettings,
+    effective_settings,
+    parse_set_options,
+)
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot, save_snapshot
+from core.units import format_age, format_ratio
+from dashboard import cli_json
+from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What a what-if assumes instead of what the cluster says.
+
+    Attributes:
+        strategy: Placement strategy, ``None``: the one in force.
+        overrides: Upstream key to typed value.
+        release: Release line, ``None``: the brokers' own version decides.
+    """
+
+    strategy: str | None
+    overrides: dict[str, object]
+    release: str | None
+
+    @classmethod
+    def of(
+        cls, strategy: str | None, settings: Sequence[str] | None, release: str | None
+    ) -> Assumptions:
+        """Parse the options.
+
+        Raises:
+            UsageFaultError: An unknown key, strategy or release, or a value that does not fit.
+        """
+        try:
+            overrides = parse_set_options(settings or [])
+            if release is not None and release not in RELEASES:
+                raise UnknownNameError.of("release line", release, RELEASES)
+            known = strategy_names()
+            if strategy is not None and strategy.rpartition(".")[2] not in known:
+                raise UnknownNameError.of("placement strategy", strategy, known)
+        except InputError as exc:
+            raise UsageFaultError(exc.message, hint=exc.hint) from exc
+        return cls(strategy, overrides, release)
+
+    def settings_of(self, snapshot: PulsarSnapshot) -> EffectiveSettings:
+        """Return the cluster's settings with the assumptions on top."""
+        return effective_settings(snapshot, overrides=self.overrides, release=self.release)
+
+
+@dataclass(frozen=True)
+class UnloadWish:
+    """Where the plan file goes, who should take the bundles, and why."""
+
+    plan_file: Path | None
+    destination: str | None
+    reason: str
+
+
+def strategy_names() -> list[str]:
+    """Return the names of the placement strategies there are."""
+    return [strategy.name for strategy in STRATEGIES]
+
+
+def import_zk(dump: Path, out: Path, cluster: str | None, *, as_json: bool) -> int:
+    """``trimtab import-zk``."""
+    name = cluster or dump.name.removesuffix(".jsonl")
+    snapshot = import_zk_dump(dump, name, now=datetime.now(tz=UTC))
+    save_snapshot(snapshot, out)
+    return emit(captured_answer(snapshot, out), as_json=as_json)
+
+
+def captured_answer(snapshot: PulsarSnapshot, out: Path) -> Answer:
+    """Return what ``capture`` and ``import-zk`` say about the snapshot they wrote."""
+
+    def show() -> None:
+        counts = ", ".join(
+            f"{entry.num_rows} {name}" for name, entry in snapshot.tables.items() if entry.num_rows
+        )
+        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
+        for problem in snapshot.manifest.problems:
+            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
+
+    return Answer(cli_json.captured(snapshot, out), show)
+
+
+def health(directory: Path, target_code: str, *, as_json: bool) -> int:
+    """``trimtab health``."""
+    target = _target(target_code)
+    snapshot = load_snapshot(directory)
+    settings = effective_settings(snapshot)
+    measures = measure(snapshot, settings)
+    findings = assess(snapshot, settings, target=target)
+    body = {
+        "cluster": snapshot.manifest.cluster,
+        "snapshot_id": snapshot.snapshot_id,
+        "taken_at": snapshot.manifest.taken_at.isoformat(),
+        "answer": balance_sentence(measures, target),
+        "state": overall_state(findings),
+        "target": target.code,
+        "measures": cli_json.measures(measures),
+        "findings": [cli_json.finding(item) for item in findings],
+        "problems": [cli_json.problem(item) for item in snapshot.manifest.problems],
+    }
+
+    def show() -> None:
+        say(body["answer"])  # type: ignore[arg-type]  # a sentence
+        say(f"{snapshot.manifest.cluster}, {_age(snapshot)}: {findings_sentence(findings)}.")
+        say()
+        table(
+            ("measure", "mean", "maximum", "over the mean", "spread / mean", "worst broker"),
+            [
+                (
+                    spread.label,
+                    spread.text_of(spread.mean),
+                    spread.text_of(spread.maximum),
+                    format_ratio(spread.max_deviation_ratio),
+                    format_ratio(spread.coefficient_ratio),
+                    spread.worst or "unknown",
+                )
+                for spread in measures
+            ],
+        )
+        for item in findings:
+            say()
+            say(f"{item.severity.upper():8}{item.sentence}")
+            if item.hint:
+                say(f"{'':8}{item.hint}")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def lookup(directory: Path, topic: str, *, as_json: bool) -> int:
+    """``trimtab lookup``."""
+    found = lookup_topic(load_snapshot(directory), topic)
+
+    def show() -> None:
+        say(f"{found.topic} -> {found.bundle} -> {found.owner or 'no owner'}")
+        say()
+        for number, step in enumerate(found.steps, 1):
+            say(f"{number}. {step.title}: {step.detail}")
+        for text in found.notes:
+            say(f"Note: {text}")
+
+    return emit(Answer(cli_json.lookup(found), show), as_json=as_json)
+
+
+def place(
+    directory: Path,
+    bundle: str,
+    assumptions: Assumptions,
+    candidates: str | None,
+    *,
+    with_filters: bool,
+    as_json: bool,
+) -> int:
+    """``trimtab place``."""
+    snapshot = load_snapshot(directory)
+    settings = assumptions.settings_of(snapshot)
+    view = LoadView.of(snapshot, settings)
+    chosen = _candidates(candidates, snapshot)
+    started = time.perf_counter()
+    placement = place_bundle(
+        view,
+        bundle,
+        settings,
+        strategy=assumptions.strategy,
+        candidates=chosen,
+        with_filters=with_filters,
+    )
+    elapsed_ms = (time.perf_counter() - started) * 1000
+
+    def show() -> None:
+        if not placement.distribution:
+            say(f"No broker would take {bundle}: {placement.why}")
+        else:
+            say(f"{bundle} would go to ({placement.strategy}):")
+            table(
+                ("broker", "probability", placement.score_label or "score"),
+                [
+                    (broker, format_ratio(p), _score(placement.scores.get(broker)))
+                    for broker, p in sorted(
+                        placement.distribution.items(), key=lambda item: -item[1]
+                    )
+                ],
+            )
+        if placement.ruled_out:
+            say()
+            table(("not eligible", "why"), list(placement.ruled_out.items()))
+        for text in placement.notes:
+            say(f"Note: {text}")
+
+    return emit(Answer(cli_json.placement(placement, elapsed_ms), show), as_json=as_json)
+
+
+def unload(
+    directory: Path,
+    bundles: Sequence[str],
+    assumptions: Assumptions,
+    wish: UnloadWish,
+    *,
+    as_json: bool,
+) -> int:
+    """``trimtab unload``: a plan file, or the first reason why there cannot be one."""
+    snapshot = load_snapshot(directory)
+    plan = build_unload_plan(
+        snapshot,
+        bundles,
+        destination=wish.destination,
+        strategy=assumptions.strategy,
+        overrides=assumptions.overrides,
+        release=assumptions.release,
+        now=datetime.now(tz=UTC),
+        reason=wish.reason,
+    )
+    errors = plan.by_severity("error")
+    if errors:
+        raise _refusal(errors)
+    if wish.plan_file is not None:
+        _write(wish.plan_file, dump_plan(plan))
+
+    def show() -> None:
+        _show_plan(plan)
+        if wish.plan_file is None:
+            say("Not written: name a file with --plan OUT.")
+        else:
+            say(f"Written to {wish.plan_file}.")
+            say(f"See `trimtab preview {wish.plan_file} --snapshot {directory}`.")
+
+    body = {"plan": cli_json.plan(plan), "path": str(wish.plan_file) if wish.plan_file else None}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
+    """``trimtab preview``."""
+    plan = load_plan(plan_file)
+    outcome = preview_plan(load_snapshot(directory), plan)
+    body = cli_json.preview(plan, outcome)
+    body["expired"] = plan.is_expired(datetime.now(tz=UTC))
+
+    def show() -> None:
+        _show_plan(plan)
+        for item in outcome.steps:
+            say()
+            say(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
+            for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
+                say(f"  {format_ratio(p):>8}  {broker}")
+            if not item.placement.distribution:
+                say(f"  to nobody: {item.placement.why}")
+            say(f"  {item.command}")
+        say()
+        table(*cli_json.before_after_text(outcome))
+        say()
+        say(f"In all {outcome.clients.sentence()}")
+        for text in outcome.notes:
+            say(f"Note: {text}")
+        if body["expired"]:
+            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _show_plan(plan: Plan) -> None:
+    say(
+        f"Plan {plan.short_id}: {len(plan.steps)} unload{'' if len(plan.steps) == 1 else 's'} on "
+        f"{plan.cluster}, good until {plan.expires_at:%H:%M:%S} UTC."
+    )
+    for item in plan.diagnostics:
+        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+
+
+def _refusal(errors: Sequence[Diagnostic]) -> OpsError:
+    more = f" ({len(errors) - 1} more errors)" if len(errors) > 1 else ""
+    error = PlanError(f"{errors[0].sentence}{more}", hint=errors[0].hint)
+    error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
+    return error
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as exc:
+        raise PlanError(
+            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+        ) from exc
+
+
+def _target(code: str) -> Target:
+    for target in TARGETS:
+        if target.code == code:
+            return target
+    unknown = UnknownNameError.of("target", code, [target.code for target in TARGETS])
+    raise UsageFaultError(unknown.message, hint=unknown.hint)
+
+
+def _candidates(text: str | None, snapshot: PulsarSnapshot) -> list[str] | None:
+    if text is None:
+        return None
+    known = snapshot.brokers["broker"].to_pylist()
+    if not known:
+        raise IncompleteSnapshotError("The snapshot holds no brokers.")
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise UnknownNameError.of("broker", name, known, place="the snapshot")
+    return names
+
+
+def _age(snapshot: PulsarSnapshot) -> str:
+    age_s = (datetime.now(tz=UTC) - snapshot.manifest.taken_at).total_seconds()
+    return f"taken {format_age(age_s)} ago"
+
+
+def _score(value: Any) -> str:
+    return "unknown" if value is None else f"{value:,.4g}"

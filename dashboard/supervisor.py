@@ -1,0 +1,227 @@
+"""Child processes of one command: started together, watched, ended together, never left behind.
+
+Every child holds the reading end of a pipe as its standard input; when the parent is gone, however
+it went, the pipe ends and the child ends itself (:func:`end_with_parent`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from core.errors import ConfigError, OpsError
+from dashboard.cli_output import note
+
+END_GRACE_S: Final = 8.0
+"""How long a child may take to end before it is killed."""
+
+_POLL_S: Final = 0.1
+_PROBE_TIMEOUT_S: Final = 2.0
+_PORTS_TRIED: Final = 100
+
+
+class ChildEndedError(OpsError):
+    """A child process ended although it was needed."""
+
+    code = "child_ended"
+
+
+@dataclass
+class Child:
+    """One child process and where its output goes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is not running any more."""
+        return self.process.poll() is not None
+
+
+@dataclass
+class Supervisor:
+    """Starts, watches and ends the children of one command; use it as a context manager.
+
+    Attributes:
+        log_dir: One log file a child.
+        stop: Set when the command should end (Ctrl-C, SIGTERM).
+    """
+
+    log_dir: Path
+    stop: threading.Event = field(default_factory=threading.Event)
+    children: list[Child] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Child:
+        """Start one child; its output goes to ``<log_dir>/<name>.log``."""
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        log = self.log_dir / f"{name}.log"
+        with log.open("wb") as sink:
+            process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {}), "TRIMTAB_CHILD": "1"},
+                cwd=directory,
+                start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
+            )
+        child = Child(name, process, log)
+        self.children.append(child)
+        return child
+
+    def wait_until(
+        self, is_ready: Callable[[], bool], what: str, deadline_s: float, needed: Sequence[Child]
+    ) -> None:
+        """Wait until something is ready.
+
+        Raises:
+            ChildEndedError: A needed child ended, or it took too long.
+            KeyboardInterrupt: The command was told to end.
+        """
+        for _ in range(int(deadline_s / _POLL_S)):
+            if is_ready():
+                return
+            self.raise_for_ended(needed)
+            if self.stop.wait(_POLL_S):
+                raise KeyboardInterrupt
+        raise ChildEndedError(
+            f"{what} was not ready after {deadline_s:.0f} s.",
+            hint=f"See the logs in {self.log_dir}.",
+        )
+
+    def raise_for_ended(self, needed: Sequence[Child]) -> None:
+        """Check that the needed children run.
+
+        Raises:
+            ChildEndedError: One of them ended; the message names its log and its last words.
+        """
+        for child in needed:
+            if child.has_ended:
+                words = last_line(child.log)
+                raise ChildEndedError(
+                    f"The {child.name} ended by itself (exit code {child.process.returncode})"
+                    + (f": {words}" if words else "."),
+                    hint=f"Its log is {child.log}.",
+                )
+
+    def watch(self, needed: Sequence[Child]) -> None:
+        """Stay until the command is told to end.
+
+        Raises:
+            ChildEndedError: A needed child ended.
+        """
+        while not self.stop.wait(5 * _POLL_S):
+            self.raise_for_ended(needed)
+
+    def end(self) -> None:
+        """End all children, the last one first; those that do not end in time are killed."""
+        for child in reversed(self.children):
+            if not child.has_ended:
+                child.process.terminate()
+        for child in reversed(self.children):
+            with contextlib.suppress(OSError):
+                if child.process.stdin is not None:
+                    child.process.stdin.close()
+            try:
+                child.process.wait(END_GRACE_S)
+            except subprocess.TimeoutExpired:
+                note(f"The {child.name} did not end in {END_GRACE_S:.0f} s; it is killed.")
+                child.process.kill()
+                child.process.wait()
+        self.children.clear()
+
+
+@contextlib.contextmanager
+def told_to_end(stop: threading.Event) -> Iterator[threading.Event]:
+    """Let Ctrl-C and SIGTERM set ``stop`` for the time of the block."""
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is gone; does nothing outside a supervisor.
+
+    Called by commands that run as children: the parent says so with ``TRIMTAB_CHILD=1``.
+    """
+    if os.environ.get("TRIMTAB_CHILD") != "1":
+        return
+
+    def watch() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while os.read(sys.__stdin__.fileno() if sys.__stdin__ else 0, 1024):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(END_GRACE_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end-with-parent", daemon=True).start()
+
+
+def free_port(wanted: int) -> int:
+    """Return ``wanted``, or the next port that is free on loopback.
+
+    Raises:
+        ConfigError: None of the next hundred is free.
+    """
+    for port in range(wanted, min(wanted + _PORTS_TRIED, 65_536)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ConfigError(
+        f"No port from {wanted} to {wanted + _PORTS_TRIED - 1} is free.",
+        hint="Name one with --port.",
+    )
+
+
+def answers(url: str) -> bool:
+    """Return whether a GET of our own loopback address is answered with 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=_PROBE_TIMEOUT_S) as response:  # noqa: S310 - loopback, built here
+            return bool(response.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def last_line(log: Path) -> str:
+    """Return the last words of a log, for one sentence."""
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip()[:200] if lines else ""
