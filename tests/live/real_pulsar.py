@@ -253,10 +253,19 @@ class RealPulsar:
     def config_text(self, name: str = "real") -> str:
         """Return a ``trimtab.toml`` for this cluster."""
         urls = ", ".join(f'"{url}"' for url in self.admin_urls)
-        return (
-            f'collect_every_s = 15\n\n[[clusters]]\nname = "{name}"\nkind = "pulsar"\nenvironment = "staging"\n'
-            f'zookeeper = "{self.zookeeper}"\nadmin_urls = [{urls}]\nread_only = true\n'
+        lines = (
+            "collect_every_s = 15",
+            "",
+            "[[clusters]]",
+            f'name = "{name}"',
+            'kind = "pulsar"',
+            'environment = "staging"',
+            f'zookeeper = "{self.zookeeper}"',
+            f"admin_urls = [{urls}]",
+            "read_only = true",
+            "",
         )
+        return "\n".join(lines)
 
 
 def _accepts(host: str, port: int) -> bool:

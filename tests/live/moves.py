@@ -1,0 +1,132 @@
+"""Unload a bundle of the real cluster by hand, and compare with what Trimtab foretold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from cluster_truth import REPORTS, ClusterTruth
+from java_process import wait_until
+from our_reading import capture
+from real_pulsar import RealPulsar
+from traffic import topic_names
+
+from core.ids import is_broker_bound, namespace_of
+from core.pulsar.placement import place_bundle
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
+
+SETTLE_WITHIN_S: Final = 90.0
+
+
+@dataclass(frozen=True)
+class Landing:
+    """One unload: what was foretold, and where the bundle went."""
+
+    bundle: str
+    left: str
+    distribution: dict[str, float]
+    landed: str
+
+    @property
+    def probability(self) -> float:
+        """What the distribution gave the broker that got it."""
+        return self.distribution.get(self.landed, 0.0)
+
+
+def wait_settled(cluster: RealPulsar, truth: ClusterTruth) -> float:
+    """Wait until the reports name every bundle with topics at its owner: the leader knows it too.
+
+    A bundle that is owned but holds no topic is in no report.
+    """
+
+    def settled() -> bool:
+        listed = {i: truth.topics_of_broker(i) for i in cluster.running}
+        topics = {
+            topic for bundles in listed.values() for names in bundles.values() for topic in names
+        }
+        reports = truth.read(REPORTS).under(REPORTS)
+        said = {b: broker for broker, report in reports.items() for b in report["bundles"]}
+        served = {bundle: cluster.brokers[i] for i, bundles in listed.items() for bundle in bundles}
+        return (
+            topics.issuperset(topic_names())
+            and said == served
+            and said.items() <= truth.owners().items()
+        )
+
+    return wait_until("reports name the served bundles", settled, within_s=SETTLE_WITHIN_S)
+
+
+def unload(cluster: RealPulsar, truth: ClusterTruth, bundle: str) -> str:
+    """Unload a bundle with a raw request and return the broker that owns it next."""
+    before = truth.ownership(bundle)
+    answer = cluster.request("PUT", f"/admin/v2/namespaces/{bundle}/unload")
+    assert answer.status_code == 204, answer.text
+    wait_until(
+        f"{bundle} is owned again",
+        lambda: truth.ownership(bundle) not in (None, before),
+        within_s=30,
+    )
+    after = truth.ownership(bundle)
+    assert after is not None
+    return after.broker
+
+
+def move_and_compare(
+    cluster: RealPulsar, truth: ClusterTruth, choose: Callable[[LoadView], str]
+) -> Landing:
+    """Foretell where a bundle goes, unload it, and see."""
+    wait_settled(cluster, truth)
+    snapshot = capture(cluster)
+    settings = effective_settings(snapshot)
+    view = LoadView.of(snapshot, settings)
+    bundle = choose(view)
+    placement = place_bundle(view, bundle, settings)
+    assert placement.distribution, placement.why
+    assert sum(placement.distribution.values()) == pytest.approx(1.0)
+    left = view.brokers[view.owner[view.bundle_row(bundle)]]
+    landed = unload(cluster, truth, bundle)
+    return Landing(bundle, left, placement.distribution, landed)
+
+
+class InTurn:
+    """Names the owned bundles that have traffic one after the other.
+
+    Args:
+        skip: Bundles whose name starts so are left out.
+    """
+
+    def __init__(self, *, skip: str | None = None) -> None:
+        self._skip = skip
+        self._done: set[str] = set()
+
+    def __call__(self, view: LoadView) -> str:
+        busy = [
+            str(name)
+            for name, owner, rate in zip(
+                view.bundles, view.owner, view.bundle_msg_rate, strict=True
+            )
+            if owner >= 0 and rate > 0 and not is_broker_bound(namespace_of(str(name)))
+        ]
+        if self._skip is not None:
+            busy = [name for name in busy if not name.startswith(self._skip)]
+        fresh = [name for name in busy if name not in self._done]
+        if not fresh:
+            self._done.clear()
+            fresh = busy
+        chosen = fresh[0]
+        self._done.add(chosen)
+        return chosen
+
+
+def report(landings: list[Landing]) -> str:
+    """Return one line a landing, and how many were foretold as certain."""
+    lines = [
+        f"{index + 1:2d} {each.bundle} {each.left} -> {each.landed} p={each.probability:.2f}"
+        f" of {len(each.distribution)}"
+        for index, each in enumerate(landings)
+    ]
+    sharp = sum(1 for each in landings if len(each.distribution) == 1)
+    return "\n".join([*lines, f"{sharp} of {len(landings)} foretold as certain"])
