@@ -21,6 +21,7 @@ from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
 from core.plan.outcomes import HINT_LOSS_NOTE
 from core.pulsar.placement import place_bundle
+from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -33,13 +34,7 @@ _MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
-_FORBIDDING: Final = {
-    "applyNamespacePolicies": "destination_not_allowed",
-    "BrokerLoadManagerClassFilter": "destination_load_manager",
-    "BrokerVersionFilter": "destination_version",
-}
-"""Filters that forbid a destination; the others only prefer other brokers."""
-
+_POLICIES: Final = "applyNamespacePolicies"
 _ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
 _TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
 
@@ -120,6 +115,7 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
             f"The load report of {destination} could not be read: what it carries is unknown.",
             "Choose another destination, or look at the problems of the reading.",
         )
+    yield from _check_kind(basis, destination, row)
     yield from _stale(basis, destination, "destination")
     usage, limit = float(basis.view.usage[row]), basis.settings.number(_OVERLOADED) / 100.0
     if basis.view.usage_known[row] and usage > limit:
@@ -139,6 +135,30 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
         )
 
 
+def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic]:
+    """Check load manager and version: placement would keep to brokers of the leader's kind."""
+    view = basis.view
+    own, its = view.own_class, view.load_manager_classes[row]
+    if own is not None and its != own:
+        yield _error(
+            "destination_load_manager",
+            destination,
+            f"{destination} runs {_short(its)}, the leader {_short(own)}: it would not take "
+            "part in placement.",
+            "Choose a broker of the leader's kind.",
+        )
+    ranks = version_ranks(view.versions)
+    if basis.settings.flag("preferLaterVersions") and ranks[row] < ranks.max():
+        latest = view.versions[int(ranks.argmax())]
+        yield _error(
+            "destination_version",
+            destination,
+            f"{destination} runs {view.versions[row] or 'an unknown version'}, the latest is "
+            f"{latest}, and preferLaterVersions is set.",
+            "Choose a broker of the latest version.",
+        )
+
+
 def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnostic]:
     """Check that this bundle may go to this broker: policies, anti-affinity, kind and version."""
     row = basis.view.bundle_row(bundle)
@@ -154,9 +174,9 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
     placed = place_bundle(basis.view, bundle, basis.settings, strategy=None)
     reason = placed.ruled_out.get(destination, "")
     filter_name, _, detail = reason.partition(": ")
-    if filter_name in _FORBIDDING:
+    if filter_name == _POLICIES:
         yield _error(
-            _FORBIDDING[filter_name],
+            "destination_not_allowed",
             bundle,
             f"{bundle} may not go to {destination}: {detail}.",
             "An explicit destination would bypass that check of the broker; choose another one.",
@@ -290,6 +310,10 @@ def _inside(bundle: str, names: Iterable[str]) -> list[str]:
         if low >= lower and up <= upper:
             inside.append(name)
     return inside
+
+
+def _short(class_name: str | None) -> str:
+    return (class_name or "an unknown load manager").rpartition(".")[2]
 
 
 def _near(name: str, known: Iterable[str]) -> str:
