@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard.components import words
-from dashboard.components.logo import LOGO
+from dashboard.components.logo import LOGO, MARK
 
 _LOG = logging.getLogger("trimtab.pages")
 
@@ -55,7 +55,7 @@ PAGES = {
 
 st.set_page_config(
     page_title="Trimtab",
-    page_icon=":material/sailing:",
+    page_icon=MARK,
     layout="wide",
     initial_sidebar_state=210,
     menu_items={"About": "Trimtab keeps Apache Pulsar fleets in balance. This release previews."},

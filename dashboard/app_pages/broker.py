@@ -14,9 +14,10 @@ from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.moves import moves_between, moves_frame, moves_sentence
+from dashboard.presenters.naming import count
 from dashboard.reading import owner_tables, thinned, within
 
-page = frame.open_page("Broker", icon=":material/dns:")
+page = frame.open_page("Broker")
 reading = page.reading
 snapshot = reading.snapshot
 names = list(reading.measures.brokers)
@@ -87,8 +88,8 @@ else:
         },
         key="broker_bundles",
         alt=f"Bundles of {broker}",
-        height=min(420, 40 + 29 * (len(rows) + 1)),
-        row_height=29,
+        height=min(420, tables.height_of(len(rows))),
+        row_height=tables.ROW_PX,
         on_select="rerun",
         selection_mode="multi-row",
     )
@@ -96,7 +97,7 @@ else:
     chosen = [names_shown[at] for at in picked.selection.rows]
     with st.container(horizontal=True):
         if st.button(
-            f"Preview unload of {len(chosen)} bundles" if len(chosen) != 1 else "Preview unload",
+            f"Preview unload of {count(len(chosen), 'bundle')}" if chosen else "Preview unload",
             type="primary",
             icon=":material/swap_horiz:",
             disabled=not chosen,

@@ -21,7 +21,7 @@ WINDOWS = {
     "24 h": timedelta(hours=24),
 }
 
-page = frame.open_page("Brokers", icon=":material/dns:")
+page = frame.open_page("Brokers")
 reading = page.reading
 words.answer(balance_sentence(reading.measures))
 
@@ -92,6 +92,6 @@ tables.table(
     },
     key="brokers_table",
     alt="All brokers with their load, the hottest first",
-    height=min(640, 40 + 29 * (len(rows) + 1)),
+    height=min(640, tables.height_of(len(rows))),
 )
 tables.downloads(rows, cluster=page.name, what="brokers", moment=page.shelved.taken_at)

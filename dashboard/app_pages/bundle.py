@@ -37,7 +37,7 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     words.failed(unknown, what="No such bundle")
 
 
-page = frame.open_page("Bundle", icon=":material/donut_small:")
+page = frame.open_page("Bundle")
 reading = page.reading
 snapshot = reading.snapshot
 name = st.text_input(
@@ -101,7 +101,7 @@ with left:
             alt="Owners of the bundle over time",
         )
 with right:
-    words.section("Place on the ring", f"Bundles of {words.plain(namespace)}; this one is framed.")
+    words.section("Place on the ring", f"Bundles of {namespace}; this one is framed.")
     hashes = topics["hash"].to_pylist() if topics is not None else []
     ring = ring_data(reading.bundles, namespace, marked=bundle, topic_hashes=hashes)
     if ring is not None:

@@ -13,7 +13,7 @@ from dashboard.presenters import bundles as presenter
 GROUPS = {"by broker": "owner", "by namespace": "namespace"}
 ROWS = (100, 500, 2_000)
 
-page = frame.open_page("Bundles", icon=":material/donut_small:")
+page = frame.open_page("Bundles")
 reading = page.reading
 movable = reading.movable
 words.answer(presenter.answer(movable))
@@ -53,7 +53,7 @@ with right:
     ring = presenter.ring_data(movable, ring_of or namespaces[0])
     if ring is not None:
         figures.chart(
-            namespace_ring(ring, height=400),
+            namespace_ring(ring, height=430),
             key="bundles_ring",
             alt=f"Hash ring of {ring_of} with the owner of each of its bundles",
         )
@@ -112,6 +112,6 @@ tables.table(
     },
     key="bundles_table",
     alt="Bundles that match the filter",
-    height=min(620, 40 + 29 * (len(found.rows) + 1)),
+    height=min(620, tables.height_of(len(found.rows))),
 )
 tables.downloads(found.rows, cluster=page.name, what="bundles", moment=page.shelved.taken_at)

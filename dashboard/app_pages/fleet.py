@@ -19,7 +19,7 @@ from dashboard.reading import (
     within,
 )
 
-page = frame.open_page("Fleet overview", icon=":material/hub:")
+page = frame.open_page("Fleet overview")
 reading = page.reading
 kept = frame.kept_by_cluster(page.config)
 summaries = {
@@ -98,5 +98,5 @@ with right:
             },
             key="fleet_moves",
             alt="Bundles that moved in the last hour",
-            height=min(430, 40 + 29 * (len(moves[-200:]) + 1)),
+            height=min(430, tables.height_of(len(moves[-200:]))),
         )

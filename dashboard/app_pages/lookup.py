@@ -16,7 +16,7 @@ from dashboard.presenters.bundles import ring_data
 
 ACTIVE = "active"
 
-page = frame.open_page("Placement & lookup", icon=":material/travel_explore:")
+page = frame.open_page("Placement & lookup")
 reading = page.reading
 snapshot = reading.snapshot
 topic = st.text_input(
@@ -55,9 +55,7 @@ if found is not None:
                     args=(found.owner,),
                 )
     with right:
-        words.section(
-            "On the ring", f"The hash points into a bundle of {words.plain(found.namespace)}."
-        )
+        words.section("On the ring", f"The hash points into a bundle of {found.namespace}.")
         ring = ring_data(
             reading.bundles, found.namespace, marked=found.bundle, topic_hash=found.hash
         )

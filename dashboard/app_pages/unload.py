@@ -18,7 +18,7 @@ ACTIVE = "active"
 ANY = "any broker"
 ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
 
-page = frame.open_page("Unload preview", icon=":material/swap_horiz:")
+page = frame.open_page("Unload preview")
 reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
@@ -91,7 +91,7 @@ with left:
         alt=f"{quantity} of the brokers before and after the unload",
     )
 with right:
-    words.section("Clients affected", words.plain(preview.clients.sentence()))
+    words.section("Clients affected", preview.clients.sentence())
     words.section("Steps")
     rows = presenter.steps_table(preview)
     tables.table(

@@ -146,14 +146,26 @@ def resource_bars(
             marker_color=[
                 FAR if value >= 85 else NEAR if value >= 70 else ACCENT for value in shown.tolist()
             ],
+            customdata=list(texts),
+            hovertemplate="%{y}<br>%{customdata}<extra></extra>",
+        )
+    )
+    end = max(100.0, float(shown.max(initial=0.0)))
+    figure.add_trace(
+        go.Scatter(
+            x=[end * 1.03] * len(labels),
+            y=labels,
+            mode="text",
             text=list(texts),
-            textposition="outside",
+            textposition="middle right",
+            hoverinfo="skip",
             cliponaxis=False,
-            hovertemplate="%{y}<br>%{text}<extra></extra>",
         )
     )
     styled(figure, height=50 + 30 * len(names))
     figure.add_vline(x=100, line={"color": LINE, "width": 1.5})
     figure.update_yaxes(autorange="reversed", type="category")
-    figure.update_xaxes(range=[0, max(150.0, float(shown.max(initial=0.0)) * 1.5)], ticksuffix=" %")
+    figure.update_xaxes(
+        range=[0, end * 1.75], tickvals=[0, 50, 100], ticktext=["0 %", "50 %", "100 %"]
+    )
     return figure

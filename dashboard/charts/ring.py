@@ -13,7 +13,7 @@ from core.ids import FULL_UPPER, range_text
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
 
-_HUB = 0.45
+_HUB = 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class RingData:
     topic_hashes: Sequence[int] = ()
 
 
-def namespace_ring(data: RingData, *, height: int = 340) -> go.Figure:
+def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
     """Return the ring: angle is the hash range, length the load, colour the owner."""
     span = 360.0 / (FULL_UPPER + 1.0)
     width = (data.upper - data.lower) * span
     middle = data.lower * span + width / 2
     values = np.nan_to_num(data.values)
     top = float(values.max(initial=0.0)) or 1.0
-    length = 0.12 + 0.88 * np.sqrt(np.clip(values / top, 0, 1))
+    length = 0.2 + 0.8 * np.sqrt(np.clip(values / top, 0, 1))
     figure = go.Figure()
     for owner, color, rows in _by_owner(data.owners, values):
         figure.add_trace(
@@ -77,7 +77,7 @@ def namespace_ring(data: RingData, *, height: int = 340) -> go.Figure:
     figure.update_layout(
         polar={
             "bgcolor": "rgba(0,0,0,0)",
-            "radialaxis": {"visible": False, "range": [0, _HUB + 1.12]},
+            "radialaxis": {"visible": False, "range": [0, _HUB + 1.04]},
             "angularaxis": {
                 "direction": "clockwise",
                 "rotation": 90,
@@ -89,8 +89,8 @@ def namespace_ring(data: RingData, *, height: int = 340) -> go.Figure:
                 "tickfont": {"size": 10},
             },
         },
-        legend={"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"},
-        margin={"l": 40, "r": 20, "t": 26, "b": 26},
+        legend={"orientation": "h", "x": 0.5, "xanchor": "center", "y": -0.12, "yanchor": "top"},
+        margin={"l": 64, "r": 64, "t": 30, "b": 8},
     )
     return figure
 

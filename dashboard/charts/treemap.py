@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from dashboard.charts.scale import Unit, texts_of
-from dashboard.charts.template import styled
+from dashboard.charts.template import FAINT, styled
+
+
+ROOT: Final = "all"
+"""Id of the node over all groups."""
+
+REST: Final = "|rest"
+"""End of the id of a node that stands for all the others of its group."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreemapData:
-    """Leaves with their group; the last leaf of a group may stand for all the rest.
+    """Leaves, their groups and the root; the last leaf of a group may stand for all the rest.
 
     Attributes:
-        ids: One a node, unique: groups first, then leaves.
+        ids: One a node, unique; the root is :data:`ROOT`.
         labels: What is written on it.
-        parents: Id of the group; empty for a group.
+        parents: Id of the group, :data:`ROOT` for a group, empty for the root.
         values: Area; a group's is the sum of its leaves.
         unit: Unit of the values.
         notes: A second line for the hover text.
@@ -49,15 +57,16 @@ def bundle_treemap(data: TreemapData, *, height: int = 420) -> go.Figure:
             texttemplate="%{label}<br>%{customdata[0]}",
             textfont={"size": 11},
             marker={
-                "colors": _share_of_level(values, data.parents),
+                "colors": _share_of_level(values, data.parents, data.ids),
                 "coloraxis": "coloraxis",
-                "line": {"width": 1},
+                "line": {"width": 1, "color": FAINT},
                 "pad": {"t": 18, "l": 1, "r": 1, "b": 1},
                 "cornerradius": 2,
             },
             tiling={"packing": "squarify", "pad": 1},
             pathbar={"visible": True, "thickness": 18},
-            maxdepth=2,
+            root={"color": "rgba(0,0,0,0)"},
+            maxdepth=3,
             sort=True,
         )
     )
@@ -69,11 +78,15 @@ def bundle_treemap(data: TreemapData, *, height: int = 420) -> go.Figure:
     return figure
 
 
-def _share_of_level(values: NDArray[np.float64], parents: Sequence[str]) -> NDArray[np.float64]:
-    """Value over the largest value of its own level (groups, leaves), 0..1."""
-    is_group = np.array([not parent for parent in parents], dtype=bool)
+def _share_of_level(
+    values: NDArray[np.float64], parents: Sequence[str], ids: Sequence[str]
+) -> NDArray[np.float64]:
+    """Value over the largest of its own level (groups, leaves), 0..1; 0 for a rest."""
+    is_group = np.array([parent == ROOT for parent in parents], dtype=bool)
+    is_leaf = np.array([parent not in ("", ROOT) for parent in parents], dtype=bool)
+    is_rest = np.array([key.endswith(REST) for key in ids], dtype=bool)
     shares = np.zeros_like(values)
-    for level, weight in ((is_group, 0.45), (~is_group, 1.0)):
+    for level, weight in ((is_group & ~is_rest, 0.45), (is_leaf & ~is_rest, 1.0)):
         top = values[level].max(initial=0.0)
         if top > 0:
             shares[level] = weight * values[level] / top

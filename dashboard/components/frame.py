@@ -48,21 +48,21 @@ class PageContext:
         return self.cluster.name
 
 
-def open_page(title: str, *, icon: str = "") -> PageContext:
+def open_page(title: str) -> PageContext:
     """Draw the header and return what the page works on; stop where there is nothing to show."""
     words.style()
     try:
         config = services.page_config()
     except ConfigError as error:
-        words.title(title, icon=icon)
+        words.title(title)
         words.failed(error, what="The configuration cannot be used")
         st.stop()
     if not config.clusters:
-        words.title(title, icon=icon)
+        words.title(title)
         no_clusters()
         st.stop()
     choice = render_header(config)
-    words.title(title, icon=icon)
+    words.title(title)
     if choice.shelved is None:
         no_snapshot(config, choice)
         st.stop()

@@ -39,13 +39,15 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 rows,
                 {
                     "broker": tables.words("Broker", pinned=True),
-                    "rule": tables.words("Rule", "The filter or class of the real load manager."),
-                    "why": tables.words("Reason"),
+                    "rule": st.column_config.TextColumn(
+                        "Rule", width=210, help="The filter or class of the real load manager."
+                    ),
+                    "why": st.column_config.TextColumn("Reason", width=330),
                     "score": st.column_config.NumberColumn(
                         "Score", format="%.4g", help=placement.score_label or None
                     ),
                 },
                 key=f"{key}_ruled_out",
                 alt="Brokers that do not get the bundle, with the reason",
-                height=min(340, 40 + 29 * (len(rows) + 1)),
+                height=min(340, tables.height_of(len(rows))),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import streamlit as st
@@ -12,6 +12,7 @@ import streamlit as st
 from dashboard.presenters.naming import file_name
 
 Column = Any
+ROW_PX: Final = 29
 
 
 def percent(label: str, help_text: str = "") -> Column:
@@ -68,6 +69,11 @@ def opener(label: str, key: str, open_row: Callable[[str], None]) -> Column:
     )
 
 
+def height_of(rows: int) -> int:
+    """Return the height in pixels of a table with its head and so many rows."""
+    return ROW_PX * (rows + 1) + 3
+
+
 def table(
     frame: pd.DataFrame,
     columns: Mapping[str, Column],
@@ -85,7 +91,7 @@ def table(
         key=key,
         alt=alt,
         height=height if height is not None else "auto",
-        row_height=29,
+        row_height=ROW_PX,
     )
 
 

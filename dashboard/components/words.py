@@ -24,9 +24,9 @@ def style() -> None:
     st.html(STYLE)
 
 
-def title(text: str, *, icon: str = "") -> None:
+def title(text: str) -> None:
     """Show the page's name."""
-    st.title(text, icon=icon or None, anchor=False)
+    st.title(text, anchor=False)
 
 
 def answer(sentence: str) -> None:
@@ -46,10 +46,11 @@ def badge(item: Badge) -> None:
 
 
 def section(text: str, note: str = "") -> None:
-    """Show the head of a part of the page, with a line that explains it."""
-    st.subheader(text, anchor=False)
-    if note:
-        st.caption(note)
+    """Show the head of a part of the page, with a few words that explain it beside it."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.subheader(plain(text), anchor=False, width="content")
+        if note:
+            st.caption(plain(note), width="content")
 
 
 def failed(error: OpsError, *, what: str) -> None:

@@ -148,5 +148,9 @@ def heatmap_note(data: HeatmapData, measure: BrokerMeasure, *, total: int) -> st
         "usage": "What the load manager compares: the largest weighted resource.",
         "bandwidth": "The busier direction of the network cards.",
     }.get(measure.key, "")
-    band = f"The band is the mean of all brokers ± {data.tolerance_ratio * 100:.0f} %."
+    pct = data.tolerance_ratio * 100
+    band = (
+        f"Above: mean and range of all brokers. Right: now, coloured by distance from the mean "
+        f"(teal within ± {pct:.0f} %, amber within ± {2 * pct:.0f} %, orange beyond)."
+    )
     return " ".join(text for text in (what, f"{since}, UTC.", band + part) if text)

@@ -89,12 +89,12 @@ def averages_table(row: Row) -> pd.DataFrame:
     )
     return pd.DataFrame(
         {
-            "what": [label for label, _, _ in lines],
+            "": [label for label, _, _ in lines],
             "last report": [text(_number(row[name])) for _, name, text in lines],
             "short average": [text(_number(row[f"short_{name}"])) for _, name, text in lines],
             "long average": [text(_number(row[f"long_{name}"])) for _, name, text in lines],
         }
-    ).set_index("what")
+    ).set_index("")
 
 
 def samples_note(row: Row) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.ids import range_text
 from core.units import format_bytes_per_s
 from dashboard.charts.ring import RingData
-from dashboard.charts.treemap import TreemapData
+from dashboard.charts.treemap import REST, ROOT, TreemapData
 from dashboard.presenters.naming import count
 
 Floats = NDArray[np.float64]
@@ -191,10 +191,10 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
             nodes.leaf(name, label, names[group], float(load[row]), _note(bundles, row, group_by))
         if rest := rows[MAX_LEAVES:].tolist():
             text = f"{len(rest):,} more"
-            nodes.leaf(f"{names[group]}|rest", text, names[group], float(load[rest].sum()), text)
+            nodes.leaf(f"{names[group]}{REST}", text, names[group], float(load[rest].sum()), text)
     if left := groups[MAX_GROUPS:].tolist():
         text = count(len(left), "more broker" if group_by == "owner" else "more namespace")
-        nodes.group("|rest", float(totals[left].sum()), text, label=text)
+        nodes.group(REST, float(totals[left].sum()), text, label=text)
     return nodes.data()
 
 
@@ -209,7 +209,7 @@ class _Nodes:
         self.notes: list[str] = []
 
     def group(self, name: str, value: float, note: str, *, label: str = "") -> None:
-        self._add(f"group|{name}", label or name, "", value, note)
+        self._add(f"group|{name}", label or name, ROOT, value, note)
 
     def leaf(self, name: str, label: str, group: str, value: float, note: str) -> None:
         self._add(name, label, f"group|{group}", value, note)
@@ -222,6 +222,10 @@ class _Nodes:
         self.notes.append(note)
 
     def data(self) -> TreemapData:
+        total = sum(
+            value for value, up in zip(self.values, self.parents, strict=True) if up == ROOT
+        )
+        self._add(ROOT, "all bundles", "", total, count(self.parents.count(ROOT), "group"))
         values = np.array(self.values, dtype=np.float64)
         return TreemapData(self.ids, self.labels, self.parents, values, "bytes/s", self.notes)
 
