@@ -15,14 +15,17 @@ _PRE_RELEASE: Final = rf"(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION: Final = re.compile(
     rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})"
     rf"(?:-({_PRE_RELEASE}(?:\.{_PRE_RELEASE})*))?"
-    rf"(?:\+({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?\Z"
+    rf"(?:\+{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?\Z"
 )
 
-VersionKey = tuple[tuple[int, int, int], tuple[object, ...], tuple[object, ...]]
+VersionKey = tuple[tuple[int, int, int], tuple[object, ...]]
 
 
 def version_key(text: str | None) -> VersionKey | None:
-    """Return a key that sorts as versions do, build included; ``None`` for what is no version.
+    """Return a key that sorts as versions do; ``None`` for what is no version.
+
+    The build part is left out: Pulsar's filter looks for the latest with it, and then keeps every
+    version that is equal but for the build.
 
     Example:
         >>> version_key("4.2.4") > version_key("4.2.4-SNAPSHOT")
@@ -34,10 +37,8 @@ def version_key(text: str | None) -> VersionKey | None:
     if match is None:
         return None
     numbers = (int(match[1]), int(match[2]), int(match[3]))
-    # no pre-release comes after any pre-release; no build comes before any build
-    pre_release = (0, _identifiers(match[4])) if match[4] else (1,)
-    build = (1, _identifiers(match[5])) if match[5] else (0,)
-    return numbers, pre_release, build
+    # no pre-release comes after any pre-release
+    return numbers, (0, _identifiers(match[4])) if match[4] else (1,)
 
 
 def _identifiers(text: str) -> tuple[tuple[int, int, str], ...]:

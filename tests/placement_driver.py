@@ -1,0 +1,67 @@
+"""Runs Pulsar's own placement classes in a Java process on fleets that tests make.
+
+The process connects to nothing. Where the jars or a Java compiler are missing, the answer is one
+line that says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from pulsar_jars import SkipReason, pulsar_jars
+
+from connectors.sandbox.java import find_java
+from core.errors import ConfigError
+
+_DRIVER: Final = Path(__file__).parent / "parity" / "java" / "PlacementDriver.java"
+_QUIET: Final = _DRIVER.parent / "quiet.properties"
+_OPENED: Final = ("java.base/jdk.internal.platform", "java.base/sun.net", "java.base/java.io")
+LIMIT_S: Final = 280.0
+
+
+@functools.cache
+def driver_command() -> tuple[str, ...] | SkipReason:
+    """Return the command up to the cases file, or why there is none."""
+    jars = pulsar_jars()
+    if isinstance(jars, SkipReason):
+        return jars
+    try:
+        java = find_java().path
+    except ConfigError as error:
+        return SkipReason(f"no Java for the parity driver: {error}")
+    modules = subprocess.run(
+        [java, "--list-modules"], capture_output=True, text=True, check=False, timeout=60
+    ).stdout
+    if "jdk.compiler" not in modules:
+        return SkipReason(f"the parity driver needs a JDK, and {java} has no compiler")
+    opened = [option for name in _OPENED for option in ("--add-opens", f"{name}=ALL-UNNAMED")]
+    return (
+        *(str(java), "-Xmx1g", "-XX:+UseSerialGC", *opened),
+        *(f"-Dlog4j2.configurationFile={_QUIET}", "-cp", f"{jars}/*", str(_DRIVER)),
+    )
+
+
+def ask_real_classes(cases: Iterable[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Return the real classes' answer to each case.
+
+    Args:
+        cases: Fleets with questions, in the form the driver reads.
+        folder: Where the cases file goes.
+    Raises:
+        AssertionError: The driver failed; with the end of what it said.
+    """
+    command = driver_command()
+    assert not isinstance(command, SkipReason), command
+    path = folder / "cases.jsonl"
+    with path.open("w", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(case) + "\n" for case in cases)
+    done = subprocess.run(
+        [*command, str(path)], capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
