@@ -1,0 +1,199 @@
+"""Make a snapshot out of a ZooKeeper dump: one JSON object a line, ``{"path", "value", ...}``.
+
+Other keys (``ephemeral``, ``version``, ``mtime``) are used when present. A dump may hold only
+``/loadbalance``: the owner of a bundle is then the broker whose report names it, and boundaries
+come from the bundle names seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.errors import InputError
+from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
+from core.snapshot.znodes import ProblemLog, Readings, assemble
+from core.snapshot.znodes import readings as roots
+from core.snapshot.znodes.decode import UNREADABLE
+
+_FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
+_ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolicies\Z")
+_CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
+_NAMESPACE_PARTS: Final = (2, 3)
+
+
+class _Line(msgspec.Struct):
+    path: str
+    value: msgspec.Raw = msgspec.Raw()
+    mtime: int | None = None
+
+
+def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
+    """Read a dump into a snapshot.
+
+    A line that is no JSON object with a path is a problem that names its number; the rest loads.
+
+    Args:
+        path: The dump.
+        cluster: Trimtab's name for the cluster.
+        now: When the dump was taken, aware UTC.
+    Raises:
+        InputError: The file cannot be read, or holds no znode of Pulsar at all.
+    """
+    problems = ProblemLog()
+    readings = Readings()
+    taken = _Taken(readings)
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    _read_line(taken, line, f"{path.name} line {number}", problems)
+    except OSError as exc:
+        raise InputError(
+            f"{path} cannot be read: {exc.strerror}.", hint="Name a file of JSON lines."
+        ) from exc
+    if not taken.count:
+        raise InputError(
+            f"{path} holds no znode of Pulsar's load balancing.",
+            hint='Each line reads {"path": "/loadbalance/...", "value": ...}.',
+        )
+    readings.pulsar_cluster = roots.own_cluster(taken.clusters)
+    taken.settle()
+    return _snapshot(readings, cluster, now, problems)
+
+
+def _snapshot(
+    readings: Readings, cluster: str, now: datetime, problems: ProblemLog
+) -> PulsarSnapshot:
+    made = assemble(readings, problems)
+    tables = {
+        name: TableManifest(
+            source="dump",
+            rows=table.num_rows,
+            expected=made.expected.get(name),
+            oldest_at=made.oldest_at.get(name),
+        )
+        for name, table in made.tables.items()
+    }
+    manifest = Manifest(
+        cluster=cluster,
+        taken_at=now,
+        tables=tables,
+        pulsar_cluster=readings.pulsar_cluster,
+        load_manager=made.load_manager,
+        leader=made.leader,
+        release=made.release,
+        problems=problems.named(),
+        unavailable=made.unavailable,
+    )
+    return PulsarSnapshot.build(manifest, made.tables)
+
+
+class _Taken:
+    """Sorts znodes into readings by their path."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        self.count = 0
+        self.clusters: list[str] = []
+        self.isolation: dict[str, bytes] = {}
+        self.domains: dict[str, dict[str, bytes]] = {}
+        self._under: tuple[tuple[str, Callable[[str, bytes, int | None], None]], ...] = (
+            (roots.BROKERS, lambda name, raw, _: self._put(readings.brokers, name, raw, (1,))),
+            (
+                roots.BROKER_AVERAGES,
+                lambda name, raw, _: self._put(readings.broker_averages, name, raw, (1,)),
+            ),
+            (roots.BUNDLE_DATA, self._bundle_data),
+            (
+                roots.RESOURCE_QUOTA,
+                lambda name, raw, _: self._put(readings.resource_quotas, name, raw, (1, 3, 4)),
+            ),
+            (roots.OWNERSHIP, self._ownership),
+            (
+                roots.LOCAL_POLICIES,
+                lambda name, raw, _: self._put(
+                    readings.local_policies, name, raw, _NAMESPACE_PARTS
+                ),
+            ),
+            (
+                roots.POLICIES,
+                lambda name, raw, _: self._put(readings.policies, name, raw, _NAMESPACE_PARTS),
+            ),
+        )
+
+    def take(self, path: str, raw: bytes, mtime: int | None) -> None:
+        """Keep one znode when it is one of those that matter."""
+        for root, keep in self._under:
+            if path.startswith(f"{root}/"):
+                keep(path[len(root) + 1 :], raw, mtime)
+                return
+        readings = self.readings
+        if path in roots.LEADERS:
+            readings.leader, readings.leader_place = raw, path
+            self.count += 1
+        elif path == roots.CONFIGURATION:
+            readings.dynamic = raw
+            self.count += 1
+        elif path == roots.OWNERSHIP:
+            readings.owners_known = True
+        else:
+            self._cluster(path, raw)
+
+    def _put(self, place: dict[str, bytes], name: str, raw: bytes, parts: Iterable[int]) -> None:
+        if name.count("/") + 1 in parts:
+            place[name] = raw
+            self.count += 1
+
+    def _bundle_data(self, name: str, raw: bytes, mtime: int | None) -> None:
+        self._put(self.readings.bundle_data, name, raw, (3, 4))
+        if mtime is not None:
+            self.readings.bundle_data_at[name] = mtime
+
+    def _ownership(self, name: str, raw: bytes, mtime: int | None) -> None:
+        del mtime
+        self.readings.owners_known = True
+        self._put(self.readings.ownership, name, raw, (3, 4))
+
+    def _cluster(self, path: str, raw: bytes) -> None:
+        if match := _CLUSTER.match(path):
+            self.clusters.append(match[1])
+        elif match := _ISOLATION.match(path):
+            self.isolation[match[1]] = raw
+        elif match := _FAILURE_DOMAIN.match(path):
+            self.domains.setdefault(match[1], {})[match[2]] = raw
+
+    def settle(self) -> None:
+        """Keep the cluster-wide policies of the cluster itself."""
+        own = self.readings.pulsar_cluster
+        if own is None and len(self.isolation.keys() | self.domains.keys()) == 1:
+            own = next(iter(self.isolation or self.domains))
+        self.readings.isolation = self.isolation.get(own or "")
+        self.readings.failure_domains = self.domains.get(own or "", {})
+
+
+def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> None:
+    try:
+        entry = msgspec.json.decode(line, type=_Line)
+    except UNREADABLE as exc:
+        reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
+        problems.add(
+            "malformed",
+            place,
+            f'It is not a JSON object {{"path", "value"}}: {reason.rstrip(".")}.',
+            done="The line is left out.",
+            severity="error",
+        )
+        return
+    raw = bytes(entry.value)
+    if raw.startswith(b'"'):
+        raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
+    if raw == b"null":
+        raw = b""  # a znode that only holds others
+    if raw or entry.path == roots.OWNERSHIP or entry.path.startswith(f"{roots.BROKERS}/"):
+        taken.take(entry.path, raw, entry.mtime)

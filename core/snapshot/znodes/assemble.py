@@ -1,0 +1,252 @@
+"""Readings to the tables and facts of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from core.ids import is_broker_bound
+from core.schemas.pulsar import SETTINGS
+from core.snapshot.model import LoadManager
+from core.snapshot.znodes import brokers as broker_znodes
+from core.snapshot.znodes import bundles as bundle_znodes
+from core.snapshot.znodes import namespaces as namespace_znodes
+from core.snapshot.znodes.decode import UNREADABLE
+from core.snapshot.znodes.problems import ProblemLog
+from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Readings
+
+EXTENSIBLE_LACKS: Final = (
+    "Usage and traffic of the brokers are not available yet: the extensible load manager keeps "
+    "them in a system topic, not in ZooKeeper or the REST. The same goes for the traffic and the "
+    "averages of the bundles; who owns which is known."
+)
+SIMPLE_LACKS: Final = (
+    "Load and bundles are not available: SimpleLoadManagerImpl is a legacy load manager that "
+    "Trimtab does not support; only its brokers are listed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """Tables and facts.
+
+    Attributes:
+        tables: By name; ``topics`` is not among them.
+        load_manager: Which one the brokers run.
+        leader: Broker id.
+        release: Most common version.
+        unavailable: Sentences about what this load manager does not tell.
+        expected: Table name -> rows that there should be.
+        oldest_at: Table name -> oldest reading in it, ms since the epoch.
+    """
+
+    tables: dict[str, pa.Table]
+    load_manager: LoadManager
+    leader: str | None
+    release: str | None
+    unavailable: tuple[str, ...]
+    expected: dict[str, int]
+    oldest_at: dict[str, int]
+
+
+def assemble(readings: Readings, problems: ProblemLog) -> Assembled:
+    """Make the tables out of raw values; never raises for what is in them.
+
+    Args:
+        readings: Raw values.
+        problems: Where to note everything that is wrong in them.
+    """
+    registry = broker_znodes.decode_registry(readings, problems)
+    leader = broker_znodes.leader_of(readings, problems)
+    spaces = namespace_znodes.decode_spaces(readings, problems)
+    owners = bundle_znodes.decode_owners(readings, broker_znodes.BrokerNames(registry), problems)
+    reported = bundle_znodes.collect_reported(readings, registry, owners, problems)
+    averages = bundle_znodes.decode_bundle_data(readings, problems)
+    parsed = _all_bundles(spaces, owners, reported, averages[0], problems)
+    bound = {part[0] for part in parsed.values() if is_broker_bound(part[0])}
+    tables = {
+        "brokers": broker_znodes.brokers_table(
+            readings,
+            registry,
+            leader=leader,
+            domains=namespace_znodes.domains_by_broker(readings, problems),
+            problems=problems,
+        ),
+        "bundles": bundle_znodes.bundles_table(
+            parsed,
+            owner_columns=_owner_columns(readings, parsed, owners, reported),
+            bound=bound,
+            reported=reported,
+            averages=averages,
+        ),
+        "namespaces": namespace_znodes.namespaces_table(
+            {part[0] for part in parsed.values()} | spaces.boundaries.keys(), spaces
+        ),
+        "policies": namespace_znodes.policies_table(readings, problems),
+        "settings": dynamic_settings(readings, problems),
+    }
+    manager = registry.load_manager
+    return Assembled(
+        tables=tables,
+        load_manager=manager,
+        leader=leader,
+        release=registry.release,
+        unavailable=_unavailable(registry, problems),
+        expected=_expected(tables),
+        oldest_at=_oldest(tables),
+    )
+
+
+def _all_bundles(
+    spaces: namespace_znodes.Spaces,
+    owners: dict[str, str],
+    reported: bundle_znodes.Reported,
+    averaged: list[str],
+    problems: ProblemLog,
+) -> dict[str, tuple[str, int, int]]:
+    """Return every bundle there is: by boundaries where they are known, else those seen."""
+    parsed: dict[str, tuple[str, int, int]] = {}
+    for namespace, bounds in spaces.boundaries.items():
+        names = namespace_znodes.bundle_names(namespace, bounds)
+        ranges = [(namespace, low, high) for low, high in pairwise(bounds)]
+        parsed.update(zip(names, ranges, strict=True))
+    known = set(spaces.boundaries)
+    sources: tuple[tuple[str, Iterable[str]], ...] = (
+        ("ownership of bundles", owners),
+        ("lastStats of the load reports", reported.names),
+        ("names of bundle averages", averaged),
+    )
+    for place, named in sources:
+        new = [name for name in named if name not in parsed]
+        seen = bundle_znodes.parse_bundle_names(new, place, problems)
+        for name, part in seen.items():
+            if part[0] in known:
+                _note_stale(name, place, problems)
+            else:
+                parsed[name] = part
+    unknown = namespace_znodes.complete_from_names(
+        spaces, parsed, expect_all=bool(spaces.boundaries)
+    )
+    for namespace in sorted(unknown):
+        problems.add(
+            "missing",
+            f"boundaries of {namespace}",
+            "No policies tell its bundles, and those seen do not cover the whole ring.",
+            done="Only the bundles that were seen are listed; the rest of the ring is unknown.",
+            severity="error",
+        )
+    return parsed
+
+
+def _note_stale(bundle: str, place: str, problems: ProblemLog) -> None:
+    problems.add(
+        "inconsistent",
+        place,
+        f"{bundle} is not among the bundles of its namespace any more, or not yet.",
+        done="A split just happened, most likely; the namespace's own boundaries hold.",
+        severity="info",
+    )
+
+
+def _owner_columns(
+    readings: Readings,
+    parsed: dict[str, tuple[str, int, int]],
+    owners: dict[str, str],
+    reported: bundle_znodes.Reported,
+) -> dict[str, list[Any]]:
+    """Return ``owner`` and ``owner_source``: ownership or REST, else the report, else unknown."""
+    unread = readings.unread_owners
+    may_guess = not readings.owners_known or bool(unread)
+    by_report = dict(zip(reported.names, reported.by, strict=True)) if may_guess else {}
+    holders: list[str | None] = []
+    sources: list[str | None] = []
+    read_from = "rest" if readings.owners and not readings.ownership else "ownership"
+    for name, part in parsed.items():
+        owner = owners.get(name)
+        source: str | None = read_from
+        unsure = not readings.owners_known or name in unread or part[0] in unread
+        if owner is None and unsure:
+            owner = by_report.get(name)
+            source = None if owner is None else "report"
+        holders.append(owner)
+        sources.append(source)
+    return {"owner": holders, "owner_source": sources}
+
+
+def _unavailable(registry: broker_znodes.Registry, problems: ProblemLog) -> tuple[str, ...]:
+    manager = registry.load_manager
+    if manager == "mixed":
+        kinds = sorted({kind for kind in registry.kinds if kind != "unknown"})
+        problems.add(
+            "inconsistent",
+            BROKERS,
+            f"Brokers run different load managers: {', '.join(kinds)}.",
+            done="Bundles are placed among brokers of the same load manager only.",
+        )
+    lacks: list[str] = []
+    if "extensible" in registry.kinds:
+        lacks.append(EXTENSIBLE_LACKS)
+    if "simple" in registry.kinds:
+        lacks.append(SIMPLE_LACKS)
+        problems.add(
+            "unsupported",
+            BROKERS,
+            "Brokers run the legacy SimpleLoadManagerImpl.",
+            done="Their load and bundles are not read.",
+            severity="error",
+        )
+    return tuple(lacks)
+
+
+def _expected(tables: dict[str, pa.Table]) -> dict[str, int]:
+    """Return the rows there should be: of bundles only where every namespace's ring is known."""
+    expected = {name: tables[name].num_rows for name in ("brokers", "namespaces")}
+    if tables["namespaces"].column("boundaries").null_count == 0:
+        expected["bundles"] = tables["bundles"].num_rows
+    return expected
+
+
+def _oldest(tables: dict[str, pa.Table]) -> dict[str, int]:
+    reported = [at for at in tables["brokers"].column("reported_at").to_pylist() if at]
+    return dict.fromkeys(("brokers", "bundles"), min(reported)) if reported else {}
+
+
+def dynamic_settings(readings: Readings, problems: ProblemLog) -> pa.Table:
+    """Return the dynamic settings as rows; their values are texts, validated by nobody."""
+    rows = [
+        {"broker": None, "name": name, "value": value, "origin": "dynamic"}
+        for name, value in sorted(decode_dynamic(readings.dynamic, problems).items())
+    ]
+    return pa.Table.from_pylist(rows, schema=SETTINGS)
+
+
+def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
+    """Return the dynamic settings; a value that is no text is a problem."""
+    if not raw:
+        return {}
+    try:
+        stored = msgspec.json.decode(raw, type=dict[str, object])
+    except UNREADABLE:
+        problems.add(
+            "malformed",
+            CONFIGURATION,
+            "It is not a JSON object.",
+            done="Dynamic settings are unknown; defaults are assumed.",
+            severity="error",
+        )
+        return {}
+    for name, value in stored.items():
+        if not isinstance(value, str):
+            problems.add(
+                "malformed",
+                CONFIGURATION,
+                f"Setting {name} is not a text.",
+                done="It is left out.",
+                subject=name,
+            )
+    return {name: value for name, value in stored.items() if isinstance(value, str)}

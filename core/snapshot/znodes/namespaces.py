@@ -1,0 +1,265 @@
+"""Policies and local policies to namespaces, boundaries and cluster-wide policies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from core.ids import FULL_UPPER, is_broker_bound, tenant_of
+from core.schemas.pulsar import NAMESPACES, POLICIES
+from core.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
+from core.snapshot.znodes.problems import ProblemLog
+from core.snapshot.znodes.readings import CLUSTERS, LOCAL_POLICIES, RESOURCE_QUOTA, Readings
+from core.snapshot.znodes.readings import POLICIES as POLICIES_ROOT
+from core.snapshot.znodes.records import BundlesOfNamespace, LocalPolicies, NamespacePolicies
+
+_HEX_DIGITS: Final = 8
+
+
+@dataclass(slots=True)
+class Spaces:
+    """What is known about namespaces before the table is made.
+
+    Attributes:
+        boundaries: Namespace -> n + 1 values.
+        sources: Namespace -> where these come from.
+        anti_affinity: Namespace -> group.
+        resource_groups: Namespace -> group.
+        replication: Namespace -> clusters.
+    """
+
+    boundaries: dict[str, list[int]] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    anti_affinity: dict[str, str] = field(default_factory=dict)
+    resource_groups: dict[str, str] = field(default_factory=dict)
+    replication: dict[str, list[str]] = field(default_factory=dict)
+
+    def take(self, namespace: str, bounds: list[int] | None, source: str) -> None:
+        """Keep boundaries unless better ones are kept already."""
+        if bounds is not None and namespace not in self.boundaries:
+            self.boundaries[namespace] = bounds
+            self.sources[namespace] = source
+
+
+def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
+    """Decode local policies, then policies, then what brokers answered; the first one wins."""
+    spaces = Spaces()
+    for namespace, raw in readings.local_policies.items():
+        place = f"{LOCAL_POLICIES}/{namespace}"
+        local = decode_record(LocalPolicies, raw, place, problems)
+        if local is None:
+            continue
+        spaces.take(namespace, _boundaries(local.bundles, place, problems), "local-policies")
+        if local.namespace_anti_affinity_group:
+            spaces.anti_affinity[namespace] = local.namespace_anti_affinity_group
+    for namespace, raw in readings.policies.items():
+        _take_policies(spaces, namespace, raw, problems)
+    for namespace, raw in readings.boundaries.items():
+        place = f"/admin/v2/namespaces/{namespace}/bundles"
+        answer = decode_record(BundlesOfNamespace, raw, place, problems)
+        spaces.take(namespace, _boundaries(answer, place, problems), "rest")
+    return spaces
+
+
+def _take_policies(spaces: Spaces, namespace: str, raw: bytes, problems: ProblemLog) -> None:
+    place = f"{POLICIES_ROOT}/{namespace}"
+    policies = decode_record(NamespacePolicies, raw, place, problems)
+    if policies is None:
+        return
+    if policies.bundles is not None:
+        spaces.take(namespace, _boundaries(policies.bundles, place, problems), "policies")
+    if policies.resource_group_name:
+        spaces.resource_groups[namespace] = policies.resource_group_name
+    if policies.replication_clusters is not None:
+        spaces.replication[namespace] = policies.replication_clusters
+
+
+def _boundaries(
+    record: BundlesOfNamespace | None, place: str, problems: ProblemLog
+) -> list[int] | None:
+    """Return the boundaries as numbers, or ``None`` with a problem when they do not tile."""
+    if record is None or record.boundaries is None:
+        if record is not None:
+            note_missing(record, place, problems, "bundles.")
+        return None
+    fault = ""
+    values: list[int] = []
+    try:
+        values = [_bound(text) for text in record.boundaries]
+    except ValueError as exc:
+        fault = str(exc)
+    if not fault and (len(values) < 2 or values[0] != 0 or values[-1] != FULL_UPPER):
+        fault = "they do not reach from 0x00000000 to 0xffffffff"
+    if not fault and any(low >= high for low, high in pairwise(values)):
+        fault = "they do not ascend"
+    if not fault:
+        return values
+    problems.add(
+        "malformed",
+        place,
+        f"Its boundaries cannot be right: {fault}.",
+        done="Other sources are used for the boundaries.",
+        severity="error",
+        subject="bundles.boundaries",
+    )
+    return None
+
+
+def _bound(text: str) -> int:
+    digits = text.removeprefix("0x")
+    if digits == text or not 0 < len(digits) <= _HEX_DIGITS or not digits.isalnum():
+        raise ValueError(f"{text[:20]!r} is not 0x and up to eight hexadecimal digits")
+    try:
+        return int(digits, 16)
+    except ValueError:
+        raise ValueError(f"{text[:20]!r} is not 0x and up to eight hexadecimal digits") from None
+
+
+def boundaries_from_names(ranges: Iterable[tuple[int, int]]) -> list[int] | None:
+    """Return the boundaries that the seen ranges make, or ``None`` when they do not tile.
+
+    A gap is not a bundle: nobody knows how many bundles, that were never seen, are in it.
+    """
+    ordered = sorted(set(ranges))
+    if not ordered or ordered[0][0] != 0 or ordered[-1][1] != FULL_UPPER:
+        return None
+    if any(left[1] != right[0] for left, right in pairwise(ordered)):
+        return None
+    return [ordered[0][0], *(upper for _, upper in ordered)]
+
+
+def bundle_names(namespace: str, bounds: Sequence[int]) -> list[str]:
+    """Return the names of the bundles that the boundaries make."""
+    texts = [f"0x{bound:08x}" for bound in bounds]
+    return [f"{namespace}/{low}_{high}" for low, high in pairwise(texts)]
+
+
+def complete_from_names(
+    spaces: Spaces, parsed: Mapping[str, tuple[str, int, int]], *, expect_all: bool
+) -> set[str]:
+    """Fill boundaries of namespaces that no policy tells from the bundles seen.
+
+    Args:
+        spaces: Filled here.
+        parsed: Every bundle seen.
+        expect_all: Whether policies were read, so that a namespace without any is worth a problem.
+    Returns:
+        Namespaces whose bundles do not tile the ring (broker-bound ones never).
+    """
+    seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for namespace, lower, upper in parsed.values():
+        if namespace not in spaces.boundaries:
+            seen[namespace].append((lower, upper))
+    unknown: set[str] = set()
+    for namespace, ranges in seen.items():
+        bounds = boundaries_from_names(ranges)
+        spaces.take(namespace, bounds, "bundle-names")
+        if bounds is None and expect_all and not is_broker_bound(namespace):
+            unknown.add(namespace)
+    return unknown
+
+
+def namespaces_table(names: Iterable[str], spaces: Spaces) -> pa.Table:
+    """Return the table of :data:`core.schemas.pulsar.NAMESPACES`, sorted."""
+    ordered = sorted(set(names))
+    return pa.Table.from_pydict(
+        {
+            "namespace": ordered,
+            "tenant": [tenant_of(name) for name in ordered],
+            "boundaries": [spaces.boundaries.get(name) for name in ordered],
+            "boundaries_source": [spaces.sources.get(name) for name in ordered],
+            "anti_affinity_group": [spaces.anti_affinity.get(name) for name in ordered],
+            "resource_group": [spaces.resource_groups.get(name) for name in ordered],
+            "replication_clusters": [spaces.replication.get(name) for name in ordered],
+            "is_broker_bound": [is_broker_bound(name) for name in ordered],
+        },
+        schema=NAMESPACES,
+    )
+
+
+def policies_table(readings: Readings, problems: ProblemLog) -> pa.Table:
+    """Return the table of :data:`core.schemas.pulsar.POLICIES`: bodies as they are stored."""
+    rows: list[tuple[str, str, str]] = []
+    for kind, entries, root in (
+        ("failure_domain", readings.failure_domains, _domain_root(readings)),
+        ("resource_quota", readings.resource_quotas, RESOURCE_QUOTA),
+    ):
+        for name, raw in sorted(entries.items()):
+            body = _object_text(raw, f"{root}/{name}", problems)
+            if body is not None:
+                rows.append((kind, name, body))
+    isolation = [("isolation", name, body) for name, body in _isolation(readings, problems)]
+    rows = _in_kind_order(rows, isolation)
+    names = ("kind", "name", "body")
+    return pa.Table.from_pydict(
+        {name: [row[place] for row in rows] for place, name in enumerate(names)}, schema=POLICIES
+    )
+
+
+def _in_kind_order(
+    rows: list[tuple[str, str, str]], isolation: list[tuple[str, str, str]]
+) -> list[tuple[str, str, str]]:
+    """Put the isolation policies, whose stored order counts, between the other kinds."""
+    before = [row for row in rows if row[0] < "isolation"]
+    return [*before, *isolation, *rows[len(before) :]]
+
+
+def _domain_root(readings: Readings) -> str:
+    return f"{CLUSTERS}/{readings.pulsar_cluster or '?'}/failureDomain"
+
+
+def _isolation(readings: Readings, problems: ProblemLog) -> list[tuple[str, str]]:
+    if not readings.isolation:
+        return []
+    place = f"{CLUSTERS}/{readings.pulsar_cluster or '?'}/namespaceIsolationPolicies"
+    try:
+        stored = msgspec.json.decode(readings.isolation, type=dict[str, msgspec.Raw])
+    except UNREADABLE:
+        problems.add(
+            "malformed",
+            place,
+            "It is not a JSON object of policies.",
+            done="The isolation policies are unknown: placement is judged without them.",
+            severity="error",
+        )
+        return []
+    return [
+        (name, body)
+        for name, raw in stored.items()
+        if (body := _object_text(bytes(raw), f"{place}/{name}", problems)) is not None
+    ]
+
+
+def _object_text(raw: bytes, place: str, problems: ProblemLog) -> str | None:
+    try:
+        msgspec.json.decode(raw, type=dict[str, object])
+        return raw.decode()
+    except UNREADABLE:
+        problems.add(
+            "malformed",
+            place,
+            "It is not a JSON object.",
+            done="It is left out.",
+            severity="error",
+        )
+        return None
+
+
+def domains_by_broker(readings: Readings, problems: ProblemLog) -> dict[str, str]:
+    """Return broker id -> failure domain."""
+
+    class _Domain(msgspec.Struct):
+        brokers: list[str] | None = None
+
+    domains: dict[str, str] = {}
+    for name, raw in sorted(readings.failure_domains.items()):
+        record = decode_record(_Domain, raw, f"{_domain_root(readings)}/{name}", problems)
+        for broker in (record.brokers if record else None) or ():
+            domains[broker] = name
+    return domains

@@ -1,0 +1,78 @@
+"""What was read of a cluster, before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+BROKERS: Final = "/loadbalance/brokers"
+BROKER_AVERAGES: Final = "/loadbalance/broker-time-average"
+BUNDLE_DATA: Final = "/loadbalance/bundle-data"
+RESOURCE_QUOTA: Final = "/loadbalance/resource-quota"
+LEADERS: Final = ("/loadbalance/leader", "/loadbalance/extension/leader")
+OWNERSHIP: Final = "/namespace"
+LOCAL_POLICIES: Final = "/admin/local-policies"
+POLICIES: Final = "/admin/policies"
+CONFIGURATION: Final = "/admin/configuration"
+CLUSTERS: Final = "/admin/clusters"
+
+
+@dataclass(slots=True, kw_only=True)
+class Readings:
+    """Raw values by the name of what they describe.
+
+    Attributes:
+        brokers: Broker id -> registry znode; empty bytes stand for one that could not be read.
+        broker_place: Where a broker's report was read, with ``{}`` for the broker id.
+        broker_averages: Broker id -> ``broker-time-average`` znode.
+        bundle_data: Bundle -> ``bundle-data`` znode.
+        bundle_data_at: Bundle -> when that was written, ms since the epoch.
+        ownership: Bundle -> the value of its ownership ephemeral.
+        owners: Bundle -> broker id, as brokers themselves say it (REST).
+        owners_known: Whether a bundle that is in neither is owned by nobody.
+        unread_owners: Namespaces and bundles whose ownership could not be read.
+        local_policies: Namespace -> ``local-policies`` znode.
+        policies: Namespace -> ``policies`` znode.
+        boundaries: Namespace -> boundaries as brokers answer them (REST).
+        isolation: Isolation policies of the cluster, one JSON object; ``None``: there are none.
+        failure_domains: Name -> JSON.
+        resource_quotas: Bundle or ``default`` -> JSON.
+        dynamic: ``/admin/configuration``, ``None`` when it was not read.
+        leader: Value of the leader znode, ``None`` when there is none.
+        leader_place: Where that was read.
+        pulsar_cluster: The cluster's own name.
+    """
+
+    brokers: dict[str, bytes] = field(default_factory=dict)
+    broker_place: str = BROKERS + "/{}"
+    broker_averages: dict[str, bytes] = field(default_factory=dict)
+    bundle_data: dict[str, bytes] = field(default_factory=dict)
+    bundle_data_at: dict[str, int] = field(default_factory=dict)
+    ownership: dict[str, bytes] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    owners_known: bool = False
+    unread_owners: set[str] = field(default_factory=set)
+    local_policies: dict[str, bytes] = field(default_factory=dict)
+    policies: dict[str, bytes] = field(default_factory=dict)
+    boundaries: dict[str, bytes] = field(default_factory=dict)
+    isolation: bytes | None = None
+    failure_domains: dict[str, bytes] = field(default_factory=dict)
+    resource_quotas: dict[str, bytes] = field(default_factory=dict)
+    dynamic: bytes | None = None
+    leader: bytes | None = None
+    leader_place: str = LEADERS[0]
+    pulsar_cluster: str | None = None
+
+    def broker_path(self, broker: str) -> str:
+        """Return where that broker's report was read."""
+        return self.broker_place.format(broker)
+
+
+def own_cluster(clusters: Mapping[str, bytes] | Iterable[str]) -> str | None:
+    """Return the cluster's own name when only one local cluster is known, else ``None``.
+
+    ``global`` is a placeholder that older releases keep beside the real ones.
+    """
+    local = [name for name in clusters if name != "global"]
+    return local[0] if len(local) == 1 else None

@@ -1,0 +1,179 @@
+"""The JSON of Pulsar's load-balancer znodes as typed records.
+
+Every field may be absent or null: Pulsar omits nulls, and what is not there is *unknown*.
+
+Source:
+    Pulsar ``LocalBrokerData``, ``LoadReport``, ``BrokerLookupData``, ``NamespaceBundleStats``,
+    ``BundleData``, ``TimeAverageMessageData``, ``TimeAverageBrokerData``,
+    ``NamespaceEphemeralData``, ``LocalPolicies``, ``Policies``, ``LeaderBroker``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final
+
+import msgspec
+
+INT64_MAX: Final = 2**63 - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+Rate = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Record(msgspec.Struct, rename="camel", gc=False):
+    """Base of all of them.
+
+    Attributes:
+        required: JSON names of the fields whose absence is a problem.
+    """
+
+    required: ClassVar[tuple[str, ...]] = ()
+
+
+class ResourceUsage(Record):
+    """Usage and limit in the resource's own unit."""
+
+    required = ("usage", "limit")
+    usage: float | None = None
+    limit: float | None = None
+
+
+class BundleStats(Record):
+    """Last statistics of one bundle: msgs/s, bytes/s, counts, bytes of cache."""
+
+    required = (
+        *("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"),
+        *("topics", "producerCount", "consumerCount", "cacheSize"),
+    )
+    msg_rate_in: Rate | None = None
+    msg_rate_out: Rate | None = None
+    msg_throughput_in: Rate | None = None
+    msg_throughput_out: Rate | None = None
+    topics: Count | None = None
+    producer_count: Count | None = None
+    consumer_count: Count | None = None
+    cache_size: Count | None = None
+
+
+class BrokerReport(Record):
+    """A broker's registry znode under any load manager.
+
+    ``load_report_type``, ``under_loaded`` and ``broker_version`` tell which one wrote it.
+    """
+
+    required = (
+        *("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"),
+        *("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"),
+        *("lastUpdate", "lastStats", "loadManagerClassName", "brokerVersionString"),
+    )
+    web_service_url: str | None = None
+    web_service_url_tls: str | None = None
+    pulsar_service_url: str | None = None
+    pulsar_service_url_tls: str | None = None
+    persistent_topics_enabled: bool | None = None
+    non_persistent_topics_enabled: bool | None = None
+    cpu: ResourceUsage | None = None
+    memory: ResourceUsage | None = None
+    direct_memory: ResourceUsage | None = None
+    bandwidth_in: ResourceUsage | None = None
+    bandwidth_out: ResourceUsage | None = None
+    msg_rate_in: Rate | None = None
+    msg_rate_out: Rate | None = None
+    msg_throughput_in: Rate | None = None
+    msg_throughput_out: Rate | None = None
+    last_update: Count | None = None
+    last_stats: dict[str, BundleStats] | None = None
+    num_topics: Count | None = None
+    num_bundles: Count | None = None
+    num_producers: Count | None = None
+    num_consumers: Count | None = None
+    bundles: list[str] | None = None
+    last_bundle_gains: list[str] | None = None
+    last_bundle_losses: list[str] | None = None
+    broker_version_string: str | None = None
+    broker_version: str | None = None  # BrokerLookupData's name for it
+    load_manager_class_name: str | None = None
+    start_timestamp: Count | None = None
+    load_report_type: str | None = None
+    under_loaded: bool | None = None  # LoadReport only
+
+
+class Averages(Record):
+    """One time average of a bundle."""
+
+    required = (
+        *("numSamples", "msgRateIn", "msgRateOut"),
+        *("msgThroughputIn", "msgThroughputOut"),
+    )
+    num_samples: Count | None = None
+    msg_rate_in: Rate | None = None
+    msg_rate_out: Rate | None = None
+    msg_throughput_in: Rate | None = None
+    msg_throughput_out: Rate | None = None
+
+
+class BundleData(Record):
+    """Both time averages of one bundle."""
+
+    required = ("shortTermData", "longTermData", "topics")
+    short_term_data: Averages | None = None
+    long_term_data: Averages | None = None
+    topics: Count | None = None
+
+
+class BrokerAverages(Record):
+    """Time averages of one broker, msgs/s and bytes/s."""
+
+    required = tuple(
+        f"{term}TermMsg{name}"
+        for term in ("short", "long")
+        for name in ("RateIn", "RateOut", "ThroughputIn", "ThroughputOut")
+    )
+    short_term_msg_rate_in: Rate | None = None
+    short_term_msg_rate_out: Rate | None = None
+    short_term_msg_throughput_in: Rate | None = None
+    short_term_msg_throughput_out: Rate | None = None
+    long_term_msg_rate_in: Rate | None = None
+    long_term_msg_rate_out: Rate | None = None
+    long_term_msg_throughput_in: Rate | None = None
+    long_term_msg_throughput_out: Rate | None = None
+
+
+class Ownership(Record):
+    """Who owns a bundle: the value of its ephemeral."""
+
+    native_url: str | None = None
+    native_url_tls: str | None = None
+    http_url: str | None = None
+    http_url_tls: str | None = None
+
+
+class BundlesOfNamespace(Record):
+    """Boundaries as texts ``0x%08x``."""
+
+    required = ("boundaries",)
+    boundaries: list[str] | None = None
+
+
+class LocalPolicies(Record):
+    """What the cluster itself keeps about a namespace."""
+
+    required = ("bundles",)
+    bundles: BundlesOfNamespace | None = None
+    namespace_anti_affinity_group: str | None = None
+
+
+class NamespacePolicies(msgspec.Struct, gc=False):
+    """What all clusters share about a namespace; its field names are written as they are."""
+
+    required: ClassVar[tuple[str, ...]] = ()
+    bundles: BundlesOfNamespace | None = None
+    replication_clusters: list[str] | None = None
+    resource_group_name: str | None = None
+
+
+class Leader(Record):
+    """The leader election's winner; old releases write only the URL."""
+
+    broker_id: str | None = None
+    service_url: str | None = None
