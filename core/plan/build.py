@@ -30,6 +30,7 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio
 
+_NO_DESTINATION: Final = ("destination_unknown", "destination_unreported")
 _ORDER: Final = ("error", "warning", "info")
 _STRATEGY: Final = "loadBalancerLoadPlacementStrategy"
 _SEED: Final = 1
@@ -134,7 +135,7 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
     destination = asked.destination
     if destination is not None:
         found += check_destination(basis, destination)
-    is_known = destination is None or destination in basis.view.broker_index
+    is_known = not any(item.code in _NO_DESTINATION for item in found)
     steps: list[UnloadBundle] = []
     for bundle in asked.bundles:
         about = list(check_bundle(basis, bundle))

@@ -109,12 +109,13 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
         )
         return
     if not basis.view.has_report[row]:
-        yield _warning(
+        yield _error(
             "destination_unreported",
             destination,
-            f"The load report of {destination} could not be read: what it carries is unknown.",
+            f"The load report of {destination} could not be read: placement would not take it.",
             "Choose another destination, or look at the problems of the reading.",
         )
+        return
     yield from _check_kind(basis, destination, row)
     yield from _stale(basis, destination, "destination")
     usage, limit = float(basis.view.usage[row]), basis.settings.number(_OVERLOADED) / 100.0

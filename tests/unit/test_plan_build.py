@@ -161,6 +161,17 @@ def test_an_unknown_destination_offers_near_names(fleet, hottest) -> None:
     assert plan.steps == ()
 
 
+def test_a_destination_without_a_report_is_refused(fleet, hottest) -> None:
+    nothing = {
+        name: None
+        for name in fleet.brokers.schema.names
+        if name.endswith(("_usage", "_limit", "_ratio")) or name.startswith("msg_")
+    }
+    plan = planned(edited(fleet, "brokers", {IDLE: nothing}), hottest, destination=IDLE)
+    assert codes(plan) == ["destination_unreported"]
+    assert plan.steps == ()
+
+
 def test_the_owner_is_no_destination(fleet, hottest) -> None:
     plan = planned(fleet, hottest, destination=HOT)
     assert "destination_is_owner" in codes(plan)

@@ -1,0 +1,262 @@
+"""The preview: destinations, before and after, clients, commands; and the projection under it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow.compute as pc
+import pytest
+from fleet_builder import make_snapshot
+from fleet_edit import edited, every, owned_by, with_policies, with_settings
+
+from core.errors import PlanConflictError
+from core.health.findings import assess
+from core.health.measures import measure
+from core.plan.build import build_unload_plan
+from core.plan.clients import client_impact
+from core.plan.commands import pulsar_admin_line, rest_line
+from core.plan.model import UnloadBundle
+from core.plan.preview import BEFORE_AFTER, QUANTITIES, Preview, preview_plan, project
+from core.snapshot import PulsarSnapshot
+
+HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
+
+
+@pytest.fixture(scope="module")
+def fleet() -> PulsarSnapshot:
+    return with_policies(make_snapshot())
+
+
+@pytest.fixture(scope="module")
+def even(fleet) -> PulsarSnapshot:
+    """All brokers look alike, so that every placement is a draw."""
+    rates = {f"{prefix}msg_rate_{way}": 100.0 for prefix in ("", "long_") for way in ("in", "out")}
+    usage = {"cpu_usage": 80.0, "bandwidth_in_usage": 0.0, "bandwidth_out_usage": 0.0}
+    flat = every(fleet, "brokers", rates | usage)
+    flat = every(flat, "namespaces", {"anti_affinity_group": None})
+    quiet = {f"long_msg_rate_{way}": 0.0 for way in ("in", "out")}
+    return every(flat, "bundles", quiet)
+
+
+EVEN = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
+
+
+def previewed(snapshot: PulsarSnapshot, *bundles: str, **options) -> Preview:
+    now = snapshot.manifest.taken_at + timedelta(seconds=20)
+    return preview_plan(snapshot, build_unload_plan(snapshot, bundles, now=now, **options))
+
+
+def rows_by_broker(preview: Preview) -> dict[str, dict]:
+    return {row["broker"]: row for row in preview.before_after.to_pylist()}
+
+
+def test_the_table_has_its_declared_schema_and_every_broker(fleet) -> None:
+    preview = previewed(fleet, owned_by(fleet, HOT)[0])
+    assert preview.before_after.schema == BEFORE_AFTER
+    assert preview.before_after["broker"].to_pylist() == fleet.brokers["broker"].to_pylist()
+
+
+def test_the_bundle_s_load_leaves_the_owner_and_arrives_at_the_destination(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    row = next(row for row in fleet.bundles.to_pylist() if row["bundle"] == bundle)
+    rows = rows_by_broker(previewed(fleet, bundle, destination=IDLE))
+    moved = row["msg_throughput_in"] + row["msg_throughput_out"]
+    for broker, sign in ((HOT, -1), (IDLE, 1)):
+        got = rows[broker]
+        change = got["throughput_bytes_per_s_after"] - got["throughput_bytes_per_s_before"]
+        assert change == pytest.approx(sign * moved)
+        assert got["bundle_count_after"] - got["bundle_count_before"] == sign
+        assert got["is_touched"]
+    assert rows[HOT]["departures"] == 1
+    assert rows[IDLE]["arrivals"] == 1
+    assert rows[HOT]["usage_ratio_after"] < rows[HOT]["usage_ratio_before"]
+    assert rows[IDLE]["usage_ratio_after"] > rows[IDLE]["usage_ratio_before"]
+
+
+def test_untouched_brokers_stay_as_they_are(fleet) -> None:
+    rows = rows_by_broker(previewed(fleet, owned_by(fleet, HOT)[0], destination=IDLE))
+    got = rows[COOL]
+    assert not got["is_touched"]
+    for name in ("usage_ratio", *QUANTITIES):
+        assert len({got[f"{name}_{moment}"] for moment in ("before", "after", "low", "high")}) == 1
+
+
+@pytest.mark.parametrize("destination", [None, IDLE])
+def test_totals_are_conserved(fleet, destination) -> None:
+    preview = previewed(fleet, *owned_by(fleet, HOT)[:5], destination=destination)
+    for name in QUANTITIES:
+        before = pc.sum(preview.before_after[f"{name}_before"]).as_py()
+        assert pc.sum(preview.before_after[f"{name}_after"]).as_py() == pytest.approx(before)
+
+
+def test_the_projection_agrees_with_the_table(fleet) -> None:
+    now = fleet.manifest.taken_at
+    plan = build_unload_plan(fleet, owned_by(fleet, HOT)[:4], now=now)
+    preview, after = preview_plan(fleet, plan), project(fleet, plan)
+    assert preview.is_exact
+    assert len(preview.scenarios) == 1
+    expected = preview.before_after["throughput_bytes_per_s_after"].to_pylist()
+    assert measure(after).throughput.values.tolist() == pytest.approx(expected)
+    expected = preview.before_after["usage_ratio_after"].to_pylist()
+    assert measure(after).usage.values.tolist() == pytest.approx(expected, abs=1e-6)
+    assert measure(after).bundle_count.values.tolist() == pytest.approx(
+        preview.before_after["bundle_count_after"].to_pylist()
+    )
+
+
+def test_health_runs_on_the_projection_unchanged(fleet) -> None:
+    plan = build_unload_plan(
+        fleet, owned_by(fleet, HOT)[:3], destination=IDLE, now=fleet.manifest.taken_at
+    )
+    before = {(item.code, item.subject) for item in assess(fleet)}
+    after = {(item.code, item.subject) for item in assess(project(fleet, plan))}
+    assert ("idle_broker", IDLE) in before - after
+    assert ("broker_overloaded", HOT) in before - after
+
+
+def test_the_most_even_preview_is_measured_with_the_same_measures(fleet) -> None:
+    preview = previewed(fleet, *owned_by(fleet, HOT)[:4], destination=IDLE)
+    before = preview.measures_before.throughput.max_deviation_ratio
+    after = preview.measures_after.throughput.max_deviation_ratio
+    assert before is not None
+    assert after is not None
+    assert after < before
+
+
+def test_a_draw_is_carried_through_two_steps(even) -> None:
+    bundles = owned_by(even, HOT)[:2]
+    preview = previewed(even, *bundles, overrides=EVEN)
+    assert preview.is_exact
+    assert sum(scenario.probability for scenario in preview.scenarios) == pytest.approx(1)
+    for step in preview.steps:
+        assert sum(step.placement.distribution.values()) == pytest.approx(1)
+    brokers = even.brokers.num_rows
+    assert len(preview.steps[0].placement.distribution) == brokers
+    # the bundles carry no long-term rate, so the second draw is as free as the first
+    assert len(preview.scenarios) == brokers**2
+    rows = rows_by_broker(preview)
+    assert rows[COOL]["arrivals"] == pytest.approx(2 / brokers)
+    assert rows[COOL]["bundle_count_high"] - rows[COOL]["bundle_count_low"] == 2
+
+
+def test_what_was_placed_is_remembered_by_the_next_step(even) -> None:
+    heavy = {f"long_msg_rate_{way}": 1_000.0 for way in ("in", "out")}
+    bundles = owned_by(even, HOT)[:2]
+    changed = edited(even, "bundles", dict.fromkeys(bundles, heavy))
+    changed = every(changed, "brokers", {"long_msg_rate_in": 500.0, "long_msg_rate_out": 500.0})
+    preview = previewed(changed, *bundles, overrides=EVEN)
+    for scenario in preview.scenarios:
+        assert scenario.destinations[0] != scenario.destinations[1]
+
+
+def test_too_many_outcomes_are_sampled_and_said(even) -> None:
+    preview = previewed(even, *owned_by(even, HOT)[:4], overrides=EVEN)
+    assert not preview.is_exact
+    assert any("sampled" in note for note in preview.notes)
+    assert sum(scenario.probability for scenario in preview.scenarios) == pytest.approx(1)
+    for name in QUANTITIES:
+        before = pc.sum(preview.before_after[f"{name}_before"]).as_py()
+        assert pc.sum(preview.before_after[f"{name}_after"]).as_py() == pytest.approx(before)
+
+
+def test_sampling_is_the_same_every_time(even) -> None:
+    bundles = owned_by(even, HOT)[:4]
+    one, other = (previewed(even, *bundles, overrides=EVEN) for _ in range(2))
+    assert one.scenarios == other.scenarios
+
+
+def test_a_plan_is_previewed_on_its_own_snapshot_only(fleet) -> None:
+    plan = build_unload_plan(fleet, owned_by(fleet, HOT)[:1], now=fleet.manifest.taken_at)
+    with pytest.raises(PlanConflictError, match=plan.snapshot_id):
+        preview_plan(make_snapshot(minutes_ago=1), plan)
+
+
+def test_load_leaves_where_the_reports_still_count_it(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    moved = edited(fleet, "bundles", {bundle: {"owner": COOL}})
+    rows = rows_by_broker(previewed(moved, bundle, destination=IDLE))
+    assert rows[HOT]["throughput_bytes_per_s_after"] < rows[HOT]["throughput_bytes_per_s_before"]
+    assert rows[COOL]["throughput_bytes_per_s_after"] == pytest.approx(
+        rows[COOL]["throughput_bytes_per_s_before"]
+    )
+    assert rows[COOL]["bundle_count_after"] == rows[COOL]["bundle_count_before"] - 1
+
+
+def test_an_unknown_load_stays_unknown(fleet) -> None:
+    nothing = {
+        name: None
+        for name in fleet.brokers.schema.names
+        if name.endswith(("_usage", "_limit", "_ratio")) or name.startswith("msg_throughput")
+    }
+    blind = edited(fleet, "brokers", {IDLE: nothing})
+    rows = rows_by_broker(previewed(blind, owned_by(fleet, HOT)[0], destination=IDLE))
+    assert rows[IDLE]["usage_ratio_after"] is None
+    assert rows[IDLE]["throughput_bytes_per_s_after"] is None
+    assert rows[IDLE]["bundle_count_after"] == 1
+
+
+def test_bundles_without_statistics_are_named(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    blind = edited(
+        fleet,
+        "bundles",
+        {bundle: {f"msg_throughput_{way}": None for way in ("in", "out")}},
+    )
+    preview = previewed(blind, bundle, destination=IDLE)
+    assert any(bundle in note for note in preview.notes)
+    assert preview.clients.throughput_bytes_per_s is None
+
+
+def test_clients_are_added_up_and_unknown_stays_unknown(fleet) -> None:
+    bundles = owned_by(fleet, HOT)[:2]
+    preview = previewed(fleet, *bundles, destination=IDLE)
+    rows = {row["bundle"]: row for row in fleet.bundles.to_pylist()}
+    assert preview.clients.producers == sum(rows[name]["producer_count"] for name in bundles)
+    assert preview.clients.topics == sum(rows[name]["topic_count"] for name in bundles)
+    assert [step.clients.bundles for step in preview.steps] == [1, 1]
+    blind = edited(fleet, "bundles", {bundles[0]: {"consumer_count": None}})
+    impact = previewed(blind, *bundles, destination=IDLE).clients
+    assert impact.clients is None
+    assert impact.producers is not None
+    assert "unknown" in impact.sentence()
+
+
+def test_no_bundle_costs_nothing(fleet) -> None:
+    impact = client_impact(fleet.bundles, [])
+    assert impact.clients == 0
+    assert "0 clients reconnect" in impact.sentence()
+
+
+def test_the_equivalent_commands_can_be_pasted() -> None:
+    step = UnloadBundle(
+        bundle="acme/orders/0x00000000_0x40000000", owner="b1:8080", destination="b2:8080"
+    )
+    assert pulsar_admin_line(step) == (
+        "pulsar-admin namespaces unload acme/orders -b 0x00000000_0x40000000 -d b2:8080"
+    )
+    assert rest_line(step, "http://b1:8080/") == (
+        "curl -X PUT -L 'http://b1:8080/admin/v2/namespaces/acme/orders/0x00000000_0x40000000/"
+        "unload?destinationBroker=b2:8080'"
+    )
+    plain = UnloadBundle(bundle="acme/orders/0x00000000_0x40000000", owner="b1:8080")
+    assert pulsar_admin_line(plain).endswith("-b 0x00000000_0x40000000")
+    assert rest_line(plain, None).startswith("curl -X PUT -L http://b1:8080/admin/v2/")
+
+
+def test_the_settings_of_the_plan_decide_the_preview(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    preview = previewed(fleet, bundle, strategy="RoundRobinBrokerSelector", overrides=EVEN)
+    assert preview.steps[0].placement.strategy == "RoundRobinBrokerSelector"
+    assert len(preview.steps[0].placement.distribution) == fleet.brokers.num_rows
+
+
+def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
+    other = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    changed = with_settings(
+        fleet,
+        (None, "loadBalancerLoadPlacementStrategy", other, "file"),
+        (None, "loadBalancerLoadSheddingStrategy", other, "file"),
+    )
+    preview = previewed(changed, owned_by(fleet, HOT)[0])
+    assert preview.steps[0].placement.distribution == {}
+    assert any("no known destination" in note for note in preview.notes)
