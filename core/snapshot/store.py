@@ -26,6 +26,8 @@ from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
 _STAMP: Final = "%Y%m%dT%H%M%S"
+_ROW_GROUP: Final = 8_192
+"""Rows a group: a reader that wants one bundle passes over the groups that cannot hold it."""
 
 
 class _StoredManifest(msgspec.Struct):
@@ -51,7 +53,9 @@ def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
         raise SnapshotError(f"{directory} cannot be written: {exc.strerror}.") from exc
     try:
         for name, table in snapshot.tables.items():
-            pq.write_table(table, aside / f"{name}.parquet", compression="zstd")
+            pq.write_table(
+                table, aside / f"{name}.parquet", compression="zstd", row_group_size=_ROW_GROUP
+            )
         stored = _StoredManifest(snapshot_id=snapshot.snapshot_id, manifest=snapshot.manifest)
         text = msgspec.json.format(msgspec.json.encode(stored), indent=1)
         (aside / _MANIFEST).write_bytes(text)

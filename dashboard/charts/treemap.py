@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAINT, styled
 
-
 ROOT: Final = "all"
 """Id of the node over all groups."""
 
