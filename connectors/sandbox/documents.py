@@ -186,6 +186,11 @@ def local_policies(boundaries: Any, group: str | None) -> Json:
     return {"bundles": bundles(boundaries), **named, "migrated": False}
 
 
+def told_policies(boundaries: Any, cluster: str) -> Json:
+    """Return the policies of a namespace as REST tells them: with one default filled in."""
+    return {**policies(boundaries, cluster), "is_allow_auto_update_schema": True}
+
+
 def policies(boundaries: Any, cluster: str) -> Json:
     """Return ``/admin/policies`` of a namespace."""
     return {
@@ -211,7 +216,6 @@ def policies(boundaries: Any, cluster: str) -> Json:
         "offload_threshold": -1,
         "offload_threshold_in_seconds": -1,
         "schema_compatibility_strategy": "UNDEFINED",
-        "is_allow_auto_update_schema": True,
         "schema_validation_enforced": False,
         "subscription_types_enabled": [],
         "properties": {},

@@ -25,12 +25,12 @@ encode: Final = msgspec.json.Encoder().encode
 
 
 def usage_targets(brokers: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return how the traffic is shared out at first: two hot brokers of twelve, one with nothing.
+    """Return how the traffic is shared out at first: two hot brokers of twelve, ten of 300.
 
     The last broker is new and owns nothing; a fleet of one or two has no idle one.
     """
     targets = np.linspace(0.66, 0.26, max(brokers, 1))
-    hot = max(1, brokers // 6) if brokers > 2 else 0
+    hot = max(1, round(brokers**0.5 / 1.7)) if brokers > 2 else 0
     targets[:hot] = np.linspace(1.12, 0.98, max(hot, 1))[:hot]
     if brokers > 2:
         targets[-1] = 0.0

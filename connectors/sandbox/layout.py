@@ -31,6 +31,7 @@ _SUBJECTS: Final = (
 _SHARES: Final = (128, 128, 96, 64, 64, 48, 32, 24, 12, 4)  # of 600
 _TOPICS_PER_BUNDLE: Final = 3.0
 _FULL: Final = 1 << 32
+_MOST_OF_A_BROKER: Final = 0.35  # what the hottest topic asks of one broker with a mean load
 _ISOLATED: Final = 4  # payments: only the first brokers may own it
 _PAIRED: Final = (8, 9)  # billing and audit keep away from each other
 
@@ -97,7 +98,8 @@ def plan_layout(options: SandboxOptions) -> Layout:
         tuple(name for part in parts for name in part[0]),
         np.concatenate([part[2] for part in parts]),
         hashes,
-        rng,
+        most=_MOST_OF_A_BROKER / options.brokers,
+        rng=rng,
     )
     has_all = len(names) >= len(_SUBJECTS)
     return Layout(
@@ -199,16 +201,19 @@ def _with_traffic(
     names: tuple[str, ...],
     namespace: NDArray[np.int32],
     hashes: NDArray[np.int64],
+    *,
+    most: float,
     rng: np.random.Generator,
 ) -> Topics:
     count = len(names)
     rank = rng.permutation(count) + 1
     fan_out = rng.choice([1, 1, 1, 2, 2, 3], count)
+    weight = np.asarray(rank**-0.85, np.float64)
     return Topics(
         names=names,
         namespace=namespace,
         hashes=hashes,
-        weight=np.asarray(rank**-0.85, np.float64),
+        weight=np.minimum(weight, most * weight.sum()),
         message_bytes=rng.lognormal(np.log(900), 0.5, count),
         fan_out=fan_out,
         producers=rng.integers(1, 4, count),

@@ -267,7 +267,7 @@ class Reads(Rest):
     async def namespace(self, request: Request) -> Response:
         """Policies of a namespace."""
         bounds = self.state.boundaries[self.namespace_row(request)]
-        return as_json(documents.policies(bounds, self.engine.options.cluster))
+        return as_json(documents.told_policies(bounds, self.engine.options.cluster))
 
     async def bundles(self, request: Request) -> Response:
         """Bundle boundaries of a namespace."""

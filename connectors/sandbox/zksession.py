@@ -165,10 +165,13 @@ class ZkSession:
 
     async def abandon(self) -> None:
         """Drop the connection without ending the session, as a crash does."""
-        writer, self._writer = self._writer, None
         for task in self._tasks:
             task.cancel()
         self._tasks = []
+        self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        writer, self._writer = self._writer, None
         if writer is not None:
             writer.transport.abort()
         self._fail_all()
@@ -190,8 +193,7 @@ class ZkSession:
                 elif xid != _PING_XID:
                     self._answer(xid, error, frame[16:])
         except RemoteError:
-            self._writer = None
-            self._fail_all()
+            self._drop_connection()
 
     def _watch_fired(self, frame: bytes) -> None:
         size = struct.unpack_from(">i", frame, 24)[0]
