@@ -43,17 +43,15 @@ def wait_settled(cluster: RealPulsar, truth: ClusterTruth) -> float:
     """
 
     def settled() -> bool:
-        listed = {i: truth.topics_of_broker(i) for i in cluster.running}
-        topics = {
-            topic for bundles in listed.values() for names in bundles.values() for topic in names
-        }
+        served = {cluster.brokers[i]: truth.topics_of_broker(i) for i in cluster.running}
+        topics = {t for bundles in served.values() for names in bundles.values() for t in names}
+        if not topics.issuperset(topic_names()):
+            return False  # a client is still on its way back
         reports = truth.read(REPORTS).under(REPORTS)
-        said = {b: broker for broker, report in reports.items() for b in report["bundles"]}
-        served = {bundle: cluster.brokers[i] for i, bundles in listed.items() for bundle in bundles}
-        return (
-            topics.issuperset(topic_names())
-            and said == served
-            and said.items() <= truth.owners().items()
+        said = {broker: set(report["bundles"]) for broker, report in reports.items()}
+        owners = truth.owners()
+        return said == {broker: set(bundles) for broker, bundles in served.items()} and all(
+            owners.get(bundle) == broker for broker, bundles in said.items() for bundle in bundles
         )
 
     return wait_until("reports name the served bundles", settled, within_s=SETTLE_WITHIN_S)
