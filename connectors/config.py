@@ -128,32 +128,28 @@ class Tls(_Strict):
 
 
 class ZooKeeperAuth(_Strict):
-    """Digest or SASL authentication towards ZooKeeper.
+    """Digest authentication towards ZooKeeper.
 
     Attributes:
-        scheme: ``digest`` (credential ``user:password``) or ``sasl-digest`` (DIGEST-MD5).
-        credential: ``user:password``.
-        credential_file: A file that holds it.
+        digest: ``user:password``.
+        digest_file: A file that holds it.
     """
 
-    scheme: Literal["digest", "sasl-digest"] = "digest"
-    credential: SecretStr | None = None
-    credential_file: Path | None = None
+    digest: SecretStr | None = None
+    digest_file: Path | None = None
 
-    def read(self) -> tuple[str, str]:
-        """Return user and password.
+    def credential(self) -> str:
+        """Return ``user:password``.
 
         Raises:
             ConfigError: There is none, or it does not read ``user:password``.
         """
-        user, colon, password = _secret(
-            self.credential, self.credential_file, "credential_file"
-        ).partition(":")
-        if not colon:
+        found = _secret(self.digest, self.digest_file, "digest_file")
+        if ":" not in found:
             raise ConfigError(
                 "The ZooKeeper credential has no colon.", hint="It reads user:password."
             )
-        return user, password
+        return found
 
 
 class Timeouts(_Strict):
@@ -162,12 +158,16 @@ class Timeouts(_Strict):
     Attributes:
         connect_s: For a connection to a broker's admin port.
         read_s: For each answer of a broker.
-        zookeeper_s: For the ZooKeeper session and for each bulk read.
+        zookeeper_s: For a connection to ZooKeeper.
+        session_s: Session timeout asked of ZooKeeper.
+        capture_s: For one whole capture; what is not read by then is named as a problem.
     """
 
-    connect_s: float = Field(2.0, gt=0, le=60)
-    read_s: float = Field(5.0, gt=0, le=300)
-    zookeeper_s: float = Field(15.0, gt=0, le=300)
+    connect_s: float = Field(default=2.0, gt=0, le=60)
+    read_s: float = Field(default=5.0, gt=0, le=300)
+    zookeeper_s: float = Field(default=10.0, gt=0, le=300)
+    session_s: float = Field(default=15.0, ge=2, le=300)
+    capture_s: float = Field(default=50.0, gt=0, le=3600)
 
 
 class ClusterConfig(_Strict):
@@ -195,7 +195,7 @@ class ClusterConfig(_Strict):
     read_only: bool = True
     exclusions: list[str] = []
     timeouts: Timeouts = Timeouts()
-    read_budget: int = Field(500_000, ge=1_000)
+    read_budget: int = Field(default=500_000, ge=1_000)
 
     @field_validator("name")
     @classmethod
@@ -221,9 +221,9 @@ class ClusterConfig(_Strict):
 class Keep(_Strict):
     """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
 
-    max_count: int = Field(1_500, ge=2)
-    max_age_s: float = Field(86_400.0, gt=0)
-    max_bytes: int = Field(2 * 1024**3, gt=0)
+    max_count: int = Field(default=1_500, ge=2)
+    max_age_s: float = Field(default=86_400.0, gt=0)
+    max_bytes: int = Field(default=2 * 1024**3, gt=0)
 
     def retention(self) -> Retention:
         """Return it in the form the shelf takes."""
@@ -250,11 +250,11 @@ class TrimtabConfig(BaseSettings):
     state_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_state_dir("trimtab", appauthor=False))
     )
-    collect_every_s: float = Field(60.0, ge=1.0, le=3600.0)
+    collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
     keep: Keep = Keep()
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # pydantic-settings calls it so
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
@@ -263,13 +263,14 @@ class TrimtabConfig(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let the environment win over the file (which arrives as constructor arguments)."""
+        del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
     @model_validator(mode="after")
     def _distinct(self) -> TrimtabConfig:
         names = [cluster.name for cluster in self.clusters]
         if twice := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"two clusters are named {sorted(twice)[0]}")
+            raise ValueError(f"two clusters are named {min(twice)}")
         return self
 
     @classmethod
