@@ -181,7 +181,10 @@ class ClusterConfig(_Strict):
         environment: Colours the header, and how careful the console is.
         read_only: Whether every action is refused.
         exclusions: Namespaces (``tenant/namespace`` or ``tenant/*``) that plans never touch.
+        pulsar_cluster: The cluster's own name; needed only where ``/admin/clusters`` holds several
+            and no admin URL is given.
         read_budget: Most znodes read in one capture.
+        rest_fan_out: Most admin requests in flight at once.
     """
 
     name: str

@@ -1,0 +1,342 @@
+"""One ZooKeeper session of a collector: bulk reads in few requests, and watches on few paths.
+
+A read is one of thousands in a ``MultiRead`` (servers 3.6 and later; older ones are asked one by
+one, pipelined). Batches are cut so that an answer stays below half a MiB, and a few of them are on
+their way at once. A batch that breaks the connection is sent again in halves, until the znode that
+breaks it is alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+from kazoo import exceptions as kazoo_errors
+from kazoo.client import KazooClient, KazooState
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import GetChildren, GetData
+from kazoo.retry import KazooRetry
+
+from connectors.config import ClusterConfig
+from connectors.zookeeper.errors import translate
+from connectors.zookeeper.multi_read import GET_DATA, Answer, Read, request_of
+from core.errors import ConfigError, RemoteError, RemoteTimeoutError, UnreachableError
+
+UNREAD: Final = -9_001
+"""Error code of ours: the connection was gone, or the capture's time was up."""
+OVER_BUDGET: Final = -9_002
+"""Error code of ours: the read budget was used up before."""
+BROKE_CONNECTION: Final = -9_003
+"""Error code of ours: reading this znode alone broke the connection every time."""
+
+_IN_FLIGHT: Final = 4
+_ANSWER_BYTES: Final = 512 * 1024
+_STAT_BYTES: Final = 81
+_MOST_PER_BATCH: Final = 1_000
+_MOST_LOSSES: Final = 30
+_SINGLE_CODES: Final = {cls: code for code, cls in kazoo_errors.EXCEPTIONS.items()}
+
+_log = logging.getLogger("trimtab.kazoo")
+_log.addHandler(logging.NullHandler())
+_log.propagate = False  # every loss is a problem of the snapshot; kazoo's own lines add nothing
+_log.setLevel(logging.ERROR)
+
+_LOST: Final = (
+    kazoo_errors.ConnectionLoss,
+    kazoo_errors.ConnectionClosedError,
+    kazoo_errors.SessionExpiredError,
+    kazoo_errors.CancelledError,
+    ValueError,
+)
+
+
+@dataclass(slots=True)
+class _Batch:
+    rows: list[int]
+    losses: int = 0
+
+
+class ZooKeeperReader:
+    """Reads a cluster's znodes; one capture at a time.
+
+    Args:
+        config: Its ``zookeeper``, ``zookeeper_auth``, ``timeouts``.
+        on_change: Called (from kazoo's thread) when something watched changed.
+    """
+
+    def __init__(self, config: ClusterConfig, on_change: Callable[[], None] | None = None) -> None:
+        if config.zookeeper is None:
+            raise ConfigError(
+                f"Cluster {config.name} names no zookeeper.", hint="Add zookeeper = host:port."
+            )
+        self.endpoint = f"zookeeper {config.zookeeper}"
+        self.failure: RemoteError | None = None
+        self.reads = 0
+        self.losses = 0
+        self._timeouts = config.timeouts
+        self._on_change = on_change
+        self._connected = threading.Event()
+        self._budget = config.read_budget
+        self._deadline = monotonic() + config.timeouts.capture_s
+        self._has_multi_read = True
+        self._client = self._new_client(config)
+
+    def _new_client(self, config: ClusterConfig) -> KazooClient:
+        auth = config.zookeeper_auth
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=2.0)
+        try:
+            client = KazooClient(
+                hosts=config.zookeeper,
+                timeout=config.timeouts.session_s,
+                auth_data=[("digest", ":".join(auth.read()))] if auth else None,
+                connection_retry=retry,
+                logger=_log,
+                read_only=False,
+            )
+        except ValueError as exc:
+            raise ConfigError(
+                f"zookeeper of cluster {config.name} cannot be used: {exc}.",
+                hint="It reads host:port,host:port/chroot.",
+            ) from exc
+        client.add_listener(self._state_changed)
+        return client
+
+    def _state_changed(self, state: KazooState) -> None:
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+        else:  # suspended is not to be trusted: what was read may be old from now on
+            self._connected.clear()
+            self.losses += 1
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def begin(self, budget: int, capture_s: float) -> None:
+        """Begin a capture: connect when needed and reset the budget and the clock.
+
+        Raises:
+            RemoteError: ZooKeeper cannot be reached, or refuses the session.
+        """
+        self._budget = budget
+        self._deadline = monotonic() + capture_s
+        self.failure = None
+        self.reads = 0
+        wait_s = min(self._timeouts.zookeeper_s, capture_s)
+        if self._client.connected:
+            self.losses = 0
+            return
+        if not self._client._connection._connection_routine:  # noqa: SLF001  # never started yet
+            self._client.start_async()
+        if not self._connected.wait(wait_s):
+            auth_failed = self._client.client_state == "AUTH_FAILED"
+            cause = kazoo_errors.AuthFailedError() if auth_failed else KazooTimeoutError()
+            raise translate(cause, endpoint=self.endpoint, operation="connect") from None
+        self.losses = 0
+
+    def close(self) -> None:
+        """End the session; twice is harmless."""
+        self._client.remove_listener(self._state_changed)
+        self._client.stop()
+        self._client.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the session is alive right now."""
+        return bool(self._client.connected) and self._connected.is_set()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def watch_children(self, path: str) -> None:
+        """Have ``on_change`` called once when a child of ``path`` comes or goes."""
+        if self._on_change is not None and self.is_connected:
+            self._client.get_children_async(path, watch=self._changed)
+
+    def _changed(self, event: object) -> None:
+        del event
+        if self._on_change is not None:
+            self._on_change()
+
+    def read(self, reads: Sequence[Read], *, expected_bytes: int = 400) -> list[Answer]:
+        """Read many znodes; never raises for one of them.
+
+        Args:
+            reads: What to read.
+            expected_bytes: Size of one value; the real sizes are learnt while reading.
+        Returns:
+            One answer a read, in order; an answer's ``error`` is 0, a code of ZooKeeper's, or one
+            of :data:`UNREAD`, :data:`OVER_BUDGET`, :data:`BROKE_CONNECTION`. After a failure that
+            ended reading, :attr:`failure` says why.
+        """
+        allowed = max(0, min(len(reads), self._budget))
+        self._budget -= allowed
+        self.reads += allowed
+        answers = [_failed(UNREAD)] * allowed + [_failed(OVER_BUDGET)] * (len(reads) - allowed)
+        if self.failure is None and allowed:
+            try:
+                _Run(self, reads[:allowed], answers, expected_bytes).go()
+            except RemoteError as exc:
+                self.failure = exc
+        return answers
+
+    def submit(self, reads: Sequence[Read]) -> Callable[[float], list[Answer]]:
+        """Send one batch; the returned function waits for its answers.
+
+        Raises (when waiting):
+            kazoo's exceptions, or ``ValueError`` for an answer that is not in the protocol.
+        """
+        client = self._client
+        if self._has_multi_read:
+            result = client.handler.async_result()
+            client._call(request_of(reads, client.chroot), result)  # noqa: SLF001  # kazoo's way to send a request type
+            return lambda timeout_s: list(result.get(timeout=timeout_s))
+        singles = [self._single(read) for read in reads]
+        return lambda timeout_s: [_single_answer(each, timeout_s) for each in singles]
+
+    def _single(self, read: Read) -> Any:
+        client = self._client
+        result = client.handler.async_result()
+        kind = GetData if read.kind == GET_DATA else GetChildren
+        client._call(kind(f"{client.chroot}{read.path}", None), result)  # noqa: SLF001  # as above, without retries
+        return result
+
+    def forget_multi_read(self) -> None:
+        """Read one by one from now on: this server knows no MultiRead."""
+        self._has_multi_read = False
+
+    def wait_connected(self) -> None:
+        """Wait until the session is alive again.
+
+        Raises:
+            UnreachableError: It is not within the time-out.
+        """
+        left_s = min(self._timeouts.zookeeper_s, self._deadline - monotonic())
+        if not self._connected.wait(max(left_s, 0.0)):
+            raise UnreachableError(
+                f"The connection to {self.endpoint} broke and did not come back "
+                f"within {self._timeouts.zookeeper_s:.0f} s.",
+                endpoint=self.endpoint,
+                operation="read",
+                outcome="unknown",
+                hint="Check that ZooKeeper runs and that this machine may reach it.",
+            )
+
+    def time_for_one_batch(self) -> float:
+        """Return how long to wait for a batch.
+
+        Raises:
+            RemoteTimeoutError: The capture's time is up.
+        """
+        left_s = self._deadline - monotonic()
+        if left_s <= 0:
+            raise RemoteTimeoutError(
+                f"Reading {self.endpoint} took longer than a capture may.",
+                endpoint=self.endpoint,
+                operation="read",
+                outcome="unknown",
+                hint="Raise timeouts.capture_s, or lower read_budget.",
+            )
+        return float(min(left_s, self._timeouts.zookeeper_s))
+
+
+def _failed(code: int) -> Answer:
+    return Answer(code, None, 0, 0, 0)
+
+
+def _single_answer(result: Any, timeout_s: float) -> Answer:
+    try:
+        value = result.get(timeout=timeout_s)
+    except _LOST:
+        raise
+    except kazoo_errors.ZookeeperError as exc:
+        return _failed(_SINGLE_CODES.get(type(exc), UNREAD))
+    if isinstance(value, list):
+        return Answer(0, value, 0, 0, 0)
+    data, stat = value
+    return Answer(0, data or b"", stat.mzxid, stat.mtime, stat.pzxid)
+
+
+class _Run:
+    """One call of :meth:`ZooKeeperReader.read`: cut, send, collect, send again."""
+
+    def __init__(
+        self,
+        reader: ZooKeeperReader,
+        reads: Sequence[Read],
+        answers: list[Answer],
+        expected_bytes: int,
+    ) -> None:
+        self._reader = reader
+        self._reads = reads
+        self._answers = answers
+        self._each_bytes = float(expected_bytes + _STAT_BYTES)
+        self._next = 0
+        self._again: deque[_Batch] = deque()
+        self._flying: deque[tuple[_Batch, Callable[[float], list[Answer]]]] = deque()
+        self._window = _IN_FLIGHT
+        self._losses = 0
+
+    def go(self) -> None:
+        """Fill the answers.
+
+        Raises:
+            RemoteError: Reading had to end early.
+        """
+        while True:
+            while len(self._flying) < self._window and (batch := self._cut()) is not None:
+                reads = [self._reads[row] for row in batch.rows]
+                self._flying.append((batch, self._reader.submit(reads)))
+            if not self._flying:
+                return
+            self._land(*self._flying.popleft())
+
+    def _cut(self) -> _Batch | None:
+        if self._again:
+            return self._again.popleft()
+        if self._next >= len(self._reads):
+            return None
+        count = int(min(max(_ANSWER_BYTES / self._each_bytes, 1), _MOST_PER_BATCH))
+        first, self._next = self._next, min(self._next + count, len(self._reads))
+        return _Batch(list(range(first, self._next)))
+
+    def _land(self, batch: _Batch, wait: Callable[[float], list[Answer]]) -> None:
+        try:
+            answers = wait(self._reader.time_for_one_batch())
+        except kazoo_errors.UnimplementedError:
+            self._reader.forget_multi_read()
+            self._again.append(batch)
+            return
+        except _LOST as exc:
+            self._lost(batch, exc)
+            return
+        except (kazoo_errors.KazooException, KazooTimeoutError) as exc:
+            raise translate(exc, endpoint=self._reader.endpoint, operation="read") from exc
+        size = 0
+        for row, answer in zip(batch.rows, answers, strict=True):
+            self._answers[row] = answer
+            size += len(answer.value or ())
+        self._each_bytes = max(size / len(batch.rows), 1) + _STAT_BYTES
+        self._window = _IN_FLIGHT
+
+    def _lost(self, batch: _Batch, exc: Exception) -> None:
+        """Send again what was lost: all of it one by one first, then the culprit in halves."""
+        self._losses += 1
+        if self._losses > _MOST_LOSSES:
+            raise translate(exc, endpoint=self._reader.endpoint, operation="read") from exc
+        was_alone = self._window == 1
+        self._window = 1
+        self._again.extendleft(each for each, _ in reversed(self._flying))
+        self._flying.clear()
+        batch.losses += was_alone
+        if len(batch.rows) > 1 and was_alone:
+            middle = len(batch.rows) // 2
+            self._again.appendleft(_Batch(batch.rows[middle:]))
+            self._again.appendleft(_Batch(batch.rows[:middle]))
+        elif batch.losses > 1:
+            self._answers[batch.rows[0]] = _failed(BROKE_CONNECTION)
+        else:
+            self._again.appendleft(batch)
+        self._reader.wait_connected()

@@ -1,0 +1,109 @@
+"""kazoo's exceptions to ours, at the border."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kazoo import exceptions as kazoo
+from kazoo.handlers.threading import KazooTimeoutError
+
+from core.errors import (
+    AuthError,
+    ConflictError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
+
+_HINT_CONNECTION: Final = "Check that ZooKeeper runs and that this machine may reach it."
+_HINT_AUTH: Final = "Name zookeeper_auth in the configuration, or give Trimtab the right to read."
+
+KINDS: Final[dict[type[RemoteError], tuple[type[BaseException], ...]]] = {
+    AuthError: (
+        kazoo.NoAuthError,
+        kazoo.AuthFailedError,
+        kazoo.InvalidACLError,
+        kazoo.SessionClosedRequireSaslError,
+    ),
+    NotFoundError: (kazoo.NoNodeError, kazoo.NoWatcherError),
+    ConflictError: (
+        kazoo.NodeExistsError,
+        kazoo.BadVersionError,
+        kazoo.NotEmptyError,
+        kazoo.NoChildrenForEphemeralsError,
+        kazoo.RolledBackError,
+        kazoo.ReconfigInProcessError,
+        kazoo.ReconfigDisabledError,
+        kazoo.NewConfigNoQuorumError,
+        kazoo.EphemeralOnLocalSessionError,
+        kazoo.QuotaExceededError,
+        kazoo.NotReadOnlyCallError,
+    ),
+    RemoteTimeoutError: (
+        KazooTimeoutError,
+        kazoo.OperationTimeoutError,
+        kazoo.RequestTimeoutError,
+    ),
+    ThrottledError: (kazoo.ThrottledOpError,),
+    UnreachableError: (
+        kazoo.ConnectionLoss,
+        kazoo.ConnectionClosedError,
+        kazoo.SessionExpiredError,
+        kazoo.SessionMovedError,
+        kazoo.UnknownSessionError,
+        kazoo.CancelledError,
+        kazoo.ZookeeperStoppedError,
+        OSError,
+    ),
+    ProtocolError: (
+        kazoo.MarshallingError,
+        kazoo.UnimplementedError,
+        kazoo.BadArgumentsError,
+        kazoo.InvalidCallbackError,
+        kazoo.APIError,
+        ValueError,
+    ),
+    ServerError: (
+        kazoo.SystemZookeeperError,
+        kazoo.RuntimeInconsistency,
+        kazoo.DataInconsistency,
+    ),
+}
+"""What each class of kazoo that a server's answer can become is to us."""
+
+
+def kind_of(exc: BaseException) -> type[RemoteError] | None:
+    """Return our class for one of kazoo's, ``None`` for one that is not in the table."""
+    return next((ours for ours, theirs in KINDS.items() if isinstance(exc, theirs)), None)
+
+
+def translate(exc: BaseException, *, endpoint: str, operation: str) -> RemoteError:
+    """Return our error for one of kazoo's; whatever it is, it becomes a :class:`RemoteError`."""
+    kind = kind_of(exc) or ProtocolError
+    words = {
+        AuthError: "does not allow this",
+        NotFoundError: "has no such znode",
+        ConflictError: "refused because of its state",
+        RemoteTimeoutError: "did not answer in time",
+        UnreachableError: "cannot be reached, or the connection broke",
+        ServerError: "failed by itself",
+        ThrottledError: "asked to wait",
+    }
+    name = type(exc).__name__
+    what = words.get(kind, f"answered {name}")
+    hints = {
+        AuthError: _HINT_AUTH,
+        UnreachableError: _HINT_CONNECTION,
+        RemoteTimeoutError: _HINT_CONNECTION,
+    }
+    return kind(
+        f"{endpoint} {what} ({name}).",
+        endpoint=endpoint,
+        operation=operation,
+        outcome="unknown" if kind in (RemoteTimeoutError, UnreachableError) else "refused",
+        hint=hints.get(kind, ""),
+    )

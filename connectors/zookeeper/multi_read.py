@@ -1,0 +1,124 @@
+"""Many reads in one request: ZooKeeper's MultiRead (3.6 and later), which kazoo does not have.
+
+Source:
+    ZooKeeper ``ZooDefs.OpCode.multiRead`` (22), ``MultiOperationRecord``, ``MultiResponse``: a
+    sequence of ``MultiHeader {int type, bool done, int err}`` each followed by its record, closed
+    by a header with ``done``. Only ``getData`` (4) and ``getChildren`` (8) may be in it; an
+    operation that fails has type -1 and an ``ErrorResult {int err}``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+GET_DATA: Final = 4
+GET_CHILDREN: Final = 8
+NO_NODE: Final = -101
+NO_AUTH: Final = -102
+_MULTI_READ: Final = 22
+_ERROR: Final = -1
+_HEADER: Final = struct.Struct(">iBi")
+_INT: Final = struct.Struct(">i")
+_CLOSE: Final = _HEADER.pack(_ERROR, 1, -1)
+_OPEN: Final = {kind: _HEADER.pack(kind, 0, -1) for kind in (GET_DATA, GET_CHILDREN)}
+# czxid mzxid ctime mtime version cversion aversion ephemeralOwner dataLength numChildren pzxid
+_STAT: Final = struct.Struct(">8xq8xq12x8x8xq")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One operation: the data of a path, or the names of its children."""
+
+    kind: int
+    path: str
+
+
+class Answer(NamedTuple):
+    """What one operation answered.
+
+    Attributes:
+        error: 0, or ZooKeeper's error code.
+        value: ``bytes`` of a data read, a list of names of a children read, ``None`` on an error.
+        changed_id: ``mzxid`` of a data read.
+        modified_at: ``mtime`` of a data read, ms since the epoch.
+        child_change_id: ``pzxid`` of a data read: grows whenever a child comes or goes.
+    """
+
+    error: int
+    value: Any
+    changed_id: int
+    modified_at: int
+    child_change_id: int
+
+
+class MultiRead(NamedTuple):
+    """A request in kazoo's form: ``type``, ``serialize``, ``deserialize``."""
+
+    kinds: tuple[int, ...]
+    paths: tuple[str, ...]
+
+    @property
+    def type(self) -> int:
+        """ZooKeeper's number for the request."""
+        return _MULTI_READ
+
+    def serialize(self) -> bytes:
+        """Return the request's body."""
+        out = []
+        for kind, path in zip(self.kinds, self.paths, strict=True):
+            raw = path.encode()
+            out.append(_OPEN[kind])
+            out.append(_INT.pack(len(raw)))
+            out.append(raw)
+            out.append(b"\x00")  # no watch
+        out.append(_CLOSE)
+        return b"".join(out)
+
+    @classmethod
+    def deserialize(cls, raw: bytes, offset: int) -> list[Answer]:
+        """Return one answer an operation, in order.
+
+        Raises:
+            ValueError: The answer is not in this protocol.
+        """
+        answers: list[Answer] = []
+        try:
+            while True:
+                kind, done, _ = _HEADER.unpack_from(raw, offset)
+                offset += _HEADER.size
+                if done:
+                    return answers
+                answer, offset = _one(kind, raw, offset)
+                answers.append(answer)
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise ValueError("a MultiRead answer that cannot be read") from exc
+
+
+def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
+    size: int = _INT.unpack_from(raw, offset)[0]
+    offset += 4
+    if kind == GET_DATA:
+        end = offset + max(size, 0)
+        return Answer(0, raw[offset:end], *_STAT.unpack_from(raw, end)), end + _STAT.size
+    if kind == GET_CHILDREN:
+        names = []
+        for _ in range(size):
+            length = _INT.unpack_from(raw, offset)[0]
+            offset += 4
+            names.append(raw[offset : offset + length].decode())
+            offset += length
+        return Answer(0, names, 0, 0, 0), offset
+    if kind == _ERROR:
+        return Answer(size, None, 0, 0, 0), offset
+    raise ValueError(f"a MultiRead answer of unknown type {kind}")
+
+
+def request_of(reads: Iterable[Read], chroot: str) -> MultiRead:
+    """Return the request for some operations, their paths below ``chroot``."""
+    listed: list[Any] = list(reads)
+    return MultiRead(
+        tuple(read.kind for read in listed), tuple(f"{chroot}{read.path}" for read in listed)
+    )
