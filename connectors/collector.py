@@ -1,0 +1,220 @@
+"""The collector: takes a snapshot of each cluster at regular times and keeps it on the shelf.
+
+One collector a cluster, held by a file lock beside the state; another one that is started waits
+for the lock, so that it takes over when the first ends. How each is doing stands in
+``<state_dir>/collectors/<cluster>.json`` for the pages to read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Final
+
+import filelock
+import msgspec
+
+from connectors.collect import PulsarCollector
+from connectors.config import ClusterConfig, TrimtabConfig
+from core.errors import OpsError
+from core.snapshot.store import Shelf
+
+_LOCK_RETRY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorEvent:
+    """Something a person at the terminal wants to know.
+
+    Attributes:
+        cluster: Name.
+        kind: ``collected``, ``failed``, ``waiting`` or ``stopped``.
+        sentence: What happened.
+    """
+
+    cluster: str
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}: {self.sentence}"
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectorStatus:
+    """What a collector last did; written whole after every attempt. Times are ISO 8601, UTC.
+
+    Attributes:
+        cluster: Name.
+        pid: Process of the collector.
+        every_s: Seconds between two snapshots.
+        collected: Snapshots kept since it started.
+        last_success_at: Moment of the newest kept snapshot.
+        last_snapshot_id: Its id.
+        last_duration_s: How long it took.
+        problem_count: Problems in it.
+        last_error_at: Moment of the last failure, kept after a success that follows.
+        last_error: ``{"code", "message", "hint"}`` of it.
+        next_due_at: When the next attempt is due.
+        stopped_at: When the collector ended in good order.
+    """
+
+    cluster: str
+    pid: int = field(default_factory=os.getpid)
+    every_s: float = 60.0
+    collected: int = 0
+    last_success_at: str | None = None
+    last_snapshot_id: str | None = None
+    last_duration_s: float | None = None
+    problem_count: int = 0
+    last_error_at: str | None = None
+    last_error: dict[str, str] | None = None
+    next_due_at: str | None = None
+    stopped_at: str | None = None
+
+
+def run_collector(
+    config: TrimtabConfig,
+    clusters: Sequence[ClusterConfig],
+    every_s: float,
+    stop: threading.Event,
+    on_event: Callable[[CollectorEvent], None],
+) -> None:
+    """Collect ``clusters`` side by side until ``stop`` is set; returns when all have ended.
+
+    Args:
+        config: Where the state lives and how much is kept.
+        clusters: Which ones.
+        every_s: Seconds from the start of one capture to the start of the next.
+        stop: Set it to end; a capture under way is finished first.
+        on_event: Called from the collecting threads.
+    """
+    threads = [
+        threading.Thread(
+            target=_Loop(config, cluster, every_s, stop, on_event).run,
+            name=f"collect {cluster.name}",
+        )
+        for cluster in clusters
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class _Loop:
+    """One cluster's collecting thread."""
+
+    def __init__(
+        self,
+        config: TrimtabConfig,
+        cluster: ClusterConfig,
+        every_s: float,
+        stop: threading.Event,
+        on_event: Callable[[CollectorEvent], None],
+    ) -> None:
+        self._cluster = cluster
+        self._every_s = every_s
+        self._stop = stop
+        self._on_event = on_event
+        self._retention = config.keep.retention()
+        self._shelf = Shelf(config.state_dir / "snapshots")
+        self._folder = config.state_dir / "collectors"
+        self._status = CollectorStatus(cluster=cluster.name, every_s=every_s)
+
+    def run(self) -> None:
+        """Wait for the lock, collect until told to stop, say goodbye in the status."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            self._tell("failed", f"{self._folder} cannot be made: {exc.strerror}.")
+            return
+        lock = filelock.FileLock(self._folder / f"{self._cluster.name}.lock")
+        if not self._acquire(lock):
+            return
+        try:
+            self._collect_until_stopped()
+        finally:
+            self._status.stopped_at = _text(_now())
+            self._write_status()
+            lock.release()
+
+    def _acquire(self, lock: filelock.BaseFileLock) -> bool:
+        told = False
+        while not self._stop.is_set():
+            try:
+                lock.acquire(timeout=0)
+            except filelock.Timeout:
+                if not told:
+                    self._tell(
+                        "waiting", "another collector reads this cluster; standing by for it."
+                    )
+                    told = True
+                self._stop.wait(_LOCK_RETRY_S)
+            else:
+                return True
+        return False
+
+    def _collect_until_stopped(self) -> None:
+        collector: PulsarCollector | None = None
+        try:
+            while not self._stop.is_set():
+                began = monotonic()
+                try:
+                    collector = collector or PulsarCollector(self._cluster)
+                    self._once(collector)
+                except OpsError as exc:
+                    self._failed(exc)
+                rest_s = max(0.0, self._every_s - (monotonic() - began))
+                self._status.next_due_at = _text(_now() + timedelta(seconds=rest_s))
+                self._write_status()
+                self._stop.wait(rest_s)
+        finally:
+            if collector is not None:
+                collector.close()
+
+    def _once(self, collector: PulsarCollector) -> None:
+        snapshot = collector.collect()
+        kept = self._shelf.put(snapshot, self._retention)
+        manifest = snapshot.manifest
+        status = self._status
+        status.collected += 1
+        status.last_success_at = _text(manifest.taken_at)
+        status.last_snapshot_id = kept.snapshot_id
+        status.last_duration_s = round(manifest.duration_s, 3)
+        status.problem_count = len(manifest.problems)
+        self._tell(
+            "collected",
+            f"{snapshot.brokers.num_rows} brokers, {snapshot.bundles.num_rows:,} bundles, "
+            f"{status.problem_count} problems in {manifest.duration_s:.1f} s",
+        )
+
+    def _failed(self, exc: OpsError) -> None:
+        self._status.last_error_at = _text(_now())
+        self._status.last_error = exc.as_json()
+        self._tell("failed", str(exc))
+
+    def _tell(self, kind: str, sentence: str) -> None:
+        self._on_event(CollectorEvent(cluster=self._cluster.name, kind=kind, sentence=sentence))
+
+    def _write_status(self) -> None:
+        """Replace the status file; a reader never sees half of it."""
+        path = self._folder / f"{self._cluster.name}.json"
+        aside = path.with_suffix(".partial")
+        try:
+            aside.write_bytes(msgspec.json.encode(self._status))
+            aside.replace(path)
+        except OSError as exc:
+            self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
