@@ -38,7 +38,7 @@ def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
             examples.setdefault(problem.code, problem.what)
     for code, places in gathered.items():
         count = len(places)
-        more = "" if count == 1 else f" ({count - 1} more of this kind)"
+        more = "" if count == 1 else f" And {count - 1} more of this kind."
         yield Finding(
             code="reading_problem",
             severity="unknown",
