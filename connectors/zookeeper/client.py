@@ -93,7 +93,7 @@ class ZooKeeperReader:
             client = KazooClient(
                 hosts=config.zookeeper,
                 timeout=config.timeouts.session_s,
-                auth_data=[("digest", ":".join(auth.read()))] if auth else None,
+                auth_data=[("digest", auth.credential())] if auth else None,
                 connection_retry=retry,
                 logger=_log,
                 read_only=False,
