@@ -117,5 +117,7 @@ def needs_report(
     last: ReportedLoad, current: ReportedLoad, age_ms: ArrayLike, settings: EffectiveSettings
 ) -> Flags:
     """Return per broker whether the report is written now; arguments as in the triggers."""
-    triggers = report_triggers(last, current, age_ms, settings)
-    return np.asarray(np.logical_or.reduce([trigger.fires for trigger in triggers]), np.bool_)
+    fired = np.zeros((), np.bool_)
+    for trigger in report_triggers(last, current, age_ms, settings):
+        fired = np.logical_or(fired, trigger.fires)
+    return np.asarray(fired, np.bool_)

@@ -1,0 +1,221 @@
+"""Settings: the table itself, parsing, defaults per release, origin and differences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from fleet_builder import NOON
+
+from core.errors import InputError, UnknownNameError
+from core.pulsar.settings import (
+    RELEASES,
+    SETTING_BY_KEY,
+    SETTINGS,
+    EffectiveSettings,
+    effective_settings,
+    parse_set_options,
+    parse_upstream_value,
+    release_line,
+    typed_value,
+)
+from core.snapshot import Manifest, PulsarSnapshot
+
+RECORDED = Path(__file__).parent.parent / "fixtures" / "pulsar" / "modular" / "lb_settings.json"
+CHANGED_WHILE_RECORDING = {
+    "exposeBundlesMetricsInPrometheus",
+    "loadBalancerAutoBundleSplitEnabled",
+    "loadBalancerDebugModeEnabled",
+    "loadBalancerOverrideBrokerNicSpeedGbps",
+    "loadBalancerReportUpdateMaxIntervalMinutes",
+    "loadBalancerResourceQuotaUpdateIntervalMinutes",
+    "loadBalancerSheddingEnabled",
+}
+
+
+def _snapshot(
+    rows: list[dict[str, object]], *, leader: str | None = None, release: str | None = "4.2.4"
+) -> PulsarSnapshot:
+    brokers = [{"broker": name, "is_leader": name == leader} for name in ("a:1", "b:1", "c:1")]
+    manifest = Manifest(cluster="c", taken_at=NOON, tables={}, leader=leader, release=release)
+    tables = {"brokers": pa.Table.from_pylist(brokers)}
+    if rows:
+        tables["settings"] = pa.Table.from_pylist(rows)
+    return PulsarSnapshot.build(manifest, tables)
+
+
+def test_every_key_is_there_once_and_has_a_meaning() -> None:
+    keys = [setting.key for setting in SETTINGS]
+    assert len(keys) == len(set(keys)) == len(SETTING_BY_KEY)
+    for setting in SETTINGS:
+        assert setting.meaning.endswith("."), setting.key
+        assert set(setting.defaults_by_release) <= set(RELEASES)
+        assert typed_value(setting, setting.default) == setting.default
+        for value in setting.defaults_by_release.values():
+            assert typed_value(setting, value) == value
+
+
+def test_the_table_says_what_a_real_broker_runs_with() -> None:
+    recorded = json.loads(RECORDED.read_text())
+    ours = {setting.key: setting for setting in SETTINGS}
+    missing = [key for key in recorded if key not in ours]
+    assert missing == []
+    for key, facts in recorded.items():
+        assert ours[key].is_dynamic is facts["dynamic"], key
+        running = parse_upstream_value(ours[key], facts["runtime"])
+        if key not in CHANGED_WHILE_RECORDING:
+            assert running == ours[key].default_for("4.2"), key
+        else:
+            assert running != ours[key].default_for("4.2"), key
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ("4.2.4", "4.2"),
+        ("4.1.0", "4.0"),
+        ("4.0.8", "4.0"),
+        ("3.3.1", "4.0"),
+        ("5.0.1", "5.0"),
+        ("6.0.0-SNAPSHOT", "5.0"),
+        ("v4.2", "4.2"),
+        ("", "4.2"),
+        ("unknown", "4.2"),
+        (None, "4.2"),
+    ],
+)
+def test_a_version_belongs_to_the_newest_line_not_above_it(version: str | None, line: str) -> None:
+    assert release_line(version) == line
+
+
+def test_release_5_has_other_strategies_and_a_larger_share() -> None:
+    new, old = EffectiveSettings.defaults("5.0"), EffectiveSettings.defaults("4.2")
+    assert old.text("loadBalancerLoadSheddingStrategy").endswith(".ThresholdShedder")
+    assert new.text("loadBalancerLoadSheddingStrategy").endswith(".AvgShedder")
+    assert new.text("loadBalancerLoadPlacementStrategy").endswith(".AvgShedder")
+    assert (old.value("maxUnloadPercentage"), new.value("maxUnloadPercentage")) == (0.2, 0.5)
+
+
+def test_excluded_namespaces_do_not_exist_before_4_2() -> None:
+    setting = SETTING_BY_KEY["loadBalancerSheddingExcludedNamespaces"]
+    assert not setting.exists_in("4.0")
+    assert setting.exists_in("4.2")
+    assert setting.default_for("4.0") == ()
+
+
+def test_set_options_are_typed_by_the_setting() -> None:
+    assert parse_set_options(
+        [
+            "loadBalancerBrokerThresholdShedderPercentage=40",
+            "loadBalancerHistoryResourcePercentage=1",
+            "lowerBoundarySheddingEnabled=true",
+            'loadBalancerSheddingExcludedNamespaces=["a/b", "c/d"]',
+            'defaultNamespaceBundleSplitAlgorithm="range_equally_divide"',
+            "loadBalancerOverrideBrokerNicSpeedGbps=null",
+        ]
+    ) == {
+        "loadBalancerBrokerThresholdShedderPercentage": 40,
+        "loadBalancerHistoryResourcePercentage": 1.0,
+        "lowerBoundarySheddingEnabled": True,
+        "loadBalancerSheddingExcludedNamespaces": ("a/b", "c/d"),
+        "defaultNamespaceBundleSplitAlgorithm": "range_equally_divide",
+        "loadBalancerOverrideBrokerNicSpeedGbps": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "loadBalancerBrokerThresholdShedderPercentage",
+        "loadBalancerBrokerThresholdShedderPercentage=",
+        "loadBalancerBrokerThresholdShedderPercentage=forty",
+        "loadBalancerBrokerThresholdShedderPercentage=1.5",
+        "loadBalancerBrokerThresholdShedderPercentage=true",
+        "loadBalancerHistoryResourcePercentage=NaN",
+        "lowerBoundarySheddingEnabled=1",
+        "defaultNamespaceBundleSplitAlgorithm=3",
+        "loadBalancerSheddingExcludedNamespaces=[1]",
+    ],
+)
+def test_a_set_option_of_the_wrong_type_is_refused(option: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_set_options([option])
+    assert caught.value.hint
+
+
+def test_an_unknown_key_offers_the_near_one() -> None:
+    with pytest.raises(UnknownNameError, match="maxUnloadPercentage"):
+        parse_set_options(["maxUnloadPercent=1"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("loadBalancerEnabled", "True", True),
+        ("loadBalancerEnabled", "maybe", False),
+        ("loadBalancerBrokerMaxTopics", " 10 ", 10),
+        ("maxUnloadPercentage", "0.3", 0.3),
+        ("supportedNamespaceBundleSplitAlgorithms", "[a, b]", ("a", "b")),
+        ("loadBalancerSheddingExcludedNamespaces", "t/a,t/b", ("t/a", "t/b")),
+        ("loadBalancerSheddingExcludedNamespaces", "[]", ()),
+        ("loadBalancerOverrideBrokerNicSpeedGbps", "Optional[1.5]", 1.5),
+        ("loadBalancerOverrideBrokerNicSpeedGbps", "Optional.empty", None),
+        ("loadBalancerOverrideBrokerNicSpeedGbps", "", None),
+    ],
+)
+def test_running_values_are_read_as_brokers_write_them(key: str, text: str, value: object) -> None:
+    assert parse_upstream_value(SETTING_BY_KEY[key], text) == value
+
+
+def test_what_nothing_tells_is_assumed_and_says_so() -> None:
+    settings = effective_settings(_snapshot([]))
+    assert settings.value("loadBalancerBrokerMaxTopics") == 50_000
+    assert settings.origin("loadBalancerBrokerMaxTopics") == "assumed"
+
+
+def test_overrides_win_over_dynamic_values() -> None:
+    rows = [{"name": "loadBalancerBrokerMaxTopics", "value": "7", "origin": "dynamic"}]
+    told = effective_settings(_snapshot(rows))
+    assert (
+        told.value("loadBalancerBrokerMaxTopics"),
+        told.origin("loadBalancerBrokerMaxTopics"),
+    ) == (7, "dynamic")
+    what_if = effective_settings(_snapshot(rows), overrides={"loadBalancerBrokerMaxTopics": 9})
+    assert what_if.value("loadBalancerBrokerMaxTopics") == 9
+    assert what_if.origin("loadBalancerBrokerMaxTopics") == "override"
+
+
+def test_a_stored_value_that_brokers_ignore_is_a_problem_and_not_a_value() -> None:
+    rows = [{"name": "loadBalancerBrokerMaxTopics", "value": "abc", "origin": "dynamic"}]
+    settings = effective_settings(_snapshot(rows))
+    assert settings.value("loadBalancerBrokerMaxTopics") == 50_000
+    assert settings.origin("loadBalancerBrokerMaxTopics") == "assumed"
+    assert "abc" in settings.problems[0]
+
+
+def test_the_leaders_value_decides_where_brokers_differ() -> None:
+    key = "loadBalancerBrokerOverloadedThresholdPercentage"
+    rows = [
+        {"broker": None, "name": key, "value": "85", "origin": "default"},
+        {"broker": "b:1", "name": key, "value": "60", "origin": "file"},
+    ]
+    assert effective_settings(_snapshot(rows, leader="b:1")).value(key) == 60
+    assert effective_settings(_snapshot(rows, leader="a:1")).value(key) == 85
+    nobody = effective_settings(_snapshot(rows))
+    assert nobody.value(key) == 85
+    assert nobody.differing() == {key: {"a:1": 85, "b:1": 60, "c:1": 85}}
+
+
+def test_the_release_follows_the_brokers_unless_named() -> None:
+    assert effective_settings(_snapshot([], release="5.0.1")).release == "5.0"
+    assert effective_settings(_snapshot([], release="5.0.1"), release="4.0").release == "4.0"
+    with pytest.raises(UnknownNameError, match="release line"):
+        effective_settings(_snapshot([]), release="9.9")
+
+
+def test_the_table_has_one_row_a_setting() -> None:
+    table = effective_settings(_snapshot([])).as_table()
+    assert table.column("key").to_pylist() == [setting.key for setting in SETTINGS]
+    assert set(table.column("origin").to_pylist()) == {"assumed"}
