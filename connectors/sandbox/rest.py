@@ -51,6 +51,15 @@ class Rest:
         self.engine, self.ownership = engine, ownership
         self.state = engine.state
 
+    def to_owner(self, request: Request, owner: Broker, query: str = "") -> Response:
+        """Return the redirect to a bundle's owner: authoritative when it is the leader who says so.
+
+        Source:
+            Pulsar ``PulsarWebResource#validateNamespaceBundleOwnership``.
+        """
+        said = str(asked(request).row == self.engine.leader).lower()
+        return redirect(owner, request.url.path, f"{query}&authoritative={said}".lstrip("&"))
+
     def namespace_row(self, request: Request, reason: str = "Namespace does not exist") -> int:
         """Return the row of the path's namespace, or refuse with 404."""
         path = request.path_params
@@ -299,8 +308,7 @@ class Reads(Rest):
             name = self.state.names[row]
             raise RefusalError(412, f"Failed to find ownership for ServiceUnit:{name}")
         if owner is not asked(request):
-            query = f"authoritative=true&{request.url.query}".rstrip("&")
-            return redirect(owner, request.url.path, query)
+            return self.to_owner(request, owner, request.url.query)
         inside = np.flatnonzero(self.state.topic_bundle == row).tolist()
         topics = self.state.layout.topics
         wanted = set(request.query_params.getlist("topics"))

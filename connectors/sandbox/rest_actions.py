@@ -65,7 +65,7 @@ class ActionRest(Rest):
         if owner is None:
             return nothing()
         if owner is not asked(request):
-            return redirect(owner, request.url.path, "authoritative=true")
+            return self.to_owner(request, owner)
         await self.ownership.unload(row)
         return nothing()
 
@@ -88,8 +88,7 @@ class ActionRest(Rest):
         if owner == NOBODY:
             raise RefusalError(503, "No broker is available for the bundle")
         if owner != asked(request).row:
-            query = f"authoritative=true&{request.url.query}".rstrip("&")
-            return redirect(self.state.brokers[owner], request.url.path, query)
+            return self.to_owner(request, self.state.brokers[owner], request.url.query)
         inner = self._inner_bounds(row, algorithm, positions)
         if inner:
             unload = request.query_params.get("unload", "false").lower() == "true"

@@ -55,7 +55,7 @@ def _real(folder: Path) -> Iterator[PulsarUnderTest]:
 
 
 @pytest.fixture(
-    scope="session",
+    scope="module",  # the real one ends with the module: another suite may need the memory
     params=[
         pytest.param("sandbox", marks=pytest.mark.zookeeper),
         pytest.param("real", marks=[pytest.mark.live, pytest.mark.slow]),
