@@ -8,7 +8,7 @@ come from the bundle names seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,11 @@ from core.snapshot.znodes.decode import UNREADABLE
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
 _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolicies\Z")
 _CLUSTER: Final = re.compile(r"/admin/clusters/([^/]+)\Z")
-_NAMESPACE_PARTS: Final = (2, 3)
+_EMPTY: Final = b" "
+_BROKER: Final = re.compile(r"[^/]+\Z")
+_NAMESPACE: Final = re.compile(r"[^/]+/[^/]+\Z")
+_BUNDLE: Final = re.compile(r".+/0x[^/]*\Z")
+_QUOTA: Final = re.compile(r"(default|.+/0x[^/]*)\Z")
 
 
 class _Line(msgspec.Struct):
@@ -104,26 +108,24 @@ class _Taken:
         self.isolation: dict[str, bytes] = {}
         self.domains: dict[str, dict[str, bytes]] = {}
         self._under: tuple[tuple[str, Callable[[str, bytes, int | None], None]], ...] = (
-            (roots.BROKERS, lambda name, raw, _: self._put(readings.brokers, name, raw, (1,))),
+            (roots.BROKERS, lambda name, raw, _: self._put(readings.brokers, name, raw, _BROKER)),
             (
                 roots.BROKER_AVERAGES,
-                lambda name, raw, _: self._put(readings.broker_averages, name, raw, (1,)),
+                lambda name, raw, _: self._put(readings.broker_averages, name, raw, _BROKER),
             ),
             (roots.BUNDLE_DATA, self._bundle_data),
             (
                 roots.RESOURCE_QUOTA,
-                lambda name, raw, _: self._put(readings.resource_quotas, name, raw, (1, 3, 4)),
+                lambda name, raw, _: self._put(readings.resource_quotas, name, raw, _QUOTA),
             ),
             (roots.OWNERSHIP, self._ownership),
             (
                 roots.LOCAL_POLICIES,
-                lambda name, raw, _: self._put(
-                    readings.local_policies, name, raw, _NAMESPACE_PARTS
-                ),
+                lambda name, raw, _: self._put(readings.local_policies, name, raw, _NAMESPACE),
             ),
             (
                 roots.POLICIES,
-                lambda name, raw, _: self._put(readings.policies, name, raw, _NAMESPACE_PARTS),
+                lambda name, raw, _: self._put(readings.policies, name, raw, _NAMESPACE),
             ),
         )
 
@@ -145,20 +147,20 @@ class _Taken:
         else:
             self._cluster(path, raw)
 
-    def _put(self, place: dict[str, bytes], name: str, raw: bytes, parts: Iterable[int]) -> None:
-        if name.count("/") + 1 in parts:
+    def _put(self, place: dict[str, bytes], name: str, raw: bytes, form: re.Pattern[str]) -> None:
+        if form.match(name):
             place[name] = raw
             self.count += 1
 
     def _bundle_data(self, name: str, raw: bytes, mtime: int | None) -> None:
-        self._put(self.readings.bundle_data, name, raw, (3, 4))
+        self._put(self.readings.bundle_data, name, raw, _BUNDLE)
         if mtime is not None:
             self.readings.bundle_data_at[name] = mtime
 
     def _ownership(self, name: str, raw: bytes, mtime: int | None) -> None:
         del mtime
         self.readings.owners_known = True
-        self._put(self.readings.ownership, name, raw, (3, 4))
+        self._put(self.readings.ownership, name, raw, _BUNDLE)
 
     def _cluster(self, path: str, raw: bytes) -> None:
         if match := _CLUSTER.match(path):
@@ -193,7 +195,6 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     raw = bytes(entry.value)
     if raw.startswith(b'"'):
         raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
-    if raw == b"null":
-        raw = b""  # a znode that only holds others
-    if raw or entry.path == roots.OWNERSHIP or entry.path.startswith(f"{roots.BROKERS}/"):
-        taken.take(entry.path, raw, entry.mtime)
+    if raw in (b"", b"null"):
+        raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
+    taken.take(entry.path, raw, entry.mtime)

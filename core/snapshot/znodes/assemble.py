@@ -54,14 +54,17 @@ class Assembled:
     oldest_at: dict[str, int]
 
 
-def assemble(readings: Readings, problems: ProblemLog) -> Assembled:
+def assemble(
+    readings: Readings, problems: ProblemLog, registry: broker_znodes.Registry | None = None
+) -> Assembled:
     """Make the tables out of raw values; never raises for what is in them.
 
     Args:
         readings: Raw values.
         problems: Where to note everything that is wrong in them.
+        registry: The decoded registry znodes, when they are at hand already.
     """
-    registry = broker_znodes.decode_registry(readings, problems)
+    registry = registry or broker_znodes.decode_registry(readings, problems)
     leader = broker_znodes.leader_of(readings, problems)
     spaces = namespace_znodes.decode_spaces(readings, problems)
     owners = bundle_znodes.decode_owners(readings, broker_znodes.BrokerNames(registry), problems)
@@ -227,7 +230,7 @@ def dynamic_settings(readings: Readings, problems: ProblemLog) -> pa.Table:
 
 def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
     """Return the dynamic settings; a value that is no text is a problem."""
-    if not raw:
+    if raw is None or not raw.strip():
         return {}
     try:
         stored = msgspec.json.decode(raw, type=dict[str, object])

@@ -46,7 +46,7 @@ def decode_record(kind: type[T], raw: bytes, place: str, problems: ProblemLog) -
         problems.add(
             "malformed",
             place,
-            f"It is not JSON: {_reason(exc)}." if raw else "It is empty.",
+            f"It is not JSON: {_reason(exc)}." if raw.strip() else "It is empty.",
             done="Everything it should tell is unknown.",
             severity="error",
         )

@@ -215,7 +215,7 @@ def _domain_root(readings: Readings) -> str:
 
 
 def _isolation(readings: Readings, problems: ProblemLog) -> list[tuple[str, str]]:
-    if not readings.isolation:
+    if readings.isolation is None:
         return []
     place = f"{CLUSTERS}/{readings.pulsar_cluster or '?'}/namespaceIsolationPolicies"
     try:
