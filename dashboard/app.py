@@ -8,6 +8,7 @@ import uuid
 import streamlit as st
 
 from core.errors import OpsError
+from dashboard import state
 from dashboard.components import words
 from dashboard.components.logo import LOGO, MARK
 
@@ -62,6 +63,7 @@ st.set_page_config(
 )
 
 page = st.navigation(PAGES)
+state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
     page.run()

@@ -35,7 +35,7 @@ STEP: Final = "step"
 TOPIC: Final = "topic"
 PLACE: Final = "place"
 
-_SHARED: Final = (CLUSTER, AT, REFRESH)
+_PAGE: Final = "_page"
 
 PAGES: Final[Mapping[str, str]] = {
     "fleet": "app_pages/fleet.py",
@@ -56,22 +56,26 @@ def text(key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def shared_params() -> dict[str, str]:
-    """Return the query parameters that go along to every other page."""
-    return {key: text(key) for key in _SHARED if text(key)}
-
-
 def go(page: str, **params: str | list[str]) -> None:
-    """Open another page of this session with exactly these parameters and the shared ones.
+    """Open a page of this session with exactly these parameters; call it from a callback.
+
+    The header's choices (cluster, time, refresh) stay as they are.
 
     Args:
         page: Key of :data:`PAGES`.
         params: Query parameter to value; empty ones are left out.
     """
-    query = shared_params() | {key: value for key, value in params.items() if value}
-    for key, value in query.items():
-        st.session_state[key] = value
-    st.switch_page(PAGES[page], query_params=query)
+    chosen = {key: value for key, value in params.items() if value}
+    if st.session_state.get(_PAGE) == page:  # its widgets hold these parameters already
+        for key, value in chosen.items():
+            st.session_state[key] = value
+        return
+    st.switch_page(PAGES[page], query_params=chosen)
+
+
+def note_page(page: str) -> None:
+    """Note which page is drawn: key of :data:`PAGES`."""
+    st.session_state[_PAGE] = page
 
 
 def is_dialog_open() -> bool:

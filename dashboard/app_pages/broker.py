@@ -96,14 +96,15 @@ else:
     names_shown = rows["bundle"].tolist()
     chosen = [names_shown[at] for at in picked.selection.rows]
     with st.container(horizontal=True):
-        if st.button(
+        st.button(
             f"Preview unload of {count(len(chosen), 'bundle')}" if chosen else "Preview unload",
             type="primary",
             icon=":material/swap_horiz:",
             disabled=not chosen,
             help="Tick bundles first." if not chosen else None,
-        ):
-            state.go("unload", bundles=chosen)
+            on_click=frame.unload_link,
+            args=(chosen,),
+        )
     tables.downloads(
         rows, cluster=page.name, what=f"bundles-of-{broker}", moment=page.shelved.taken_at
     )

@@ -60,16 +60,19 @@ namespace = str(row["namespace"])
 lower, _ = parse_range(bundle.rpartition("/")[2])
 words.answer(presenter.answer(row, reading.measures.throughput.total))
 with st.container(horizontal=True):
-    if st.button(
+    st.button(
         "Preview unload",
         type="primary",
         icon=":material/swap_horiz:",
         disabled=bool(row["is_broker_bound"]) or not owner,
         help="It belongs to its broker and never moves." if row["is_broker_bound"] else None,
-    ):
-        state.go("unload", bundles=[bundle])
-    if owner and st.button(f"Open {owner}", icon=":material/dns:"):
-        state.go("broker", broker=str(owner))
+        on_click=frame.unload_link,
+        args=([bundle],),
+    )
+    if owner:
+        st.button(
+            f"Open {owner}", icon=":material/dns:", on_click=frame.broker_link, args=(str(owner),)
+        )
 
 topics = state.topics_of(bundle, page.shelved.snapshot_id)
 left, right = st.columns([0.56, 0.44], gap="medium")

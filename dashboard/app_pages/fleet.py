@@ -54,7 +54,7 @@ frame_of_clusters = presenter.clusters_table(rows, page.now)
 
 def open_cluster(name: str) -> None:
     st.session_state[state.CLUSTER] = name
-    state.go("brokers", cluster=name)
+    state.go("brokers")
 
 
 tables.table(

@@ -101,3 +101,8 @@ def broker_link(broker: str) -> None:
 def bundle_link(bundle: str) -> None:
     """Open the bundle's page."""
     state.go("bundle", bundle=bundle)
+
+
+def unload_link(bundles: list[str]) -> None:
+    """Open the unload preview of these bundles."""
+    state.go("unload", bundles=bundles)
