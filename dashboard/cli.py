@@ -8,8 +8,12 @@ runs, so that ``trimtab --help`` and completion start at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -169,9 +173,9 @@ def import_zk(
     as_json: Json = False,
 ) -> int:
     """Make a snapshot out of a dump of ZooKeeper."""
-    from dashboard import cli_snapshots
+    from dashboard import cli_capture
 
-    return cli_snapshots.import_zk(dump, out, cluster, as_json=as_json)
+    return cli_capture.import_zk(dump, out, cluster, as_json=as_json)
 
 
 @app.command()
@@ -237,13 +241,14 @@ def unload(
     as_json: Json = False,
 ) -> int:
     """Make a plan that unloads bundles; nothing is changed on a cluster."""
-    from dashboard import cli_snapshots
+    from dashboard import cli_plans
+    from dashboard.cli_snapshots import Assumptions
 
-    return cli_snapshots.unload(
+    return cli_plans.unload(
         snapshot,
         bundles,
-        cli_snapshots.Assumptions.of(strategy, settings, release),
-        cli_snapshots.UnloadWish(plan, to, reason),
+        Assumptions.of(strategy, settings, release),
+        cli_plans.UnloadWish(plan, to, reason),
         as_json=as_json,
     )
 
@@ -255,16 +260,17 @@ def preview(
     as_json: Json = False,
 ) -> int:
     """Show what a plan would do: destinations, before and after, clients, commands."""
-    from dashboard import cli_snapshots
+    from dashboard import cli_plans
 
-    return cli_snapshots.preview(plan, snapshot, as_json=as_json)
+    return cli_plans.preview(plan, snapshot, as_json=as_json)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; no error of ours leaves as a traceback."""
     as_json = "--json" in arguments
     try:
-        outcome = app(arguments, standalone_mode=False)
+        # not app(...): that would put Typer's own hook for tracebacks in the place of ours
+        outcome = typer.main.get_command(app)(arguments, "trimtab", standalone_mode=False)
     except OpsError as error:
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
@@ -281,9 +287,29 @@ def _unexpected(kind: type[BaseException], error: BaseException, _trace: object)
     report_bug(kind, error, as_json="--json" in sys.argv[1:])
 
 
+class _WithoutPandas(MetaPathFinder):
+    """Hides pandas from the commands.
+
+    pyarrow imports it, wherever it is installed, only to ask whether a list is one of its series;
+    that would be most of a command's start-up, and no command works with pandas.
+    """
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 - the signature is Python's
+        target: ModuleType | None = None,  # noqa: ARG002 - the signature is Python's
+    ) -> ModuleSpec | None:
+        """Say that there is no pandas, and nothing about all else."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"{fullname} is not used by the command line", name=fullname)
+        return None
+
+
 def main() -> None:
     """Entry point of the ``trimtab`` command."""
     sys.excepthook = _unexpected
+    sys.meta_path.insert(0, _WithoutPandas())
     sys.exit(run(sys.argv[1:]))
 
 

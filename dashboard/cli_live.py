@@ -18,6 +18,7 @@ from typing import Final
 from core.errors import ConfigError
 from core.snapshot.store import save_snapshot
 from dashboard import services
+from dashboard.cli_capture import captured_answer
 from dashboard.cli_output import (
     EXIT_DONE,
     EXIT_REFUSED,
@@ -29,7 +30,6 @@ from dashboard.cli_output import (
     say,
     table,
 )
-from dashboard.cli_snapshots import captured_answer
 from dashboard.supervisor import (
     Child,
     Supervisor,

@@ -12,16 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core.snapshot.zkdump import import_zk_dump
-
-from core.errors import IncompleteSnapshotError, InputError, OpsError, PlanError, UnknownNameError
+from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.health.answer import balance_sentence, findings_sentence
 from core.health.findings import assess, overall_state
 from core.health.measures import TARGETS, Target, measure
-from core.plan.build import build_unload_plan
-from core.plan.codec import dump_plan, load_plan
-from core.plan.model import Diagnostic, Plan
-from core.plan.preview import preview_plan
 from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGIES, place_bundle
 from core.pulsar.settings import (
@@ -32,10 +26,10 @@ from core.pulsar.settings import (
 )
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_snapshot, save_snapshot
+from core.snapshot.store import load_snapshot
 from core.units import format_age, format_ratio
 from dashboard import cli_json
-from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 
 
 @dataclass(frozen=True)
@@ -77,40 +71,9 @@ class Assumptions:
         return effective_settings(snapshot, overrides=self.overrides, release=self.release)
 
 
-@dataclass(frozen=True)
-class UnloadWish:
-    """Where the plan file goes, who should take the bundles, and why."""
-
-    plan_file: Path | None
-    destination: str | None
-    reason: str
-
-
 def strategy_names() -> list[str]:
     """Return the names of the placement strategies there are."""
     return [strategy.name for strategy in STRATEGIES]
-
-
-def import_zk(dump: Path, out: Path, cluster: str | None, *, as_json: bool) -> int:
-    """``trimtab import-zk``."""
-    name = cluster or dump.name.removesuffix(".jsonl")
-    snapshot = import_zk_dump(dump, name, now=datetime.now(tz=UTC))
-    save_snapshot(snapshot, out)
-    return emit(captured_answer(snapshot, out), as_json=as_json)
-
-
-def captured_answer(snapshot: PulsarSnapshot, out: Path) -> Answer:
-    """Return what ``capture`` and ``import-zk`` say about the snapshot they wrote."""
-
-    def show() -> None:
-        counts = ", ".join(
-            f"{entry.num_rows} {name}" for name, entry in snapshot.tables.items() if entry.num_rows
-        )
-        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
-        for problem in snapshot.manifest.problems:
-            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
-
-    return Answer(cli_json.captured(snapshot, out), show)
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
@@ -220,98 +183,6 @@ def place(
             say(f"Note: {text}")
 
     return emit(Answer(cli_json.placement(placement, elapsed_ms), show), as_json=as_json)
-
-
-def unload(
-    directory: Path,
-    bundles: Sequence[str],
-    assumptions: Assumptions,
-    wish: UnloadWish,
-    *,
-    as_json: bool,
-) -> int:
-    """``trimtab unload``: a plan file, or the first reason why there cannot be one."""
-    snapshot = load_snapshot(directory)
-    plan = build_unload_plan(
-        snapshot,
-        bundles,
-        destination=wish.destination,
-        strategy=assumptions.strategy,
-        overrides=assumptions.overrides,
-        release=assumptions.release,
-        now=datetime.now(tz=UTC),
-        reason=wish.reason,
-    )
-    errors = plan.by_severity("error")
-    if errors:
-        raise _refusal(errors)
-    if wish.plan_file is not None:
-        _write(wish.plan_file, dump_plan(plan))
-
-    def show() -> None:
-        _show_plan(plan)
-        if wish.plan_file is None:
-            say("Not written: name a file with --plan OUT.")
-        else:
-            say(f"Written to {wish.plan_file}.")
-            say(f"See `trimtab preview {wish.plan_file} --snapshot {directory}`.")
-
-    body = {"plan": cli_json.plan(plan), "path": str(wish.plan_file) if wish.plan_file else None}
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
-    """``trimtab preview``."""
-    plan = load_plan(plan_file)
-    outcome = preview_plan(load_snapshot(directory), plan)
-    body = cli_json.preview(plan, outcome)
-    body["expired"] = plan.is_expired(datetime.now(tz=UTC))
-
-    def show() -> None:
-        _show_plan(plan)
-        for item in outcome.steps:
-            say()
-            say(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
-            for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
-                say(f"  {format_ratio(p):>8}  {broker}")
-            if not item.placement.distribution:
-                say(f"  to nobody: {item.placement.why}")
-            say(f"  {item.command}")
-        say()
-        table(*cli_json.before_after_text(outcome))
-        say()
-        say(f"In all {outcome.clients.sentence()}")
-        for text in outcome.notes:
-            say(f"Note: {text}")
-        if body["expired"]:
-            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def _show_plan(plan: Plan) -> None:
-    say(
-        f"Plan {plan.short_id}: {len(plan.steps)} unload{'' if len(plan.steps) == 1 else 's'} on "
-        f"{plan.cluster}, good until {plan.expires_at:%H:%M:%S} UTC."
-    )
-    for item in plan.diagnostics:
-        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-
-
-def _refusal(errors: Sequence[Diagnostic]) -> OpsError:
-    more = f" ({len(errors) - 1} more errors)" if len(errors) > 1 else ""
-    error = PlanError(f"{errors[0].sentence}{more}", hint=errors[0].hint)
-    error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
-    return error
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as exc:
-        raise PlanError(
-            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
-        ) from exc
 
 
 def _target(code: str) -> Target:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 import pyarrow as pa
 import pytest
@@ -30,6 +31,7 @@ MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 NAMESPACES = ("acme/orders", "acme/mail", "globex/logs")
 
 
+@lru_cache(maxsize=1)
 def sound() -> PulsarSnapshot:
     """Four brokers with three equal bundles each; nothing to report."""
     base = with_policies(with_settings(make_snapshot(brokers=4, bundles=12)))

@@ -1,0 +1,318 @@
+"""The offline commands: their JSON, their exit codes, and what people see."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fleet_builder import make_snapshot
+from fleet_edit import owned_by, with_policies
+
+from core.snapshot.store import save_snapshot
+from dashboard.cli import app, run
+
+DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+BUNDLE = "acme/orders/0x00000000_0x40000000"
+
+Trimtab = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def trimtab(capsys) -> Trimtab:
+    def call(*words: object) -> tuple[int, str, str]:
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("three") / "snapshot"
+    assert run(["import-zk", str(DUMP), "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("fleet") / "snapshot"
+    save_snapshot(with_policies(make_snapshot()), out)
+    return out
+
+
+def one_object(text: str) -> dict:
+    """Exactly one JSON object and nothing else."""
+    decoder = json.JSONDecoder()
+    body, end = decoder.raw_decode(text)
+    assert text[end:].strip() == ""
+    assert isinstance(body, dict)
+    return body
+
+
+# -- the worked answers of the contract ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("strategy", "distribution"),
+    [
+        ("LeastLongTermMessageRate", {"10.1.0.3:8080": 1.0}),
+        ("LeastResourceUsageWithWeight", {"10.1.0.2:8080": 0.5, "10.1.0.3:8080": 0.5}),
+    ],
+)
+def test_place_gives_the_worked_answers(trimtab, three, strategy, distribution) -> None:
+    words = ("--bundle", BUNDLE, "--strategy", strategy, "--no-filters", "--json")
+    code, out, err = trimtab("place", three, *words)
+    body = one_object(out)
+    assert code == 0
+    assert err == ""
+    assert body["distribution"] == distribution
+    assert body["elapsed_ms"] >= 0
+    assert set(body["ruled_out"]) == {f"10.1.0.{n}:8080" for n in (1, 2, 3)} - set(distribution)
+
+
+def test_every_ruled_out_broker_has_a_filter_and_a_reason(trimtab, three) -> None:
+    _, out, _ = trimtab("place", three, "--bundle", BUNDLE, "--json")
+    for reason in one_object(out)["ruled_out"].values():
+        assert re.match(r"\w+: .+", reason)
+
+
+def test_place_with_candidates_looks_at_them_alone(trimtab, three) -> None:
+    words = ("--bundle", BUNDLE, "--no-filters", "--candidates", "10.1.0.1:8080,10.1.0.2:8080")
+    _, out, _ = trimtab("place", three, *words, "--json")
+    assert one_object(out)["distribution"] == {"10.1.0.2:8080": 1.0}
+
+
+def test_place_without_an_eligible_broker_says_why(trimtab, tmp_path) -> None:
+    fleet = make_snapshot()
+    nobody = {
+        "namespaces": ["acme/.*"],
+        "primary": ["nobody"],
+        "secondary": [],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+    save_snapshot(with_policies(fleet, ("isolation", "lost", json.dumps(nobody))), tmp_path / "s")
+    bundle = next(name for name in fleet.bundles["bundle"].to_pylist() if name.startswith("acme/"))
+    code, out, _ = trimtab("place", tmp_path / "s", "--bundle", bundle, "--json")
+    body = one_object(out)
+    assert code == 0
+    assert body["distribution"] == {}
+    assert body["why"]
+
+
+def test_place_takes_settings_and_releases(trimtab, three) -> None:
+    words = ("--bundle", BUNDLE, "--set", "loadBalancerDistributeBundlesEvenlyEnabled=false")
+    code, out, _ = trimtab("place", three, *words, "--release", "4.0", "--json")
+    assert code == 0
+    assert "removeMostServicing" not in out
+
+
+def test_import_zk_names_what_it_wrote(trimtab, tmp_path) -> None:
+    code, out, _ = trimtab("import-zk", DUMP, "--out", tmp_path / "s", "--json")
+    body = one_object(out)
+    assert code == 0
+    assert body["tables"]["brokers"]["rows"] == 3
+    assert body["tables"]["bundles"]["rows"] == 7
+    assert (tmp_path / "s" / "manifest.json").is_file()
+
+
+def test_health_answers_first(trimtab, three) -> None:
+    code, out, _ = trimtab("health", three)
+    assert code == 0
+    assert out.startswith("1 of 3 brokers carries 81 % of the traffic")
+    _, out, _ = trimtab("health", three, "--json")
+    body = one_object(out)
+    assert body["state"] == "attention"
+    assert body["measures"]["throughput"]["worst"] == "10.1.0.1:8080"
+    assert {"code", "severity", "sentence", "evidence", "hint"} <= set(body["findings"][0])
+
+
+def test_lookup_shows_every_step(trimtab, three) -> None:
+    topic = "persistent://acme/orders/t0"
+    _, out, _ = trimtab("lookup", three, topic, "--json")
+    body = one_object(out)
+    assert body["hash"] == 0x8616C3C4
+    assert body["bundle"] == "acme/orders/0x80000000_0xc0000000"
+    assert body["owner"] == "10.1.0.1:8080"
+    code, out, _ = trimtab("lookup", three, topic)
+    assert code == 0
+    assert "0x8616c3c4" in out
+
+
+# -- unload and preview ----------------------------------------------------------------------------
+
+
+def test_unload_writes_a_plan_that_preview_reads(trimtab, fleet, tmp_path) -> None:
+    bundles = owned_by(make_snapshot(), "10.1.0.11:8080")[:2]
+    plan = tmp_path / "plan.json"
+    asked = [word for name in bundles for word in ("--bundle", name)]
+    code, out, _ = trimtab(
+        "unload", fleet, *asked, "--to", "10.1.0.9:8080", "--plan", plan, "--json"
+    )
+    made = one_object(out)
+    assert code == 0
+    assert made["path"] == str(plan)
+    assert json.loads(plan.read_text()) == made["plan"]
+    code, out, _ = trimtab("preview", plan, "--snapshot", fleet, "--json")
+    body = one_object(out)
+    assert code == 0
+    assert body["plan_id"] == made["plan"]["plan_id"]
+    assert body["steps"][0]["distribution"] == {"10.1.0.9:8080": 1.0}
+    assert body["steps"][0]["command"].startswith("pulsar-admin namespaces unload ")
+    assert len(body["before_after"]) == 12
+    code, out, _ = trimtab("preview", plan, "--snapshot", fleet)
+    assert code == 0
+    assert "clients reconnect" in out
+    assert bundles[1] in out
+
+
+def test_unload_without_a_file_shows_the_plan(trimtab, fleet) -> None:
+    bundle = owned_by(make_snapshot(), "10.1.0.11:8080")[0]
+    code, out, _ = trimtab("unload", fleet, "--bundle", bundle)
+    assert code == 0
+    assert "Not written" in out
+
+
+def test_a_refused_unload_writes_nothing(trimtab, fleet, tmp_path) -> None:
+    plan = tmp_path / "plan.json"
+    heartbeat = "pulsar/10.1.0.1:8080/0x00000000_0xffffffff"
+    code, out, _ = trimtab("unload", fleet, "--bundle", heartbeat, "--plan", plan, "--json")
+    assert code == 1
+    assert one_object(out)["error"]["code"] == "broker_bound"
+    assert not plan.exists()
+
+
+def test_a_plan_of_another_snapshot_is_refused(trimtab, fleet, three, tmp_path) -> None:
+    plan = tmp_path / "plan.json"
+    trimtab("unload", three, "--bundle", BUNDLE, "--plan", plan)
+    code, out, _ = trimtab("preview", plan, "--snapshot", fleet, "--json")
+    assert code == 1
+    assert one_object(out)["error"]["code"] == "plan_conflict"
+
+
+# -- refusals and usage ----------------------------------------------------------------------------
+
+REFUSED = [
+    ("place", "{three}", "--bundle", "acme/none/0x00000000_0x40000000"),
+    ("place", "{three}", "--bundle", BUNDLE, "--candidates", "10.9.9.9:8080"),
+    ("place", "{three}/none", "--bundle", BUNDLE),
+    ("health", "{three}/none"),
+    ("lookup", "{three}", "persistent://acme/none/t"),
+    ("lookup", "{three}", "://"),
+    ("unload", "{three}", "--bundle", "acme/none/0x00000000_0x40000000"),
+    ("unload", "{three}", "--bundle", BUNDLE, "--to", "10.9.9.9:8080"),
+    ("preview", "{three}/manifest.json", "--snapshot", "{three}"),
+    ("import-zk", "{three}/none.jsonl", "--out", "{three}/out"),
+]
+WRONG_USAGE = [
+    ("place", "{three}"),
+    ("place",),
+    ("place", "{three}", "--bundle", BUNDLE, "--set", "nope"),
+    ("place", "{three}", "--bundle", BUNDLE, "--set", "loadBalancerEnable=true"),
+    ("place", "{three}", "--bundle", BUNDLE, "--set", "maxUnloadPercentage=much"),
+    ("place", "{three}", "--bundle", BUNDLE, "--strategy", "LeastLongTerm"),
+    ("place", "{three}", "--bundle", BUNDLE, "--release", "3.0"),
+    ("place", "{three}", "--bundle", BUNDLE, "--colour", "red"),
+    ("health", "{three}", "--target", "viva"),
+    ("unload", "{three}"),
+    ("nosuchcommand",),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(words, 1) for words in REFUSED] + [(words, 2) for words in WRONG_USAGE],
+    ids=lambda case: " ".join(case)[:60] if isinstance(case, tuple) else str(case),
+)
+def test_failures_are_one_sentence_or_one_object(trimtab, three, words, expected) -> None:
+    filled = [word.format(three=three) for word in words]
+    code, out, err = trimtab(*filled)
+    assert code == expected
+    assert out == ""
+    assert err.startswith("trimtab: ")
+    assert err.count("\n") == 1
+    code, out, err = trimtab(*filled, "--json")
+    assert code == expected
+    error = one_object(out)["error"]
+    assert set(error) == {"code", "message", "hint"}
+    assert error["message"]
+    assert err == ""
+
+
+def test_an_unknown_setting_offers_near_names(trimtab, three) -> None:
+    words = ("--bundle", BUNDLE, "--set", "loadBalancerEnable=true", "--json")
+    _, out, _ = trimtab("place", three, *words)
+    assert "loadBalancerEnabled" in one_object(out)["error"]["hint"]
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("place", "--help")])
+def test_help_and_version_are_not_failures(trimtab, words) -> None:
+    code, out, _ = trimtab(*words)
+    assert code == 0
+    assert out
+
+
+def test_every_command_of_the_contract_is_there() -> None:
+    names = {
+        info.name or info.callback.__name__ for info in app.registered_commands if info.callback
+    }
+    assert names == {
+        "demo", "sandbox", "dashboard", "check", "collect", "capture",
+        "import-zk", "health", "lookup", "place", "unload", "preview",
+    }  # fmt: skip
+
+
+def test_every_command_is_documented_with_its_options() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    for info in app.registered_commands:
+        assert info.callback
+        assert f"trimtab {info.name or info.callback.__name__}" in text
+
+
+# -- start-up --------------------------------------------------------------------------------------
+
+
+def test_the_command_line_starts_without_heavy_imports() -> None:
+    heavy = "{'pandas', 'pyarrow', 'numpy', 'streamlit', 'pyspark', 'kazoo', 'requests', 'plotly'}"
+    script = f"import sys, dashboard.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_offline_commands_start_without_pages_clients_and_spark(three) -> None:
+    heavy = "{'pandas', 'streamlit', 'pyspark', 'kazoo', 'requests', 'plotly', 'pyarrow.dataset'}"
+    script = (
+        "import sys\nfrom dashboard.cli import main\n"
+        f"sys.argv = ['trimtab', 'place', {str(three)!r}, '--bundle', {BUNDLE!r}, '--json']\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    code = end.code\n"
+        f"there = [name for name in {heavy} if sys.modules.get(name)]\n"
+        "print(code, there, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True
+    )
+    assert done.stderr.strip() == "0 []"
+
+
+def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
+    script = (
+        "import sys\nfrom dashboard import cli, cli_snapshots\n"
+        "cli_snapshots.load_snapshot = None\n"
+        f"sys.argv = ['trimtab', 'health', {str(three)!r}]\ncli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 1
+    assert "Trimtab failed by itself: TypeError" in done.stderr
+    assert "Traceback" not in done.stderr
