@@ -109,7 +109,9 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
     for name in PULSAR_TABLES:
         path = directory / f"{name}.parquet"
         try:
-            tables[name] = pq.read_table(path)
+            # pq.read_table would import pyarrow.dataset, and with it pandas: a second at start-up
+            with pq.ParquetFile(path) as file:
+                tables[name] = file.read()
         except FileNotFoundError as exc:
             raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
         except (OSError, pa.ArrowException) as exc:
