@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from kazoo.client import KazooClient
@@ -73,6 +74,13 @@ class ClusterTruth:
             for name in sorted(self._client.get_children(folder)):
                 yield f"{folder}/{name}"
                 yield from self._walk(f"{folder}/{name}")
+
+    def dump(self, target: Path, *folders: str) -> Path:
+        """Write the znodes as JSON lines, the form that ``import-zk`` takes."""
+        znodes = self.read(*folders)
+        lines = [json.dumps({"path": p, "value": v}) for p, v in znodes.values.items()]
+        target.write_text("\n".join(lines) + "\n", "utf-8")
+        return target
 
     def owners(self) -> dict[str, str]:
         """Return bundle -> broker from the ownership ephemerals (modular manager)."""

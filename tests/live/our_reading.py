@@ -14,7 +14,7 @@ from connectors.config import ClusterConfig
 from core.snapshot import PulsarSnapshot
 
 CLUSTER_NAME = "real"
-_STEADY_ATTEMPTS = 8
+STEADY_ATTEMPTS = 8
 
 
 def config_of(cluster: RealPulsar, **changes: Any) -> ClusterConfig:
@@ -36,13 +36,13 @@ def steady_capture(
     cluster: RealPulsar, truth: ClusterTruth, *folders: str
 ) -> tuple[PulsarSnapshot, Znodes]:
     """Capture while nothing below ``folders`` changed; return the capture and those znodes."""
-    for _ in range(_STEADY_ATTEMPTS):
+    for _ in range(STEADY_ATTEMPTS):
         before = truth.read(*folders)
         snapshot = capture(cluster)
         after = truth.read(*folders)
         if before.changes == after.changes:
             return snapshot, after
-    pytest.fail(f"{', '.join(folders)} changed during each of {_STEADY_ATTEMPTS} captures")
+    pytest.fail(f"{', '.join(folders)} changed during each of {STEADY_ATTEMPTS} captures")
 
 
 def rows_by(table: pa.Table, key: str) -> dict[str, dict[str, Any]]:

@@ -227,6 +227,8 @@ _QUICK: Final[Mapping[str, object]] = {
     "loadBalancerEnabled": True,
     "loadBalancerReportUpdateMinIntervalMillis": 3000,
     "loadBalancerReportUpdateMaxIntervalMinutes": 1,
+    # one bundle more or less of fifteen is worth a report
+    "loadBalancerReportUpdateThresholdPercentage": 3,
     "loadBalancerHostUsageCheckIntervalMinutes": 1,
     "loadBalancerResourceQuotaUpdateIntervalMinutes": 1,
     "loadBalancerSheddingEnabled": False,

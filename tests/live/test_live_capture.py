@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cluster_truth import BROKER_AVERAGES, BUNDLE_DATA, REPORTS, ClusterTruth
 from java_process import wait_until
-from our_reading import capture, config_of, rows_by, steady_capture
+from our_reading import STEADY_ATTEMPTS, capture, config_of, rows_by, steady_capture
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE
 
 from connectors.collect import fetch_topics
 from core.pulsar.settings import effective_settings
+from core.snapshot.zkdump import import_zk_dump
 
 RESOURCES = {
     "cpu": "cpu",
@@ -220,3 +223,22 @@ def test_without_zookeeper_brokers_and_bundles_come_from_rest(modular: RealPulsa
     assert snapshot.bundles.num_rows >= 10
     assert snapshot.bundles.column("long_msg_rate_in").null_count == snapshot.bundles.num_rows
     assert snapshot.manifest.unavailable
+
+
+def test_dump_of_zookeeper_gives_the_same_brokers_and_bundles_as_a_capture(
+    modular: RealPulsar, truth: ClusterTruth, tmp_path: Path
+) -> None:
+    folders = ("/loadbalance", "/namespace", "/admin")
+    for _ in range(STEADY_ATTEMPTS):
+        dump = truth.dump(tmp_path / "dump.jsonl", *folders)
+        captured, znodes = steady_capture(modular, truth, *folders)
+        lines = map(json.loads, dump.read_text("utf-8").splitlines())
+        if {line["path"]: line["value"] for line in lines} == znodes.values:
+            break
+    imported = import_zk_dump(dump, "real", captured.manifest.taken_at)
+    assert imported.manifest.problems == ()
+    assert imported.manifest.leader == captured.manifest.leader
+    assert imported.brokers.to_pylist() == captured.brokers.to_pylist()
+    assert imported.bundles.to_pylist() == captured.bundles.to_pylist()
+    ours = imported.namespaces.select(["namespace", "boundaries"]).to_pylist()
+    assert ours == captured.namespaces.select(["namespace", "boundaries"]).to_pylist()
