@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -126,6 +126,16 @@ class ClusterTruth:
             path = f"/admin/v2/brokers/{self._cluster.cluster}/{broker}/ownedNamespaces"
             owned |= dict.fromkeys(self._cluster.get_json(path, broker=i), broker)
         return owned
+
+    def lists_topics(self, topics: Iterable[str]) -> bool:
+        """Return whether the running brokers together list all of these topics as loaded."""
+        listed = {
+            topic
+            for index in self._cluster.running
+            for names in self.topics_of_broker(index).values()
+            for topic in names
+        }
+        return listed.issuperset(topics)
 
     def topics_of_broker(self, index: int) -> dict[str, dict[str, dict[str, Any]]]:
         """Return bundle -> topic -> statistics of one broker."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from cluster_truth import ClusterTruth
+from java_process import wait_until
 from pulsar_files import Mode
 from real_pulsar import RealPulsar, RealPulsarOptions, why_not
-from traffic import Traffic, make_namespaces
+from traffic import Traffic, make_namespaces, topic_names
 
 _HERE = Path(__file__).parent
 
@@ -41,6 +42,10 @@ class ClusterHolder:
             self._cluster = self._start(mode)
             self._mode = mode
         self._cluster.heal()
+        with ClusterTruth(self._cluster) as truth:  # the clients, too, are back at the brokers
+            wait_until(
+                "every topic is loaded", lambda: truth.lists_topics(topic_names()), within_s=90
+            )
         return self._cluster
 
     def _start(self, mode: Mode) -> RealPulsar:

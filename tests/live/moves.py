@@ -43,10 +43,9 @@ def wait_settled(cluster: RealPulsar, truth: ClusterTruth) -> float:
     """
 
     def settled() -> bool:
-        served = {cluster.brokers[i]: truth.topics_of_broker(i) for i in cluster.running}
-        topics = {t for bundles in served.values() for names in bundles.values() for t in names}
-        if not topics.issuperset(topic_names()):
+        if not truth.lists_topics(topic_names()):
             return False  # a client is still on its way back
+        served = {cluster.brokers[i]: truth.topics_of_broker(i) for i in cluster.running}
         reports = truth.read(REPORTS).under(REPORTS)
         said = {broker: set(report["bundles"]) for broker, report in reports.items()}
         owners = truth.owners()
