@@ -25,21 +25,21 @@ if reading.movable.num_rows == 0:
     st.stop()
 active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
 asked = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
+bundles = st.multiselect(
+    "Bundles to unload",
+    list(dict.fromkeys([*asked, *reading.hottest])),
+    key=state.BUNDLES,
+    bind="query-params",
+    accept_new_options=True,
+    placeholder="Choose one of the hottest, or type a bundle's name",
+)
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    bundles = st.multiselect(
-        "Bundles to unload",
-        list(dict.fromkeys([*asked, *reading.hottest])),
-        key=state.BUNDLES,
-        bind="query-params",
-        accept_new_options=True,
-        placeholder="Choose one of the hottest, or type a bundle's name",
-    )
     destination = st.selectbox(
         "Destination",
         [ANY, *reading.measures.brokers],
         key=state.TO,
         bind="query-params",
-        width=200,
+        width=240,
         help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
     )
     strategy = st.selectbox(
@@ -47,10 +47,10 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         [ACTIVE, *STRATEGY_NAMES],
         key=state.STRATEGY,
         bind="query-params",
-        width=240,
+        width=260,
         help=f"{ACTIVE}: {active}, the one in force on this cluster.",
     )
-st.caption(f"In force on this cluster: {words.plain(active)}.")
+    st.caption(f"In force on this cluster: {words.plain(active)}.")
 if not bundles:
     words.answer("Choose bundles to see where they would go.")
     st.stop()

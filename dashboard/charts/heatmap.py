@@ -54,7 +54,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
         shared_yaxes="rows",
         column_widths=[0.76, 0.24],
         row_heights=[0.22, 0.78],
-        horizontal_spacing=0.015,
+        horizontal_spacing=0.035,
         vertical_spacing=0.03,
         specs=[[{}, None], [{}, {}]],
     )

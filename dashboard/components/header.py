@@ -59,7 +59,10 @@ def render_header(config: TrimtabConfig) -> Choice:
         )
         cluster = by_name.get(name or "", wanted)
         kept = shelf_state(services.shelf(config), cluster.name)
-        badges = st.container(horizontal=True, vertical_alignment="center", gap="xsmall")
+        badges = st.container(
+            horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
+        )
+        st.space("stretch")
         shelved, is_past = _pick_time(kept)
         every = _pick_refresh()
         _search_button(shelved)

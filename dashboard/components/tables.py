@@ -92,6 +92,7 @@ def table(
         alt=alt,
         height=height if height is not None else "auto",
         row_height=ROW_PX,
+        placeholder="unknown",
     )
 
 

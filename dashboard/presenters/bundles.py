@@ -110,7 +110,7 @@ def rows_of(table: pa.Table) -> pd.DataFrame:
         {
             "bundle": table["bundle"].to_pylist(),
             "namespace": table["namespace"].to_pylist(),
-            "owner": table["owner"].to_pylist(),
+            "owner": owner_words(table),
             "throughput": floats["throughput"] / 1e6,
             "msg_rate": floats["msg_rate"],
             "short_rate": floats["short_msg_rate"],
@@ -122,6 +122,12 @@ def rows_of(table: pa.Table) -> pd.DataFrame:
             "share": ring_share(table),
         }
     )
+
+
+def owner_words(table: pa.Table) -> list[str | None]:
+    """Return each bundle's owner; ``None`` where it is unknown whether anybody owns it."""
+    nobody = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, None)
+    return pc.coalesce(table["owner"], nobody).to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
 _NUMBERS: Final = (
@@ -250,10 +256,11 @@ def ring_data(
     marked: str | None = None,
     topic_hash: int | None = None,
     topic_hashes: Sequence[int] = (),
+    max_bundles: int = MAX_RING,
 ) -> RingData | None:
     """Return the ring of a namespace; ``None`` when none of its bundles is known.
 
-    Beyond :data:`MAX_RING` bundles only those around the marked one (or the first) are drawn.
+    Beyond ``max_bundles`` only those around the marked one (or the first) are drawn.
     """
     table = bundles.filter(pc.equal(bundles["namespace"], namespace)).sort_by("lower")
     if table.num_rows == 0:
@@ -261,9 +268,9 @@ def ring_data(
     names = table["bundle"].to_pylist()
     row = names.index(marked) if marked in names else None
     start = 0
-    if table.num_rows > MAX_RING:
-        start = max(0, min((row or 0) - MAX_RING // 2, table.num_rows - MAX_RING))
-        table = table.slice(start, MAX_RING)
+    if table.num_rows > max_bundles:
+        start = max(0, min((row or 0) - max_bundles // 2, table.num_rows - max_bundles))
+        table = table.slice(start, max_bundles)
     return RingData(
         lower=np.asarray(table["lower"], dtype=np.int64),
         upper=np.asarray(table["upper"], dtype=np.int64),

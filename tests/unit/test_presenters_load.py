@@ -1,0 +1,342 @@
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fleet_builder import make_history, make_snapshot
+
+from core.errors import UnknownNameError
+from core.health.findings import assess
+from core.health.measures import measure
+from core.ids import FULL_UPPER
+from core.pulsar.settings import effective_settings
+from dashboard.charts.bars import (
+    BeforeAfter,
+    before_after_bars,
+    distribution_bars,
+    resource_bars,
+)
+from dashboard.charts.heatmap import broker_heatmap, distance_colors
+from dashboard.charts.lines import history_lines
+from dashboard.charts.ring import namespace_ring
+from dashboard.charts.scale import text_grid, text_of
+from dashboard.charts.treemap import REST, ROOT, bundle_treemap
+from dashboard.presenters import broker as one_broker
+from dashboard.presenters import brokers, bundle, bundles, fleet, moves
+from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
+
+SNAPSHOT = make_snapshot()
+SETTINGS = effective_settings(SNAPSHOT)
+MEASURES = measure(SNAPSHOT, SETTINGS)
+HISTORY = [(one.manifest.taken_at, one.brokers) for one in make_history(6)]
+
+
+def with_totals(snapshot):
+    table = snapshot.bundles
+    for name, part in (("throughput", "msg_throughput"), ("msg_rate", "msg_rate")):
+        for prefix in ("", "short_", "long_"):
+            both = pa.compute.add(table[f"{prefix}{part}_in"], table[f"{prefix}{part}_out"])
+            table = table.append_column(f"{prefix}{name}", both)
+    return table
+
+
+BUNDLES = with_totals(SNAPSHOT)
+MOVABLE = BUNDLES.filter(pa.compute.invert(BUNDLES["is_broker_bound"]))
+
+
+# -- brokers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chosen", BROKER_MEASURES, ids=lambda one: one.key)
+def test_heatmap_has_a_row_a_broker_and_a_column_a_snapshot(chosen):
+    data = brokers.heatmap_data(HISTORY, chosen, SETTINGS)
+    assert data.values.shape == (12, 6)
+    assert np.isfinite(data.values).all()
+    last = data.values[:, -1]
+    assert (np.diff(last) <= 0).all()
+    assert broker_heatmap(data).data
+
+
+def test_heatmap_of_many_brokers_draws_the_hottest_and_means_over_all():
+    data = brokers.heatmap_data(HISTORY, broker_measure("throughput"), SETTINGS, max_rows=3)
+    assert len(data.rows) == 3
+    assert data.fleet_mean[-1] == pytest.approx(MEASURES.throughput.mean)
+    assert "3 hottest of 12" in brokers.heatmap_note(data, broker_measure("throughput"), total=12)
+
+
+def test_broker_that_joined_late_is_unknown_before():
+    late = HISTORY[-1][1]
+    early = [(moment, table.slice(1)) for moment, table in HISTORY[:-1]]
+    data = brokers.heatmap_data([*early, HISTORY[-1]], broker_measure("usage"), SETTINGS)
+    row = data.rows.index(late["broker"][0].as_py())
+    assert np.isnan(data.values[row, :-1]).all()
+    assert np.isfinite(data.values[row, -1])
+
+
+def test_heatmap_without_any_snapshot_is_empty():
+    data = brokers.heatmap_data([], broker_measure("usage"), SETTINGS)
+    assert data.rows == []
+    assert broker_heatmap(data).data
+
+
+def test_unknown_measure_offers_near_names():
+    with pytest.raises(UnknownNameError, match="throughput"):
+        broker_measure("througput")
+
+
+@pytest.mark.parametrize(
+    ("deviation", "word"),
+    [
+        (0.0, "● within"),
+        (0.2, "● within"),
+        (0.3, "▲ over"),
+        (0.5, "▲▲ far over"),
+        (-0.3, "▼ under"),
+        (-0.9, "▼▼ far under"),
+        (float("nan"), "? unknown"),
+    ],
+)
+def test_band_is_said_in_a_word_with_a_shape(deviation, word):
+    assert brokers.band_words(np.array([deviation]), 0.2) == [word]
+
+
+def test_brokers_table_names_the_limiting_resource_hottest_first():
+    table = brokers.brokers_table(SNAPSHOT, MEASURES, SETTINGS, MEASURES.throughput)
+    assert len(table) == 12
+    assert table["usage"].is_monotonic_decreasing
+    assert table["broker"][0] == MEASURES.usage.worst
+    assert set(table["limiting"]) <= {"CPU", "bandwidth in", "bandwidth out", "unknown"}
+
+
+def test_colour_says_distance_and_not_side():
+    over, under = distance_colors(np.array([150.0, 50.0]), 100.0, 0.2)
+    assert over == under
+
+
+# -- one broker ------------------------------------------------------------------------------------
+
+
+def test_resources_of_a_broker_are_shown_against_their_limits():
+    parts = one_broker.resources(SNAPSHOT, SETTINGS, 0)
+    assert len(parts.names) == len(parts.texts) == 5
+    assert parts.limiting in parts.names
+    assert "cores" in parts.texts[0]
+    assert resource_bars(parts.names, parts.ratios, parts.texts, limiting=parts.limiting).data
+
+
+def test_broker_without_a_report_is_unknown_in_words():
+    lost = SNAPSHOT.brokers.schema
+    names = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+    table = SNAPSHOT.brokers
+    for name in [f"{one}_{part}" for one in names for part in ("usage", "limit", "ratio")]:
+        at = lost.get_field_index(name)
+        table = table.set_column(at, lost.field(name), pa.nulls(12, pa.float64()))
+    snapshot = type(SNAPSHOT)(SNAPSHOT.manifest, {**SNAPSHOT.tables, "brokers": table})
+    told = one_broker.answer(measure(snapshot), table["broker"][0].as_py(), None)
+    assert "unknown" in told
+    assert set(one_broker.resources(snapshot, SETTINGS, 0).texts) == {"unknown"}
+
+
+def test_setting_that_differs_is_shown_with_both_values():
+    name = SNAPSHOT.brokers["broker"][11].as_py()
+    shown = one_broker.own_settings(SETTINGS, name)
+    assert "loadBalancerReportUpdateMaxIntervalMinutes" in set(shown["setting"])
+
+
+def test_facts_of_a_broker_have_no_empty_value():
+    assert all(one_broker.facts(SNAPSHOT, 0).values())
+
+
+# -- bundles ---------------------------------------------------------------------------------------
+
+
+def test_filter_by_part_owner_and_namespace_counts_what_matches():
+    namespace = MOVABLE["namespace"][0].as_py()
+    owner = MOVABLE["owner"][0].as_py()
+    page = bundles.bundle_page(
+        MOVABLE, bundles.BundleFilter(contains="0X", owner=owner, namespace=namespace, limit=2)
+    )
+    assert len(page.rows) == min(2, page.matching)
+    assert set(page.rows["owner"]) == {owner}
+    assert set(page.rows["namespace"]) == {namespace}
+    assert page.total == 600
+
+
+@pytest.mark.parametrize("sort", bundles.SORTS)
+def test_every_order_of_the_table_works(sort):
+    page = bundles.bundle_page(MOVABLE, bundles.BundleFilter(sort=sort, limit=50))
+    column = {"traffic": "throughput", "rate": "msg_rate", "topics": "topics"}.get(sort)
+    if column:
+        assert page.rows[column].is_monotonic_decreasing
+
+
+def test_bundle_nobody_owns_is_not_the_same_as_unknown():
+    table = MOVABLE.slice(0, 2)
+    at = table.schema.get_field_index
+    table = table.set_column(at("owner"), "owner", pa.array([None, None], pa.string()))
+    table = table.set_column(
+        at("owner_source"), "owner_source", pa.array(["ownership", None], pa.string())
+    )
+    assert bundles.owner_words(table) == ["not owned", None]
+
+
+@pytest.mark.parametrize("group_by", ["owner", "namespace"])
+def test_treemap_groups_add_up_to_the_whole(group_by):
+    data = bundles.treemap_data(MOVABLE, group_by)
+    parents = np.array(data.parents)
+    total = np.nansum(np.array(MOVABLE["throughput"]))
+    assert data.values[parents == ROOT].sum() == pytest.approx(total)
+    assert data.values[list(data.ids).index(ROOT)] == pytest.approx(total)
+    assert len(set(data.ids)) == len(data.ids)
+    for group in {parent for parent in data.parents if parent not in ("", ROOT)}:
+        whole = data.values[list(data.ids).index(group)]
+        assert data.values[parents == group].sum() == pytest.approx(whole)
+    assert any(key.endswith(REST) for key in data.ids)
+    assert bundle_treemap(data).data
+
+
+def test_ring_covers_the_whole_range_once():
+    namespace = MOVABLE["namespace"][0].as_py()
+    ring = bundles.ring_data(MOVABLE, namespace, marked=MOVABLE["bundle"][0].as_py())
+    assert ring is not None
+    assert ring.lower[0] == 0
+    assert ring.upper[-1] == FULL_UPPER
+    assert (ring.lower[1:] == ring.upper[:-1]).all()
+    assert ring.marked == 0
+    assert namespace_ring(ring).data
+
+
+def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
+    namespace = MOVABLE["namespace"][0].as_py()
+    names = MOVABLE.filter(pa.compute.equal(MOVABLE["namespace"], namespace))["bundle"].to_pylist()
+    for marked in (names[0], names[len(names) // 2], names[-1]):
+        ring = bundles.ring_data(MOVABLE, namespace, marked=marked, max_bundles=5)
+        assert ring is not None
+        assert len(ring.lower) == 5
+        assert ring.marked is not None
+        assert names[names.index(marked)].endswith(f"_0x{ring.upper[ring.marked]:08x}")
+
+
+def test_answer_about_bundles_counts_those_that_carry_half():
+    assert "of 600 bundles carry half" in bundles.answer(MOVABLE)
+    assert "every bundle has an owner" in bundles.answer(MOVABLE)
+    assert bundles.answer(MOVABLE.slice(0, 0)) == "No bundle that can move is in this snapshot."
+
+
+# -- one bundle ------------------------------------------------------------------------------------
+
+
+def test_bundle_answer_names_owner_traffic_and_clients():
+    name = MOVABLE["bundle"][0].as_py()
+    row = bundle.find_row(MOVABLE, name)
+    assert row is not None
+    told = bundle.answer(row, MEASURES.throughput.total)
+    assert row["owner"] in told
+    assert "clients" in told
+    assert bundle.find_row(MOVABLE, "no/such/0x0_0x1") is None
+
+
+def test_bundle_that_was_split_is_found_by_its_parts():
+    children = bundle.children_of(
+        MOVABLE, f"{MOVABLE['namespace'][0].as_py()}/0x00000000_0xffffffff"
+    )
+    assert len(children) > 1
+
+
+def test_history_of_a_bundle_marks_every_change_of_owner():
+    base = datetime(2026, 11, 21, tzinfo=UTC)
+    times = [base + timedelta(minutes=step) for step in range(4)]
+    table = pa.table(
+        {
+            "bundle": ["t/n/0x0_0x1"] * 4,
+            "owner": ["a:1", "b:1", "b:1", "a:1"],
+            "msg_throughput_in": [1.0, 2.0, 3.0, None],
+            "msg_throughput_out": [1.0, 2.0, 3.0, 4.0],
+            "taken_at": pa.array(times, pa.timestamp("ms", tz="UTC")),
+        }
+    )
+    at, series, found = bundle.history_series(table)
+    assert at == times
+    assert [(move.from_broker, move.to_broker) for move in found] == [
+        ("a:1", "b:1"),
+        ("b:1", "a:1"),
+    ]
+    assert len(moves.returning(found)) == 1
+    assert history_lines(at, series, "bytes/s", events=bundle.events_of(found)).data
+
+
+# -- moves -----------------------------------------------------------------------------------------
+
+
+def owners(minute, **by_bundle):
+    return datetime(2026, 11, 21, 12, minute, tzinfo=UTC), pa.table(
+        {
+            "bundle": pa.array(list(by_bundle), pa.string()),
+            "owner": pa.array(list(by_bundle.values()), pa.string()),
+        }
+    )
+
+
+def test_moves_are_seen_between_snapshots_also_when_bundles_come_and_go():
+    tables = [
+        owners(0, a="x", b="x", c="y"),
+        owners(1, a="y", b="x", c="y"),
+        owners(2, b="x", c=None, d="x", a="x"),
+    ]
+    found = moves.moves_between(tables)
+    assert [(move.bundle, move.from_broker, move.to_broker) for move in found] == [
+        ("a", "x", "y"),
+        ("c", "y", None),
+        ("a", "y", "x"),
+    ]
+    assert [move.bundle for move in moves.returning(found)] == ["a"]
+    assert "3 moves" in moves.moves_sentence(found, 60)
+    assert moves.moves_frame(found)["mark"].tolist()[0] == "↩ came back"
+
+
+def test_no_move_is_said_so():
+    assert moves.moves_sentence([], 60) == "No move was seen in the last 60 min."
+
+
+# -- fleet -----------------------------------------------------------------------------------------
+
+
+def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
+    summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
+    table = fleet.clusters_table(
+        [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
+        SNAPSHOT.manifest.taken_at,
+    )
+    assert table["state"].tolist()[1] == "? no snapshot"
+    assert np.isnan(table["deviation"][1])
+    assert "1 cluster without a snapshot" in fleet.answer([("one", summary), ("two", None)])
+
+
+def test_deviation_trend_leaves_out_what_is_unknown():
+    nothing = HISTORY[0][1].slice(0, 0)
+    assert len(fleet.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.123, "ratio", "12.3 %"),
+        (38_100_000.0, "bytes/s", "38.1 MB/s"),
+        (1.0, "bundles", "1 bundle"),
+        (float("nan"), "msgs/s", "unknown"),
+        (None, "count", "unknown"),
+    ],
+)
+def test_value_is_written_in_its_unit(value, unit, text):
+    assert text_of(value, unit) == text
+
+
+def test_grid_of_texts_has_the_shape_of_its_values():
+    assert text_grid(np.ones((2, 3)), "count").shape == (2, 3)
+
+
+def test_distribution_and_before_after_draw_without_a_broker():
+    assert distribution_bars([], []).data
+    empty = np.zeros(0)
+    data = BeforeAfter([], empty, empty, empty, empty, float("nan"), 0.2, "ratio")
+    assert before_after_bars(data).data
