@@ -28,7 +28,7 @@ from connectors.sandbox.policies import Policies, plan_policies
 from connectors.sandbox.reporting import ReportLedger, rows_to_average
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Rows
 from connectors.sandbox.workload import Workload, host_usage
-from connectors.sandbox.zksession import ZkSession, settle
+from connectors.sandbox.zksession import NodeExistsError, ZkSession, settle
 from core.errors import RemoteError
 
 BROKERS_PATH: Final = "/loadbalance/brokers"
@@ -66,7 +66,7 @@ class Engine:
         self._ledger = ReportLedger(len(brokers))
         self._zookeeper = zookeeper
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._began_s = time()
+        self.began_s = time()
         self._next_refresh_s = self._next_averages_s = 0.0
         self._next_check_s = np.zeros(len(brokers))
         self.admin = self.new_session(_ADMIN_SESSION_S)
@@ -76,7 +76,7 @@ class Engine:
     async def found(self) -> None:
         """Write the first state and bring every broker up."""
         await self.admin.open()
-        self._began_s = time()
+        self.began_s = time()
         self._share_out_traffic()
         for broker in self.state.brokers:
             broker.is_up = True
@@ -88,11 +88,7 @@ class Engine:
         await self._write_namespace_folders()
         await asyncio.gather(*(self.bring_up(broker) for broker in self.state.brokers))
         await self.lead(0)
-        await asyncio.gather(
-            *(self.own(broker, self.state.owned_rows(broker.row)) for broker in self.state.brokers)
-        )
-        everybody = np.arange(len(self.state.brokers))
-        await self.write_reports(everybody)
+        await self.write_reports(np.arange(len(self.state.brokers)), with_samples=False)
         remember_past(self.state, self.workload, round(self.options.day_s))
         await self.write_averages()
         self.spawn(self._live())
@@ -119,7 +115,7 @@ class Engine:
     @property
     def workload_s(self) -> float:
         """Seconds since the sandbox began."""
-        return time() - self._began_s
+        return time() - self.began_s
 
     async def bring_up(self, broker: Broker) -> None:
         """Open a broker's session and write what a starting broker writes."""
@@ -130,19 +126,33 @@ class Engine:
         self.sessions[broker.row] = session
         self._ledger.forget(broker.row)
         self._next_check_s[broker.row] = time() + broker.row % 10 * 0.5
-        namespace = f"/namespace/{broker.heartbeat_bundle}".rpartition("/")[0]
-        await session.ensure(namespace)
-        report = documents.load_report(self.state, broker, now_ms())
-        answers = [
-            session.create(
-                f"/namespace/{broker.heartbeat_bundle}",
-                encode(documents.ownership(broker)),
-                ephemeral=True,
-            ),
-            session.create(f"{BROKERS_PATH}/{broker.broker_id}", encode(report), ephemeral=True),
-        ]
-        await settle(answers)
+        await session.ensure(f"/namespace/{broker.heartbeat_bundle}".rpartition("/")[0])
+        await self.register(broker)
         await self.admin.put(f"{AVERAGES_PATH}/{broker.broker_id}", encode(documents.no_averages()))
+
+    async def register(self, broker: Broker) -> None:
+        """Write all nodes that live with a broker's session; those that exist stay."""
+        session = self.sessions[broker.row]
+        if session is None:
+            return
+        report = encode(documents.load_report(self.state, broker, now_ms()))
+        owner = encode(documents.ownership(broker))
+        await settle(
+            [
+                session.create(f"/namespace/{broker.heartbeat_bundle}", owner, ephemeral=True),
+                session.create(f"{BROKERS_PATH}/{broker.broker_id}", report, ephemeral=True),
+            ]
+        )
+        await self.own(broker, self.state.owned_rows(broker.row))
+        if self.leader == broker.row:
+            with contextlib.suppress(NodeExistsError):
+                await self.lead(broker.row)
+
+    async def reconnect(self) -> None:
+        """Open again the sessions of running brokers whose connection broke."""
+        up = [self.sessions[broker.row] for broker in self.state.brokers if broker.is_up]
+        closed = [session for session in (self.admin, *up) if session and not session.is_open]
+        await asyncio.gather(*(session.open() for session in closed))
 
     async def lead(self, row: int) -> None:
         """Make a broker the leader."""
@@ -202,21 +212,25 @@ class Engine:
         topics = state.broker_counts()[:, 0].astype(np.float64)
         state.usage = host_usage(state.broker_rates(), topics, noise)
 
-    async def write_reports(self, brokers: Rows) -> None:
+    async def write_reports(self, brokers: Rows, *, with_samples: bool = True) -> None:
         """Write load reports; each adds a sample to every average, as upstream's do."""
-        state = self.state
-        moment = now_ms()
-        for row in brokers.tolist():
-            broker, session = state.brokers[row], self.sessions[row]
-            if session is None or not broker.is_up:
-                continue
+        state, moment = self.state, now_ms()
+        wanted = set(brokers.tolist())
+        writing = [
+            (broker, session)
+            for broker, session in zip(state.brokers, self.sessions, strict=True)
+            if broker.row in wanted and session is not None and broker.is_up
+        ]
+        for broker, session in writing:
             value = encode(documents.load_report(state, broker, moment))
             await session.set(f"{BROKERS_PATH}/{broker.broker_id}", value)
             broker.gains.clear()
             broker.losses.clear()
-            state.report(row)
-            self._ledger.note(state, row, moment)
-            await self.update_all()
+            state.report(broker.row)
+            if with_samples:
+                await self.update_all()
+        rows = np.array([broker.row for broker, _ in writing], np.int64)
+        self._ledger.note(state, rows, moment)
 
     async def update_all(self) -> None:
         """Do what every broker does when a load report changed: one more sample a bundle.
@@ -245,14 +259,17 @@ class Engine:
         self.averaged.update(fresh)
         for start in range(0, len(old), _AT_ONCE):
             batch = old[start : start + _AT_ONCE]
-            await settle(
-                [
+            answers = await asyncio.gather(
+                *(
                     self.admin.set(
                         self.average_path(row), encode(documents.bundle_data(state, row))
                     )
                     for row in batch
-                ]
+                ),
+                return_exceptions=True,
             )
+            lost = [row for row, answer in zip(batch, answers, strict=True) if not _is_ok(answer)]
+            self.averaged.difference_update(lost)  # created anew next time
         averages = zip(state.brokers, documents.broker_averages(state), strict=True)
         await settle(
             [
@@ -284,6 +301,10 @@ class Engine:
 
     async def _write_namespace_folders(self) -> None:
         await write_nodes(self.admin, {f"/namespace/{name}": b"" for name in self.state.namespaces})
+
+
+def _is_ok(answer: object) -> bool:
+    return not isinstance(answer, BaseException)
 
 
 def now_ms() -> int:

@@ -20,6 +20,7 @@ _CLIENTS_RETURN_S: Final = (0.08, 0.22)
 _AFTER_A_CRASH_S: Final = (0.1, 0.9)
 _ELECTION_S: Final = 0.5
 _RETRY_S: Final = 1.0
+_GUARD_S: Final = 0.1
 
 
 class Ownership:
@@ -36,21 +37,19 @@ class Ownership:
         self._arriving: dict[int, asyncio.Future[int]] = {}
         self.hints: dict[str, int] = {}
 
-    async def watch(self) -> None:
-        """Look after brokers whose node went away; runs until cancelled."""
+    async def guard(self) -> None:
+        """Look after lost connections and brokers whose node went away; runs until cancelled."""
         engine = self._engine
         while True:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(_GUARD_S)
             try:
+                await engine.reconnect()
                 present = set(await engine.admin.children(BROKERS_PATH))
-            except RemoteError:
+                for broker in self._state.brokers:
+                    if broker.is_registered and broker.broker_id not in present:
+                        await (engine.register(broker) if broker.is_up else self.bury(broker))
+            except RemoteError:  # ZooKeeper is away: look again
                 continue
-            for broker in self._state.brokers:
-                session = engine.sessions[broker.row]
-                if session is None or broker.broker_id in present:
-                    continue
-                if not broker.is_up:
-                    await self.bury(broker)
 
     async def unload(self, row: int) -> None:
         """Close a bundle on its owner; it comes back wherever it is placed, moments later."""

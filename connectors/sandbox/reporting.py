@@ -32,10 +32,10 @@ class ReportLedger:
         last, current = _load(self._last), _load(_compared(state))
         return np.flatnonzero(needs_report(last, current, now_ms - self.written_ms, settings))
 
-    def note(self, state: FleetState, broker: int, now_ms: float) -> None:
-        """Note that a broker wrote its present state."""
-        self.written_ms[broker] = now_ms
-        self._last[broker] = _compared(state)[broker]
+    def note(self, state: FleetState, brokers: Rows, now_ms: float) -> None:
+        """Note that these brokers wrote their present state."""
+        self.written_ms[brokers] = now_ms
+        self._last[brokers] = _compared(state)[brokers]
 
     def forget(self, broker: int) -> None:
         """Begin anew with a broker, as a new process does."""

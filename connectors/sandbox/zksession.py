@@ -10,20 +10,17 @@ import asyncio
 import contextlib
 import struct
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from core.errors import NotFoundError, ProtocolError, RemoteError, UnreachableError
 
 _CREATE: Final = 1
 _DELETE: Final = 2
-_GET: Final = 4
 _SET: Final = 5
 _CHILDREN: Final = 8
 _PING: Final = 11
 _CLOSE: Final = -11
 _PING_XID: Final = -2
-_WATCH_XID: Final = -1
 _NO_NODE: Final = -101
 _NODE_EXISTS: Final = -110
 _EPHEMERAL: Final = 1
@@ -49,7 +46,6 @@ class ZkSession:
         port: Server port.
         timeout_s: Session time-out; the server drops ephemeral nodes that long after it last heard
             from us.
-        on_watch: Called with the path whenever a watch set by :meth:`children` fires.
     """
 
     def __init__(
@@ -58,11 +54,10 @@ class ZkSession:
         port: int,
         *,
         timeout_s: float,
-        on_watch: Callable[[str], None] | None = None,
     ) -> None:
         self._host, self._port = host, port
         self._timeout_s = timeout_s
-        self._on_watch = on_watch
+        self._identity = (0, bytes(_PASSWORD_BYTES))
         self._xid = 0
         self._pending: deque[tuple[int, asyncio.Future[bytes]]] = deque()
         self._reader: asyncio.StreamReader
@@ -75,7 +70,7 @@ class ZkSession:
         return self._writer is not None
 
     async def open(self) -> None:
-        """Connect and begin a session.
+        """Connect: begin a session, or go on with the one that was, while the server still has it.
 
         Raises:
             UnreachableError: Nobody listens, or the connection broke at once.
@@ -84,10 +79,23 @@ class ZkSession:
             self._reader, writer = await asyncio.open_connection(self._host, self._port)
         except OSError as exc:
             raise self._lost("connect") from exc
-        greeting = struct.pack(">iqiq", 0, 0, round(self._timeout_s * 1000), 0)
-        writer.write(_buffer(greeting + _buffer(bytes(_PASSWORD_BYTES)) + b"\x00"))
-        answer = await self._frame()
-        timeout_ms = struct.unpack_from(">i", answer, 4)[0]
+        number, password = self._identity
+        greeting = struct.pack(">iqiq", 0, 0, round(self._timeout_s * 1000), number)
+        writer.write(_buffer(greeting + _buffer(password) + b"\x00"))
+        try:
+            answer = await self._frame()
+        except UnreachableError:
+            writer.transport.abort()
+            raise
+        timeout_ms, number = struct.unpack_from(">iq", answer, 4)
+        self._identity = (number, answer[20 : 20 + _PASSWORD_BYTES])
+        if timeout_ms <= 0:  # it ran out meanwhile: begin another
+            writer.transport.abort()
+            self._identity = (0, bytes(_PASSWORD_BYTES))
+            await self.open()
+            return
+        for task in self._tasks:
+            task.cancel()
         self._writer = writer
         self._tasks = [
             asyncio.create_task(self._read()),
@@ -120,15 +128,9 @@ class ZkSession:
         """Delete a node that has no children."""
         return self.send(_DELETE, _text(path) + struct.pack(">i", -1))
 
-    async def get(self, path: str) -> bytes:
-        """Return the value of a node."""
-        body = await self.send(_GET, _text(path) + b"\x00")
-        size = struct.unpack_from(">i", body, 0)[0]
-        return body[4 : 4 + max(size, 0)]
-
-    async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        """Return the names below a node, and leave a watch when asked."""
-        body = await self.send(_CHILDREN, _text(path) + (b"\x01" if watch else b"\x00"))
+    async def children(self, path: str) -> list[str]:
+        """Return the names below a node."""
+        body = await self.send(_CHILDREN, _text(path) + b"\x00")
         count, offset = struct.unpack_from(">i", body, 0)[0], 4
         names = []
         for _ in range(count):
@@ -188,17 +190,10 @@ class ZkSession:
             while True:
                 frame = await self._frame()
                 xid, error = struct.unpack_from(">i8xi", frame, 0)
-                if xid == _WATCH_XID:
-                    self._watch_fired(frame)
-                elif xid != _PING_XID:
+                if xid != _PING_XID:
                     self._answer(xid, error, frame[16:])
         except RemoteError:
             self._drop_connection()
-
-    def _watch_fired(self, frame: bytes) -> None:
-        size = struct.unpack_from(">i", frame, 24)[0]
-        if self._on_watch is not None:
-            self._on_watch(frame[28 : 28 + size].decode())
 
     def _answer(self, xid: int, error: int, body: bytes) -> None:
         expected, answer = self._pending.popleft()

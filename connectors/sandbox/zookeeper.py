@@ -61,7 +61,7 @@ class ZooKeeperProcess:
 
     Args:
         data_dir: Where it keeps its snapshot, log and configuration; made when absent.
-        port: Client port; 0 picks a free one at every start.
+        port: Client port; 0 picks a free one at the first start.
         java: Runtime to use; the machine's by default (:func:`find_java`).
         heap_mb: Largest Java heap in MiB. 100,000 bundles need about 300.
     """
@@ -71,7 +71,6 @@ class ZooKeeperProcess:
     ) -> None:
         self.data_dir = data_dir
         self.port = port
-        self._asked_port = port
         self._java = java
         self._heap_mb = heap_mb
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -104,7 +103,7 @@ class ZooKeeperProcess:
             return
         java = self._java or find_java()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        self.port = self._asked_port or free_port()
+        self.port = self.port or free_port()
         _require_free(self.port)
         config = self.data_dir / "zookeeper.cfg"
         config.write_text(self._config_text(), "utf-8")

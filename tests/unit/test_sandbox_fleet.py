@@ -159,6 +159,27 @@ def test_isolated_namespace_stays_on_its_primaries(whole: Sandbox, zookeeper: Ka
     assert host in policy["primary"]
 
 
+def test_fleet_survives_a_restart_of_its_zookeeper(whole: Sandbox, zookeeper: KazooClient) -> None:
+    _eventually(lambda: _settled(whole))
+    server = whole.zookeeper_process
+    server.kill()
+    server.start()
+    _eventually(lambda: zookeeper.connected)
+    ids = {broker.broker_id for broker in whole.state.brokers}
+    _eventually(lambda: set(zookeeper.get_children("/loadbalance/brokers")) == ids)
+    live = sum(len(rows) for rows in whole.state.bundles_of)
+    _eventually(lambda: _settled(whole) and len(_owners(whole, zookeeper)) == live)
+    whole.publish()
+
+
+def test_clock_can_be_moved(whole: Sandbox) -> None:
+    whole.publish()
+    before = whole.state.rates.sum()
+    whole.advance(1800)
+    whole.publish()
+    assert abs(whole.state.rates.sum() - before) > 0.02 * before
+
+
 def test_unknown_broker_is_named(whole: Sandbox) -> None:
     with pytest.raises(InputError, match="no broker number 9"):
         whole.stop_broker(9)
