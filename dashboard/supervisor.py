@@ -58,10 +58,12 @@ class Supervisor:
     Attributes:
         log_dir: One log file a child.
         stop: Set when the command should end (Ctrl-C, SIGTERM).
+        grace_s: How long a child may take to end before it is killed.
     """
 
     log_dir: Path
     stop: threading.Event = field(default_factory=threading.Event)
+    grace_s: float = END_GRACE_S
     children: list[Child] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -148,9 +150,9 @@ class Supervisor:
                 if child.process.stdin is not None:
                     child.process.stdin.close()
             try:
-                child.process.wait(END_GRACE_S)
+                child.process.wait(self.grace_s)
             except subprocess.TimeoutExpired:
-                note(f"The {child.name} did not end in {END_GRACE_S:.0f} s; it is killed.")
+                note(f"The {child.name} did not end in {self.grace_s:.0f} s; it is killed.")
                 child.process.kill()
                 child.process.wait()
         self.children.clear()

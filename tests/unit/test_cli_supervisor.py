@@ -1,0 +1,147 @@
+"""The supervisor of child processes: ready, watched, ended in order, never left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.errors import ConfigError
+from dashboard.cli_live import duration_s
+from dashboard.cli_output import UsageFaultError
+from dashboard.supervisor import (
+    Child,
+    ChildEndedError,
+    Supervisor,
+    answers,
+    free_port,
+    last_line,
+    told_to_end,
+)
+
+DEADLINE_S = 20.0
+STAY = "import threading; print('here', flush=True); threading.Event().wait()"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
+WITH_PARENT = f"from dashboard.supervisor import end_with_parent; end_with_parent(); {STAY}"
+
+
+def start(supervisor: Supervisor, script: str, name: str = "child") -> Child:
+    child = supervisor.start(name, [sys.executable, "-c", script])
+    if "print" in script:
+        supervisor.wait_until(
+            lambda: last_line(child.log) == "here", f"The {name}", DEADLINE_S, [child]
+        )
+    return child
+
+
+def test_children_end_when_the_supervisor_does(tmp_path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        children = [start(supervisor, STAY, f"child-{number}") for number in range(2)]
+        assert not any(child.has_ended for child in children)
+    assert all(child.has_ended for child in children)
+
+
+def test_a_child_that_does_not_want_to_end_is_killed(tmp_path, capsys) -> None:
+    with Supervisor(tmp_path, grace_s=0.2) as supervisor:
+        child = start(supervisor, STUBBORN)
+    assert child.process.returncode == -signal.SIGKILL
+    assert "it is killed" in capsys.readouterr().err
+
+
+def test_a_crash_is_told_with_its_last_words_and_its_log(tmp_path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        child = start(supervisor, "import sys; sys.exit('out of luck')")
+        with pytest.raises(ChildEndedError, match=r"exit code 1\): out of luck") as caught:
+            supervisor.watch([child])
+    assert str(child.log) in caught.value.hint
+
+
+def test_waiting_ends_with_a_sentence_when_it_takes_too_long(tmp_path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        child = start(supervisor, STAY)
+        with pytest.raises(ChildEndedError, match="The page was not ready after"):
+            supervisor.wait_until(lambda: False, "The page", 0.3, [child])
+
+
+def test_waiting_ends_when_the_command_is_told_to_end(tmp_path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        supervisor.stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            supervisor.wait_until(lambda: False, "The page", DEADLINE_S, [])
+
+
+def test_signals_set_the_event_and_are_given_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with told_to_end(threading.Event()) as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(DEADLINE_S)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_child_ends_with_a_parent_that_was_killed(tmp_path) -> None:
+    script = (
+        "import sys, threading\nfrom pathlib import Path\n"
+        "from dashboard.supervisor import Supervisor\n"
+        f"one = Supervisor(Path({str(tmp_path)!r}))\n"
+        f"child = one.start('child', [sys.executable, '-c', {WITH_PARENT!r}])\n"
+        "print(child.process.pid, flush=True)\nthreading.Event().wait()"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    wait_for_words(tmp_path / "child.log")
+    parent.kill()
+    parent.wait(DEADLINE_S)
+    parent.stdout.close()
+    gone, alive = psutil.wait_procs([child], timeout=DEADLINE_S)
+    assert not alive
+    assert gone
+
+
+def wait_for_words(log: Path) -> None:
+    event = threading.Event()
+    for _ in range(int(DEADLINE_S / 0.05)):
+        if last_line(log) == "here":
+            return
+        event.wait(0.05)
+    pytest.fail(f"nothing in {log}")
+
+
+def test_a_taken_port_is_passed_over() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port < free_port(port) <= port + 100
+
+
+def test_no_port_at_all_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="No port from 65536"):
+        free_port(65_536)
+
+
+def test_nobody_answers_on_a_closed_port() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        assert not answers(f"http://127.0.0.1:{bound.getsockname()[1]}/")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60s", 60), ("5min", 300), ("2h", 7200), ("500ms", 0.5), ("15", 15), ("1.5 m", 90), ("0", 0)],
+)
+def test_durations_are_read(text, seconds) -> None:
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 weeks", "-1s", "1s2"])
+def test_what_is_no_duration_is_bad_usage(text) -> None:
+    with pytest.raises(UsageFaultError):
+        duration_s(text)
