@@ -7,6 +7,7 @@ runs, so that ``trimtab --help`` and completion start at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -276,6 +277,9 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         usage = UsageFaultError(error.format_message(), hint="See `trimtab COMMAND --help`.")
         return fail(usage, as_json=as_json)
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
     except (typer.Abort, KeyboardInterrupt):
         note("Stopped.")
         return EXIT_DONE

@@ -300,17 +300,15 @@ def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
 
 
 def _inside(bundle: str, names: Iterable[str]) -> list[str]:
-    """Names of the bundles whose ranges lie inside the range of ``bundle``."""
+    """Names of the bundles that together are the range of ``bundle``; none when they are not."""
     try:
         lower, upper = parse_range(bundle.rpartition("/")[2])
     except InputError:
         return []
-    inside = []
-    for name in names:
-        low, up = parse_range(name.rpartition("/")[2])
-        if low >= lower and up <= upper:
-            inside.append(name)
-    return inside
+    ranges = {name: parse_range(name.rpartition("/")[2]) for name in names}
+    inside = {name: (low, up) for name, (low, up) in ranges.items() if low >= lower and up <= upper}
+    bounds = {bound for pair in inside.values() for bound in pair}
+    return list(inside) if {lower, upper} <= bounds else []
 
 
 def _short(class_name: str | None) -> str:
