@@ -158,13 +158,15 @@ class Timeouts(_Strict):
     Attributes:
         connect_s: For a connection to a broker's admin port.
         read_s: For each answer of a broker.
-        zookeeper_s: For a connection to ZooKeeper.
+        answer_s: For one whole answer of a broker, however its bytes trickle in.
+        zookeeper_s: For a connection to ZooKeeper, and for each bulk read there.
         session_s: Session timeout asked of ZooKeeper.
         capture_s: For one whole capture; what is not read by then is named as a problem.
     """
 
     connect_s: float = Field(default=2.0, gt=0, le=60)
     read_s: float = Field(default=5.0, gt=0, le=300)
+    answer_s: float = Field(default=10.0, gt=0, le=300)
     zookeeper_s: float = Field(default=10.0, gt=0, le=300)
     session_s: float = Field(default=15.0, ge=2, le=300)
     capture_s: float = Field(default=50.0, gt=0, le=3600)
@@ -198,7 +200,9 @@ class ClusterConfig(_Strict):
     read_only: bool = True
     exclusions: list[str] = []
     timeouts: Timeouts = Timeouts()
-    read_budget: int = Field(default=500_000, ge=1_000)
+    pulsar_cluster: str | None = None
+    read_budget: int = Field(default=500_000, ge=100)
+    rest_fan_out: int = Field(default=16, ge=1, le=32)
 
     @field_validator("name")
     @classmethod

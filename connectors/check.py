@@ -1,0 +1,190 @@
+"""Does a cluster's configuration work? Every endpoint is tried; each fault has a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from connectors.config import ClusterConfig
+from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
+from connectors.pulsar_admin.client import AdminClient
+from connectors.zookeeper.client import ZooKeeperReader
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
+from core.errors import ConfigError, OpsError
+from core.snapshot.znodes import ProblemLog, Readings
+from core.snapshot.znodes import readings as roots
+from core.snapshot.znodes.brokers import Registry, decode_registry
+
+_FOLDERS: Final = (roots.BROKERS, roots.OWNERSHIP, roots.LOCAL_POLICIES, roots.POLICIES)
+_MANAGERS: Final = {
+    "modular": "ModularLoadManagerImpl: everything is available",
+    "extensible": "ExtensibleLoadManagerImpl: brokers, owners and topics only",
+    "simple": "SimpleLoadManagerImpl: not supported",
+    "mixed": "several load managers at once",
+    "unknown": "a load manager that is not known",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One thing that was tried.
+
+    Attributes:
+        what: What was tried, with its address.
+        ok: Whether it works.
+        detail: What was found, or what is wrong.
+        remedy: What to do about it; empty when it works.
+    """
+
+    what: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def check_cluster(config: ClusterConfig) -> list[CheckResult]:
+    """Try every endpoint of a cluster; never raises for one that does not work."""
+    results: list[CheckResult] = []
+    registry: Registry | None = None
+    if config.zookeeper is None:
+        results.append(
+            CheckResult(
+                what="ZooKeeper",
+                ok=True,
+                detail="Not configured: time averages will be unknown.",
+            )
+        )
+    else:
+        registry = _check_zookeeper(config, results)
+    if config.admin_urls:
+        _check_admin(config, registry, results)
+    else:
+        results.append(
+            CheckResult(
+                what="Admin REST",
+                ok=True,
+                detail="Not configured: settings from files and topics will be unknown.",
+            )
+        )
+    return results
+
+
+def _check_zookeeper(config: ClusterConfig, results: list[CheckResult]) -> Registry | None:
+    what = f"ZooKeeper {config.zookeeper}"
+    try:
+        reader = ZooKeeperReader(config)
+    except ConfigError as exc:
+        results.append(_fault(what, exc))
+        return None
+    try:
+        reader.begin(config.read_budget, config.timeouts.capture_s)
+        results.append(CheckResult(what=what, ok=True, detail="Connected."))
+        return _check_folders(reader, what, results)
+    except OpsError as exc:
+        results.append(_fault(what, exc))
+        return None
+    finally:
+        reader.close()
+
+
+def _check_folders(
+    reader: ZooKeeperReader, what: str, results: list[CheckResult]
+) -> Registry | None:
+    answers = reader.read([Read(GET_CHILDREN, path) for path in _FOLDERS])
+    for path, answer in zip(_FOLDERS, answers, strict=True):
+        if answer.error == NO_AUTH:
+            results.append(
+                CheckResult(
+                    what=f"{what} {path}",
+                    ok=False,
+                    detail="ZooKeeper does not allow Trimtab to read it.",
+                    remedy="Name [clusters.zookeeper_auth], or grant read to that identity.",
+                )
+            )
+    if answers[0].error:
+        if answers[0].error == NO_NODE:
+            results.append(
+                CheckResult(
+                    what=f"{what} {roots.BROKERS}",
+                    ok=False,
+                    detail="There is no such znode.",
+                    remedy="Check the chroot: zookeeper = host:port/chroot, as in the brokers' own "
+                    "metadataStoreUrl.",
+                )
+            )
+        return None
+    names = sorted(answers[0].value)
+    values = reader.read([Read(GET_DATA, f"{roots.BROKERS}/{name}") for name in names])
+    readings = Readings(
+        brokers={name: answer.value or b"" for name, answer in zip(names, values, strict=True)}
+    )
+    problems = ProblemLog()
+    registry = decode_registry(readings, problems)
+    manager = registry.load_manager
+    unreadable = len({problem.place for problem in problems.named()})
+    detail = f"{len(names)} brokers, release {registry.release or 'unknown'}, {_MANAGERS[manager]}."
+    if unreadable:
+        detail += f" {unreadable} reports are damaged."
+    results.append(
+        CheckResult(
+            what=f"{what} {roots.BROKERS}",
+            ok=bool(names) and manager not in ("simple", "unknown"),
+            detail=detail,
+            remedy="" if names else "No broker is registered: start one, or check the chroot.",
+        )
+    )
+    return registry
+
+
+def _check_admin(
+    config: ClusterConfig, registry: Registry | None, results: list[CheckResult]
+) -> None:
+    try:
+        client = AdminClient(config)
+    except ConfigError as exc:
+        results.append(_fault("Admin credentials", exc))
+        return
+    try:
+        urls = {url: url for url in config.admin_urls}
+        for report in registry.reports if registry else ():
+            url = report.web_service_url or report.web_service_url_tls
+            if url and url.rstrip("/") not in urls:
+                urls[url.rstrip("/")] = url.rstrip("/")
+        client.trust(urls.values())
+        rest = RestCapture(config, client)
+
+        def probe(url: str) -> str:
+            version = client.request("GET", url, f"{ADMIN}/brokers/version").body
+            settings = client.get(url, RUNTIME, dict[str, str])
+            name = version.decode("utf-8", "replace").strip('"\n ')[:40]
+            cluster = settings.get("clusterName")
+            return f"Release {name}, cluster {cluster}, {len(settings)} settings."
+
+        _report(rest, urls, probe, results)
+    finally:
+        client.close()
+
+
+def _report(
+    rest: RestCapture,
+    urls: dict[str, str],
+    probe: Callable[[str], str],
+    results: list[CheckResult],
+) -> None:
+    answers, silent = rest.ask_each(urls, probe)
+    for url in urls:
+        what = f"Admin REST {url}"
+        if url in silent:
+            results.append(_fault(what, silent[url]))
+        else:
+            results.append(CheckResult(what=what, ok=True, detail=answers[url]))
+
+
+def _fault(what: str, exc: OpsError) -> CheckResult:
+    return CheckResult(
+        what=what,
+        ok=False,
+        detail=exc.message,
+        remedy=exc.hint or "Look into its log, then run `trimtab check` again.",
+    )

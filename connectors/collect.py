@@ -1,0 +1,265 @@
+"""Read a Pulsar cluster into a snapshot, from ZooKeeper and the brokers' REST.
+
+Whatever part is broken becomes a problem of the snapshot; only a cluster of which nothing at all
+can be read raises.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.check import CheckResult, check_cluster
+from connectors.config import ClusterConfig
+from connectors.pulsar_admin.capture import ADMIN, RestCapture, RestFacts
+from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar_admin.parse import BrokerTopics, topics_table
+from connectors.pulsar_admin.settings import settings_table
+from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
+from connectors.zookeeper.client import ZooKeeperReader
+from core.errors import RemoteError
+from core.snapshot import Manifest, PulsarSnapshot, TableManifest
+from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
+from core.snapshot.znodes.assemble import decode_dynamic
+from core.snapshot.znodes.brokers import Registry, decode_registry, version_of
+
+__all__ = ["CheckResult", "PulsarCollector", "check_cluster", "fetch_topics"]
+
+REST_LACKS: Final = (
+    "Time averages of brokers and bundles are not available: they are in ZooKeeper only, and none "
+    "is configured."
+)
+ZOOKEEPER_LACKS: Final = (
+    "Settings from the brokers' files are not available: no admin URL is configured. Dynamic "
+    "settings are known, defaults are assumed for the rest."
+)
+
+
+class PulsarCollector:
+    """Takes snapshots of one cluster, over one ZooKeeper session and one pool of connections.
+
+    Args:
+        config: The cluster.
+    Attributes:
+        changed: Set when a broker came or went since the last capture began.
+    Raises:
+        ConfigError: A secret or certificate cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self.config = config
+        self.changed = threading.Event()
+        self._client = AdminClient(config) if config.admin_urls else None
+        self._rest = RestCapture(config, self._client) if self._client else None
+        self._reader: ZooKeeperReader | None = None
+        self._znodes: ZooKeeperCapture | None = None
+
+    def collect(self) -> PulsarSnapshot:
+        """Take one snapshot.
+
+        Raises:
+            RemoteError: Nothing at all could be read.
+        """
+        began = monotonic()
+        self.changed.clear()
+        problems = ProblemLog()
+        readings, facts, policies = self._read(problems)
+        source = "rest" if policies is None else "zookeeper"
+        registry = decode_registry(readings, problems)
+        if policies is not None:
+            if self._rest is not None:
+                facts = self._ask_brokers(self._rest, readings, registry, problems)
+                source = "zookeeper+rest" if facts.runtime else source
+            own = self.config.pulsar_cluster or facts.setting("clusterName")
+            policies.settle(readings, own, problems)
+            self._ask_owners(readings, registry, facts, problems)
+        made = assemble(readings, problems, registry)
+        settings = self._settings(readings, registry, facts, problems)
+        tables = {**made.tables, **({"settings": settings} if settings is not None else {})}
+        manifest = self._manifest(made, tables, source, readings, problems)
+        return PulsarSnapshot.build(
+            _timed(manifest, monotonic() - began, datetime.now(UTC)), tables
+        )
+
+    def close(self) -> None:
+        """End the session and the connections; twice is harmless."""
+        reader, self._reader, self._znodes = self._reader, None, None
+        if reader is not None:
+            reader.close()
+        if self._client is not None:
+            self._client.close()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read(self, problems: ProblemLog) -> tuple[Readings, RestFacts, ClusterPolicies | None]:
+        """Read from ZooKeeper where there is one; from the REST where there is none or it fails.
+
+        The policies are ``None`` when the REST was read: it tells the cluster's own only.
+        """
+        if self.config.zookeeper is None and self._rest is not None:
+            return *self._rest.read_all(problems), None
+        try:
+            readings, policies = self._read_znodes(problems)
+        except RemoteError as exc:
+            if self._rest is None:
+                raise
+            problems.add(
+                exc.code,
+                exc.endpoint,
+                exc.message,
+                done=f"The brokers' REST is read instead. {exc.hint}".strip(),
+                severity="error",
+            )
+            return *self._rest.read_all(problems), None
+        return readings, RestFacts(), policies
+
+    def _read_znodes(self, problems: ProblemLog) -> tuple[Readings, ClusterPolicies]:
+        if self._reader is None or self._znodes is None:
+            self._reader = ZooKeeperReader(self.config, on_change=self.changed.set)
+            self._znodes = ZooKeeperCapture(self._reader)
+        reader = self._reader
+        try:
+            reader.begin(self.config.read_budget, self.config.timeouts.capture_s)
+            found = ProblemLog()
+            readings, policies = self._znodes.read(found)
+        except RemoteError:
+            self._drop_session()
+            raise
+        if reader.failure is not None:
+            failure = reader.failure
+            self._drop_session()
+            if not readings.brokers:
+                raise failure
+        problems.extend(found.named())
+        return readings, policies
+
+    def _drop_session(self) -> None:
+        """Begin the next capture with a fresh session: this one is not to be trusted any more."""
+        reader, self._reader, self._znodes = self._reader, None, None
+        if reader is not None:
+            reader.close()
+
+    def _ask_brokers(
+        self, rest: RestCapture, readings: Readings, registry: Registry, problems: ProblemLog
+    ) -> RestFacts:
+        """Ask the registered brokers for their running settings."""
+        urls = self._urls(registry)
+        started = {
+            name: report.start_timestamp
+            for name, report in zip(registry.names, registry.reports, strict=True)
+        }
+        dynamic = decode_dynamic(readings.dynamic, ProblemLog())
+        facts = rest.settings(urls, started, dynamic, problems)
+        rest.note_other_addresses(urls, problems)
+        return facts
+
+    def _ask_owners(
+        self, readings: Readings, registry: Registry, facts: RestFacts, problems: ProblemLog
+    ) -> None:
+        """Ask brokers of the extensible manager what they own: ZooKeeper does not tell it."""
+        cluster = readings.pulsar_cluster
+        kinds = dict(zip(registry.names, registry.kinds, strict=True))
+        wanted = [name for name, kind in kinds.items() if kind == "extensible"]
+        if self._rest is None or cluster is None or not wanted:
+            return
+        urls = self._urls(registry)
+        asked = {name: urls[name] for name in wanted if name in urls and name not in facts.silent}
+        readings.owners, silent = self._rest.owned_bundles(cluster, asked, problems)
+        if registry.load_manager == "extensible":
+            readings.owners_known = not silent and len(asked) == len(wanted)
+
+    def _urls(self, registry: Registry) -> dict[str, str]:
+        """Return the web address of each broker, TLS where the configured addresses use it."""
+        wants_tls = any(url.startswith("https:") for url in self.config.admin_urls)
+        urls = {}
+        for name, report in zip(registry.names, registry.reports, strict=True):
+            plain, tls = report.web_service_url, report.web_service_url_tls
+            url = (tls or plain) if wants_tls else (plain or tls)
+            if url and url.startswith(("http://", "https://")):
+                urls[name] = url.rstrip("/")
+        return urls
+
+    # -- making -------------------------------------------------------------------------------
+
+    def _settings(
+        self, readings: Readings, registry: Registry, facts: RestFacts, problems: ProblemLog
+    ) -> pa.Table | None:
+        if not facts.runtime:
+            return None
+        versions = {
+            name: version_of(report)
+            for name, report in zip(registry.names, registry.reports, strict=True)
+        }
+        dynamic = decode_dynamic(readings.dynamic, problems)
+        return settings_table(facts.runtime, versions, dynamic, problems)
+
+    def _manifest(
+        self,
+        made: Assembled,
+        tables: Mapping[str, pa.Table],
+        source: str,
+        readings: Readings,
+        problems: ProblemLog,
+    ) -> Manifest:
+        entries = {
+            name: TableManifest(
+                source="none" if name == "topics" else _source(name, source, readings),
+                rows=table.num_rows,
+                expected=made.expected.get(name),
+                oldest_at=made.oldest_at.get(name),
+            )
+            for name, table in tables.items()
+        }
+        lacks = list(made.unavailable)
+        if source == "rest":
+            lacks.append(REST_LACKS)
+        if self._rest is None:
+            lacks.append(ZOOKEEPER_LACKS)
+        return Manifest(
+            cluster=self.config.name,
+            taken_at=datetime.now(UTC),
+            tables=entries,
+            pulsar_cluster=readings.pulsar_cluster,
+            load_manager=made.load_manager,
+            leader=made.leader,
+            release=made.release,
+            problems=problems.named(),
+            unavailable=tuple(lacks),
+        )
+
+
+def _source(name: str, source: str, readings: Readings) -> str:
+    if name == "settings" or (name == "bundles" and readings.owners):
+        return source
+    return source.partition("+")[0]
+
+
+def _timed(manifest: Manifest, duration_s: float, moment: datetime) -> Manifest:
+    return replace(manifest, duration_s=duration_s, taken_at=moment)
+
+
+def fetch_topics(config: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:
+    """Read the topics that a broker serves right now.
+
+    Args:
+        config: The cluster.
+        broker_web_url: Web address of the broker that owns the bundle, from a snapshot.
+        bundle: Only its topics; ``None``: all topics of the broker.
+    Returns:
+        The table of :data:`core.schemas.pulsar.TOPICS`.
+    Raises:
+        RemoteError: The broker did not answer as it should.
+    """
+    client = AdminClient(config)
+    try:
+        client.trust([broker_web_url])
+        answer = client.get(broker_web_url, f"{ADMIN}/broker-stats/topics", BrokerTopics)
+    finally:
+        client.close()
+    return topics_table(answer, bundle)

@@ -1,0 +1,326 @@
+"""What to ask the brokers' REST, of whom, and what to make of silence.
+
+Load reports, owned bundles, running settings and topics are answered by the asked broker only, so
+each is asked, a bounded number at once; one that hangs costs its own time-out and nothing else.
+``/brokers/<cluster>`` answers any cluster's name and a topic lookup assigns unowned bundles:
+neither is ever used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, TypeVar
+
+import msgspec
+
+from connectors.config import ClusterConfig
+from connectors.pulsar_admin.client import AdminClient, quoted
+from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError
+from core.snapshot.znodes import ProblemLog, Readings
+
+T = TypeVar("T")
+ADMIN: Final = "/admin/v2"
+RUNTIME: Final = f"{ADMIN}/brokers/configuration/runtime"
+_VERSION: Final = f"{ADMIN}/brokers/version"
+_REPORT: Final = f"{ADMIN}/broker-stats/load-report"
+_RUNTIME_KEPT_S: Final = 600.0
+_MOST_NAMESPACES: Final = 2_000
+_NO_SUCH_OPERATION: Final = "UnsupportedOperation"
+
+
+@dataclass(slots=True)
+class RestFacts:
+    """What the brokers answered.
+
+    Attributes:
+        runtime: Broker id -> running settings.
+        silent: Broker id -> why it did not answer.
+    """
+
+    runtime: dict[str, dict[str, str]] = field(default_factory=dict)
+    silent: dict[str, RemoteError] = field(default_factory=dict)
+
+    def setting(self, key: str) -> str | None:
+        """Return a running setting of any broker."""
+        return next((own[key] for own in self.runtime.values() if own.get(key)), None)
+
+
+class RestCapture:
+    """Reads a cluster through the REST of its brokers.
+
+    Running settings change seldom (a restart, or a dynamic setting, which is read elsewhere), so
+    a broker that answered them is only asked for its version in the next ten minutes.
+    """
+
+    def __init__(self, config: ClusterConfig, client: AdminClient) -> None:
+        self._config = config
+        self._client = client
+        self._kept: dict[tuple[str, int | None], tuple[float, dict[str, str]]] = {}
+        self._dynamic: Mapping[str, str] = {}
+
+    def ask_each(
+        self, names: Iterable[str], ask: Callable[[str], T]
+    ) -> tuple[dict[str, T], dict[str, RemoteError]]:
+        """Ask many things at once, bounded in number and time.
+
+        Returns:
+            What each answered, and why the others did not.
+        """
+        listed = list(names)
+        answers: dict[str, T] = {}
+        silent: dict[str, RemoteError] = {}
+        if not listed:
+            return answers, silent
+        pool = ThreadPoolExecutor(
+            min(self._config.rest_fan_out, len(listed)), thread_name_prefix="trimtab-rest"
+        )
+        futures = {pool.submit(ask, name): name for name in listed}
+        done, late = wait(futures, timeout=self._config.timeouts.capture_s)
+        pool.shutdown(wait=False, cancel_futures=True)
+        for future in done:
+            error = future.exception()
+            if isinstance(error, RemoteError):
+                silent[futures[future]] = error
+            elif error is not None:
+                raise error
+            else:
+                answers[futures[future]] = future.result()
+        for future in late:
+            silent[futures[future]] = RemoteTimeoutError(
+                "It was not asked in time.",
+                endpoint=futures[future],
+                operation="GET",
+                outcome="unknown",
+                hint="Raise timeouts.capture_s or rest_fan_out.",
+            )
+        return answers, silent
+
+    def settings(
+        self,
+        urls: Mapping[str, str],
+        started: Mapping[str, int | None],
+        dynamic: Mapping[str, str],
+        problems: ProblemLog,
+    ) -> RestFacts:
+        """Ask every broker for its running settings, or for a sign of life.
+
+        Args:
+            urls: Broker id -> web address.
+            started: Broker id -> when it started, ms: a restarted broker is asked anew.
+            dynamic: Dynamic settings: when they changed, everybody is asked anew.
+            problems: Gets one entry for each broker that did not answer.
+        """
+        if dict(dynamic) != self._dynamic:
+            self._kept.clear()
+            self._dynamic = dict(dynamic)
+        self._client.trust(urls.values())
+        now = monotonic()
+        kept = {
+            name: settings
+            for name in urls
+            for at, settings in [self._kept.get((name, started.get(name)), (0.0, {}))]
+            if settings and now - at < _RUNTIME_KEPT_S
+        }
+
+        def ask(name: str) -> dict[str, str]:
+            if name in kept:
+                self._client.request("GET", urls[name], _VERSION)
+                return kept[name]
+            return self._client.get(urls[name], RUNTIME, dict[str, str])
+
+        facts = RestFacts(*self.ask_each(urls, ask))
+        self._kept = {
+            (name, started.get(name)): self._kept.get((name, started.get(name)), (now, own))
+            if name in kept
+            else (now, own)
+            for name, own in facts.runtime.items()
+        }
+        self._note_silent(facts.silent, urls, problems, done="Its own settings are unknown.")
+        return facts
+
+    def note_other_addresses(self, urls: Mapping[str, str], problems: ProblemLog) -> None:
+        """Ask configured addresses that are no registered broker for a sign of life."""
+        others = {url: url for url in self._config.admin_urls if url not in urls.values()}
+        _, silent = self.ask_each(others, lambda url: self._client.request("GET", url, _VERSION))
+        self._note_silent(
+            silent, others, problems, done="It is in admin_urls, but no registered broker."
+        )
+
+    def owned_bundles(
+        self, cluster: str, urls: Mapping[str, str], problems: ProblemLog
+    ) -> tuple[dict[str, str], set[str]]:
+        """Ask every broker which bundles it owns.
+
+        Returns:
+            Bundle -> broker id, and the brokers that did not answer.
+        """
+
+        def ask(name: str) -> dict[str, object]:
+            path = f"{ADMIN}/brokers{quoted(cluster, name)}/ownedNamespaces"
+            return self._client.get(urls[name], path, dict[str, object])
+
+        answers, silent = self.ask_each(urls, ask)
+        self._note_silent(silent, urls, problems, done="The bundles it owns are unknown.")
+        owners = {bundle: name for name, owned in answers.items() for bundle in owned}
+        return owners, set(silent)
+
+    def _note_silent(
+        self,
+        silent: Mapping[str, RemoteError],
+        urls: Mapping[str, str],
+        problems: ProblemLog,
+        *,
+        done: str,
+    ) -> None:
+        for name, error in silent.items():
+            problems.add(
+                error.code, urls[name], error.message, done=done, subject=f"silent {error.code}"
+            )
+
+    # -- a cluster without ZooKeeper ----------------------------------------------------------
+
+    def read_all(self, problems: ProblemLog) -> tuple[Readings, RestFacts]:
+        """Read what the REST alone tells: brokers, last statistics, owners, boundaries.
+
+        Raises:
+            RemoteError: No configured address told which brokers there are.
+        """
+        base, names = self._first_answer(f"{ADMIN}/brokers", list[str])
+        urls = {name: _address(name, base) for name in names}
+        self._client.trust(urls.values())
+        readings = Readings(broker_place="REST load report of {}", leader_place=f"{base}{ADMIN}")
+        readings.dynamic = self._optional(base, f"{ADMIN}/brokers/configuration/values", problems)
+        readings.leader = self._optional(base, f"{ADMIN}/brokers/leaderBroker", problems)
+        facts = self.settings(urls, {}, {}, problems)
+        readings.pulsar_cluster = facts.setting("clusterName") or self._config.pulsar_cluster
+        alive = {name: url for name, url in urls.items() if name not in facts.silent}
+        self._reports(readings, urls, alive, facts, problems)
+        cluster = readings.pulsar_cluster
+        if cluster is not None:
+            readings.owners, silent = self.owned_bundles(cluster, alive, problems)
+            readings.owners_known = not silent and len(alive) == len(urls)
+            self._policies(readings, base, cluster, problems)
+        self._boundaries(readings, base, problems)
+        return readings, facts
+
+    def _first_answer(self, path: str, kind: type[T]) -> tuple[str, T]:
+        failures: list[RemoteError] = []
+        for base in self._config.admin_urls:
+            try:
+                return base, self._client.get(base, path, kind)
+            except RemoteError as exc:
+                failures.append(exc)
+        if failures:
+            raise failures[0]
+        raise UnreachableError(
+            "No admin address is configured.",
+            endpoint=self._config.name,
+            operation=f"GET {path}",
+            outcome="not_sent",
+            hint="Add admin_urls.",
+        )
+
+    def _optional(self, base: str, path: str, problems: ProblemLog) -> bytes | None:
+        """Return the body, or ``None`` when there is none (404) or it could not be read."""
+        try:
+            return self._client.request("GET", base, path).body
+        except NotFoundError:
+            return None
+        except RemoteError as exc:
+            problems.add(exc.code, f"{base}{path}", exc.message, done="It is unknown.")
+            return None
+
+    def _reports(
+        self,
+        readings: Readings,
+        urls: Mapping[str, str],
+        alive: Mapping[str, str],
+        facts: RestFacts,
+        problems: ProblemLog,
+    ) -> None:
+        """Fill the brokers: load reports, or what the settings tell where there are none."""
+        answers, silent = self.ask_each(
+            alive, lambda name: self._client.request("GET", alive[name], _REPORT).body
+        )
+        for name, error in silent.items():
+            if _NO_SUCH_OPERATION not in error.message:
+                self._note_silent({name: error}, urls, problems, done="Its load is unknown.")
+        for name, url in urls.items():
+            own = facts.runtime.get(name, {})
+            readings.brokers[name] = answers.get(name) or (_stub(url, own) if own else b"")
+
+    def _policies(self, readings: Readings, base: str, cluster: str, problems: ProblemLog) -> None:
+        root = f"{ADMIN}/clusters{quoted(cluster)}"
+        # 404 until the first policy was ever created
+        readings.isolation = self._optional(base, f"{root}/namespaceIsolationPolicies", problems)
+        raw = self._optional(base, f"{root}/failureDomains", problems)
+        try:
+            domains = msgspec.json.decode(raw or b"{}", type=dict[str, msgspec.Raw])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            problems.add(
+                "malformed",
+                f"{base}{root}/failureDomains",
+                "It is not a JSON object.",
+                done="Failure domains are unknown.",
+            )
+            return
+        readings.failure_domains = {name: bytes(body) for name, body in domains.items()}
+
+    def _boundaries(self, readings: Readings, base: str, problems: ProblemLog) -> None:
+        """Ask for the boundaries of all namespaces that anything named.
+
+        ``/bundles`` answers 404 for a namespace that does not exist (a lookup's ``/bundle`` would
+        answer the whole ring).
+        """
+
+        def listed(path: str) -> list[str]:
+            try:
+                return self._client.get(base, path, list[str])
+            except RemoteError as exc:
+                problems.add(exc.code, f"{base}{path}", exc.message, done="It is unknown.")
+                return []
+
+        tenants = listed(f"{ADMIN}/tenants")
+        spaces = {
+            name
+            for tenant in tenants
+            for name in listed(f"{ADMIN}/namespaces{quoted(tenant)}")
+            if ":" not in name
+        }
+        if len(spaces) > _MOST_NAMESPACES:
+            problems.add(
+                "budget",
+                base,
+                f"There are {len(spaces):,} namespaces; {_MOST_NAMESPACES:,} were asked for.",
+                done="Name zookeeper to see all boundaries.",
+            )
+        asked = sorted(spaces)[:_MOST_NAMESPACES]
+        answers, silent = self.ask_each(
+            asked,
+            lambda name: (
+                self._client.request("GET", base, f"{ADMIN}/namespaces{quoted(name)}/bundles").body
+            ),
+        )
+        readings.boundaries = answers
+        for name, error in silent.items():
+            if not isinstance(error, NotFoundError):  # deleted since it was listed
+                problems.add(error.code, base, error.message, done="Unknown.", subject=name)
+
+
+def _address(broker: str, base: str) -> str:
+    """Return a broker's web address: its id names host and port, the known address the scheme."""
+    return f"{base.partition('://')[0]}://{broker}"
+
+
+def _stub(url: str, own: Mapping[str, str]) -> bytes:
+    """Return the registry entry of a broker that has no load report, from its settings."""
+    return msgspec.json.encode(
+        {
+            "webServiceUrl": url,
+            "loadManagerClassName": own.get("loadManagerClassName"),
+            "brokerVersion": own.get("brokerVersion"),
+        }
+    )

@@ -1,0 +1,277 @@
+"""The admin REST of the brokers: bounded in time, size and number, and trusting nobody.
+
+* Only a GET is ever repeated, once, and only where that is safe.
+* A redirect is followed by ourselves, with method, body and credentials, and only to a broker of
+  the cluster or an address of the configuration: credentials never go anywhere else.
+* Netrc files, proxies of the environment and cookies are ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http.cookiejar import DefaultCookiePolicy
+from time import monotonic
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
+
+import msgspec
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from connectors.config import Auth, ClusterConfig
+from connectors.pulsar_admin.errors import error_of_answer, translate
+from core.errors import ConfigError, InputError, ProtocolError, RemoteTimeoutError
+
+T = TypeVar("T")
+MAX_BYTES: Final = 256 * 1024 * 1024
+_CHUNK: Final = 256 * 1024
+_MOST_REDIRECTS: Final = 5
+_REPEATED: Final = (502, 503, 504)
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class AdminAnswer:
+    """A success.
+
+    Attributes:
+        status: 2xx.
+        body: Whole.
+        url: Who answered in the end, after redirects.
+    """
+
+    status: int
+    body: bytes
+    url: str
+
+
+class AdminClient:
+    """Talks to the brokers of one cluster; usable from many threads.
+
+    Args:
+        config: Admin URLs, credentials, TLS, timeouts, fan-out.
+    Raises:
+        ConfigError: A secret or a certificate file cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._timeouts = config.timeouts
+        self._session = _session(config)
+        self._authorization = _authorization(config.auth)
+        self._known = {_origin(url) for url in config.admin_urls}
+
+    def trust(self, urls: Iterable[str]) -> None:
+        """Count these addresses as brokers of the cluster: redirects to them are followed."""
+        self._known |= {origin for url in urls if (origin := _origin(url)) is not None}
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._session.close()
+
+    def get(self, base_url: str, path: str, kind: type[T]) -> T:
+        """Return the decoded JSON answer.
+
+        Args:
+            base_url: ``http(s)://host:port`` of a broker.
+            path: From the root, quoted (see :func:`quoted`).
+            kind: What the answer is decoded as.
+        Raises:
+            RemoteError: Anything else than a JSON answer of that kind.
+        """
+        answer = self.request("GET", base_url, path)
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except _UNREADABLE as exc:
+            raise ProtocolError(
+                f"{base_url} answered something unexpected to GET {path}: {_fault(exc)}.",
+                endpoint=base_url,
+                operation=f"GET {path}",
+                outcome="refused",
+                hint="Is that the web address of a Pulsar broker?",
+            ) from exc
+
+    def request(
+        self, method: str, base_url: str, path: str, *, body: bytes | None = None
+    ) -> AdminAnswer:
+        """Send a request and follow the cluster's own redirects.
+
+        Raises:
+            RemoteError: No success; ``outcome`` tells whether it may have happened.
+        """
+        url = f"{base_url.rstrip('/')}{path}"
+        if _origin(url) not in self._known:
+            raise InputError(
+                f"{base_url} is neither configured nor a known broker of the cluster.",
+                hint="Name it in admin_urls.",
+            )
+        operation = f"{method} {path.partition('?')[0]}"
+        deadline = monotonic() + self._timeouts.answer_s
+        for _ in range(_MOST_REDIRECTS + 1):
+            endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+            status, headers, content = self._once(method, url, body, deadline, operation)
+            if 200 <= status < 300:
+                return AdminAnswer(status, content, url)
+            if not 300 <= status < 400:
+                raise error_of_answer(status, content, endpoint=endpoint, operation=operation)
+            url = self._target(url, status, headers.get("Location"), operation)
+        raise ProtocolError(
+            f"{base_url} redirects {operation} in circles.",
+            endpoint=base_url,
+            operation=operation,
+            outcome="refused",
+            hint="Ask again when the bundle or the leader has settled.",
+        )
+
+    def _once(
+        self, method: str, url: str, body: bytes | None, deadline: float, operation: str
+    ) -> tuple[int, Any, bytes]:
+        endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+        headers = {"Accept": "application/json", **self._authorization}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            with self._session.request(
+                method,
+                url,
+                data=body,
+                headers=headers,
+                timeout=(self._timeouts.connect_s, self._timeouts.read_s),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                content = self._content(response, deadline, endpoint, operation)
+                return response.status_code, response.headers, content
+        except (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            OSError,
+            UnicodeError,
+        ) as exc:
+            raise translate(exc, endpoint=endpoint, operation=operation) from exc
+
+    def _content(
+        self, response: requests.Response, deadline: float, endpoint: str, operation: str
+    ) -> bytes:
+        """Read the body within the deadline, however slowly its bytes come."""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            part = response.raw.read1(_CHUNK, decode_content=True)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BYTES:
+                raise ProtocolError(
+                    f"{endpoint} answered more than {MAX_BYTES // 2**20} MiB to {operation}.",
+                    endpoint=endpoint,
+                    operation=operation,
+                    outcome="unknown",
+                )
+            if monotonic() > deadline:
+                raise RemoteTimeoutError(
+                    f"{endpoint} did not finish its answer to {operation} "
+                    f"within {self._timeouts.answer_s:.0f} s.",
+                    endpoint=endpoint,
+                    operation=operation,
+                    outcome="unknown",
+                    hint="The broker may be overloaded; raise timeouts.answer_s.",
+                )
+        expected = response.headers.get("Content-Length", "")
+        encoded = "Content-Encoding" in response.headers
+        if expected.isdigit() and not encoded and size < int(expected):
+            raise ProtocolError(
+                f"{endpoint} broke off its answer to {operation}.",
+                endpoint=endpoint,
+                operation=operation,
+                outcome="unknown",
+            )
+        return b"".join(parts)
+
+    def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
+        endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+        target = urljoin(url, location) if location else None
+        fault = ""
+        if status not in (307, 308) or target is None:
+            fault = f"answered {status} to {operation}; is a login page in between?"
+        elif _origin(target) not in self._known:
+            fault = f"redirects {operation} to {_origin(target) or 'nowhere'}, no known broker."
+        elif urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
+            fault = f"redirects {operation} from https to http."
+        if fault or target is None:
+            raise ProtocolError(
+                f"{endpoint} {fault}",
+                endpoint=endpoint,
+                operation=operation,
+                outcome="refused",
+                hint="Credentials are sent to the cluster's own brokers only; see admin_urls.",
+            )
+        return target
+
+
+def quoted(*parts: str) -> str:
+    """Return path segments, quoted, each after a slash; a namespace's own slash stays."""
+    return "".join(f"/{quote(part, safe='/:')}" for part in parts)
+
+
+def _fault(exc: Exception) -> str:
+    return "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)[:150]
+
+
+def _origin(url: str) -> tuple[str, str, int] | None:
+    """Return scheme, host and port, or ``None`` when it is no web address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        return None
+    return parts.scheme, parts.hostname, port
+
+
+def _authorization(auth: Auth) -> dict[str, str]:
+    if auth.has_token:
+        return {"Authorization": f"Bearer {auth.read_token()}"}
+    if auth.username is not None:
+        pair = f"{auth.username}:{auth.read_password()}".encode()
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+    return {}
+
+
+def _session(config: ClusterConfig) -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    session.headers["User-Agent"] = "trimtab"
+    retry = Retry(
+        total=None,
+        connect=1,
+        read=False,
+        redirect=False,
+        other=0,
+        status=1,
+        status_forcelist=_REPEATED,
+        allowed_methods={"GET"},
+        backoff_factor=0.1,
+        respect_retry_after_header=False,
+        raise_on_status=False,
+    )
+    adapter = HTTPAdapter(pool_connections=64, pool_maxsize=2, max_retries=retry)
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    tls = config.tls
+    for path in (tls.ca_file, tls.cert_file, tls.key_file):
+        if path is not None and not path.is_file():
+            raise ConfigError(
+                f"The TLS file {path} of cluster {config.name} is not there.",
+                hint="Check its path.",
+            )
+    session.verify = str(tls.ca_file) if tls.ca_file and tls.verify else tls.verify
+    if tls.cert_file is not None:
+        session.cert = (str(tls.cert_file), str(tls.key_file))
+    return session

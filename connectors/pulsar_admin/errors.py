@@ -1,0 +1,187 @@
+"""Answers and exceptions of the admin REST to our errors, each with one clean sentence."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+import msgspec
+import requests.exceptions as http
+import urllib3.exceptions as wire
+
+from core.errors import (
+    AuthError,
+    ConflictError,
+    NotFoundError,
+    Outcome,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
+
+_LONGEST: Final = 300
+_MESSAGE: Final = re.compile(r"^Message:[ \t]*(?!null\b)(\S.*)$", re.MULTILINE)
+_EXCEPTION: Final = re.compile(
+    r"^\s*(?:Caused by:\s*)?(?:[\w$]+\.)+([A-Z][\w$]*(?::.*)?)\s*$", re.MULTILINE
+)
+_TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_HINT_AUTH: Final = "Check [clusters.auth] of the configuration and the role's rights."
+_HINT_REACH: Final = "Check that the broker runs and that this machine may reach that address."
+_KINDS: Final[dict[int, type[RemoteError]]] = {
+    401: AuthError,
+    403: AuthError,
+    404: NotFoundError,
+    408: RemoteTimeoutError,
+    409: ConflictError,
+    412: ConflictError,
+    429: ThrottledError,
+}
+
+
+class _Body(msgspec.Struct):
+    reason: str
+
+
+def reason_of(body: bytes) -> str:
+    """Return the one sentence of an error body: JSON ``{"reason"}``, HTML of the container, text.
+
+    A stack trace is cut to its message, else to its exception's name.
+    """
+    try:
+        text = msgspec.json.decode(body, type=_Body).reason
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        text = body[:20_000].decode("utf-8", "replace")
+    title = _TITLE.search(text)
+    if title:
+        text = html.unescape(title[1])
+    elif "\tat " in text or "Stacktrace:" in text:
+        found = _MESSAGE.search(text) or _EXCEPTION.search(text)
+        text = found[1] if found else "it failed with a stack trace"
+    elif "<html" in text.lower():
+        text = "it answered with a web page"
+    text = " ".join(text.split()).rstrip(".")
+    text = "".join(letter for letter in text if letter.isprintable())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) -> RemoteError:
+    """Return the error for an answer that is no success."""
+    kind = _KINDS.get(status) or (ServerError if status >= 500 else ProtocolError)
+    reason = reason_of(body)
+    hints = {AuthError: _HINT_AUTH, ServerError: "Look into that broker's log."}
+    return kind(
+        f"{endpoint} answered {status} to {operation}{': ' if reason else ''}{reason}.",
+        endpoint=endpoint,
+        operation=operation,
+        outcome="unknown" if kind in (ServerError, RemoteTimeoutError) else "refused",
+        hint=hints.get(kind, ""),
+        status=status,
+    )
+
+
+KINDS: Final[tuple[tuple[type[RemoteError], Outcome, str, tuple[type[Exception], ...]], ...]] = (
+    (
+        UnreachableError,
+        "not_sent",
+        "cannot be trusted or does not trust Trimtab (TLS)",
+        (http.SSLError, wire.SSLError),
+    ),
+    (
+        RemoteTimeoutError,
+        "not_sent",
+        "did not take the connection in time",
+        (http.ConnectTimeout, wire.ConnectTimeoutError),
+    ),
+    (
+        RemoteTimeoutError,
+        "unknown",
+        "did not answer in time",
+        (http.Timeout, wire.TimeoutError, TimeoutError),
+    ),
+    (
+        ProtocolError,
+        "unknown",
+        "answered something that is not HTTP, or broke off",
+        (
+            http.ChunkedEncodingError,
+            http.ContentDecodingError,
+            http.InvalidHeader,
+            http.InvalidJSONError,
+            http.StreamConsumedError,
+            http.RetryError,
+            http.TooManyRedirects,
+            http.UnrewindableBodyError,
+            wire.ProtocolError,
+            wire.DecodeError,
+            wire.ResponseError,
+            wire.BodyNotHttplibCompatible,
+            wire.HeaderParsingError,
+        ),
+    ),
+    (
+        ProtocolError,
+        "not_sent",
+        "is not a usable address",
+        (
+            http.URLRequired,
+            http.MissingSchema,
+            http.InvalidSchema,
+            http.InvalidURL,
+            http.InvalidProxyURL,
+            wire.LocationValueError,
+            wire.URLSchemeUnknown,
+            UnicodeError,
+        ),
+    ),
+    (
+        UnreachableError,
+        "unknown",
+        "cannot be reached",
+        (http.ConnectionError, http.RequestException, wire.HTTPError, OSError),
+    ),
+)
+"""Ours, whether the request went out, what is said, theirs; the first that fits holds."""
+
+
+def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
+    """Return our error for an exception of the HTTP libraries."""
+    cause = _innermost(exc)
+    kind, outcome, what = _kind_of(exc, cause)
+    hints = {
+        UnreachableError: _HINT_REACH,
+        RemoteTimeoutError: _HINT_REACH,
+    }
+    return kind(
+        f"{endpoint} {what} ({operation}).",
+        endpoint=endpoint,
+        operation=operation,
+        outcome=outcome,
+        hint=hints.get(kind, ""),
+    )
+
+
+def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], Outcome, str]:
+    # requests wraps a broken answer as ConnectionError: what it wraps decides
+    if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ProtocolError):
+        is_closed = "Connection aborted" in str(cause) or "reset" in str(cause).lower()
+        if not is_closed:
+            return ProtocolError, "unknown", "answered something that is not HTTP, or broke off"
+        return ProtocolError, "unknown", "closed the connection without an answer"
+    if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ReadTimeoutError):
+        return RemoteTimeoutError, "unknown", "did not answer in time"
+    if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.NewConnectionError):
+        return UnreachableError, "not_sent", "refuses connections or cannot be found"
+    for ours, outcome, what, theirs in KINDS:
+        if isinstance(exc, theirs):
+            return ours, outcome, what
+    return ProtocolError, "unknown", "failed in a way that is not known"
+
+
+def _innermost(exc: BaseException) -> BaseException:
+    inner = exc.args[0] if exc.args else None
+    reason = getattr(inner, "reason", inner)
+    return reason if isinstance(reason, BaseException) else exc

@@ -1,0 +1,71 @@
+"""Answers of the admin REST to tables."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from core.schemas.pulsar import TOPICS
+
+
+class _Subscription(msgspec.Struct, rename="camel", gc=False):
+    msg_backlog: int = 0
+    consumers: list[msgspec.Raw] = []
+
+
+class _Topic(msgspec.Struct, rename="camel", gc=False):
+    msg_rate_in: float | None = None
+    msg_rate_out: float | None = None
+    msg_throughput_in: float | None = None
+    msg_throughput_out: float | None = None
+    producer_count: int | None = None
+    publishers: list[msgspec.Raw] = []
+    subscriptions: dict[str, _Subscription] = {}
+    storage_size: int | None = None
+
+
+BrokerTopics = dict[str, dict[str, dict[str, dict[str, _Topic]]]]
+"""Namespace -> range -> domain -> topic -> statistics: ``broker-stats/topics``."""
+
+
+def topics_table(answer: BrokerTopics, bundle: str | None) -> pa.Table:
+    """Return the table of :data:`core.schemas.pulsar.TOPICS`, sorted by hash.
+
+    Args:
+        answer: What one broker answered about the topics it serves.
+        bundle: Only the topics of this bundle; ``None``: all of them.
+    """
+    rows: list[dict[str, Any]] = []
+    for namespace, ranges in answer.items():
+        for range_text, domains in ranges.items():
+            name = f"{namespace}/{range_text}"
+            if bundle is None or name == bundle:
+                rows += [
+                    _row(topic, name, stats)
+                    for topics in domains.values()
+                    for topic, stats in topics.items()
+                ]
+    rows.sort(key=lambda row: (row["hash"], row["topic"]))
+    return pa.Table.from_pylist(rows, schema=TOPICS)
+
+
+def _row(topic: str, bundle: str, stats: _Topic) -> dict[str, Any]:
+    subscriptions = stats.subscriptions.values()
+    producers = stats.producer_count
+    return {
+        "topic": topic,
+        "bundle": bundle,
+        "hash": zlib.crc32(topic.encode()),
+        "msg_rate_in": stats.msg_rate_in,
+        "msg_rate_out": stats.msg_rate_out,
+        "msg_throughput_in": stats.msg_throughput_in,
+        "msg_throughput_out": stats.msg_throughput_out,
+        "producer_count": len(stats.publishers) if producers is None else producers,
+        "consumer_count": sum(len(each.consumers) for each in subscriptions),
+        "subscription_count": len(subscriptions),
+        "backlog": sum(each.msg_backlog for each in subscriptions),
+        "storage_bytes": stats.storage_size,
+    }

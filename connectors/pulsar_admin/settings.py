@@ -1,0 +1,102 @@
+"""Settings in force: running values of the brokers against defaults and dynamic overrides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from core.errors import InputError
+from core.pulsar.settings import SETTINGS, Setting, parse_upstream_value, release_line
+from core.schemas.pulsar import SETTINGS as SETTINGS_SCHEMA
+from core.snapshot.znodes import ProblemLog
+from core.snapshot.znodes.readings import CONFIGURATION
+
+Runtime = Mapping[str, Mapping[str, str]]
+
+
+def settings_table(
+    runtime: Runtime,
+    versions: Mapping[str, str | None],
+    dynamic: Mapping[str, str],
+    problems: ProblemLog,
+) -> pa.Table:
+    """Return the table of :data:`core.schemas.pulsar.SETTINGS`.
+
+    Args:
+        runtime: Broker id -> all its running values, as texts.
+        versions: Broker id -> version, for the defaults of its release.
+        dynamic: What ``/admin/configuration`` stores; brokers store anything and use what is valid.
+        problems: Gets the stored values that no broker can use.
+    """
+    rows: list[dict[str, str | None]] = []
+    for setting in SETTINGS:
+        stored = dynamic.get(setting.key)
+        usable = stored is None or _check(setting, stored, problems)
+        values = {
+            broker: (text, _origin(setting, text, stored if usable else None, versions.get(broker)))
+            for broker, own in runtime.items()
+            if (text := own.get(setting.key)) is not None
+        }
+        if values:
+            rows += _rows(setting.key, values)
+        elif stored is not None and usable:
+            rows.append(_row(None, setting.key, stored, "dynamic"))
+    known = {setting.key for setting in SETTINGS}
+    rows += [
+        _row(None, name, value, "dynamic") for name, value in dynamic.items() if name not in known
+    ]
+    return pa.Table.from_pylist(rows, schema=SETTINGS_SCHEMA)
+
+
+def _rows(key: str, values: Mapping[str, tuple[str, str]]) -> list[dict[str, str | None]]:
+    """Return one row for the most common value and one for each broker that differs."""
+    common = Counter(values.values()).most_common(1)[0][0]
+    own = [_row(broker, key, *entry) for broker, entry in sorted(values.items()) if entry != common]
+    return [_row(None, key, *common), *own]
+
+
+def _row(broker: str | None, name: str, value: str, origin: str) -> dict[str, str | None]:
+    return {"broker": broker, "name": name, "value": value, "origin": origin}
+
+
+def _origin(setting: Setting, text: str, stored: str | None, version: str | None) -> str:
+    if stored is not None and _same(setting, text, stored):
+        return "dynamic"
+    default = setting.default_for(release_line(version))
+    try:
+        return "default" if parse_upstream_value(setting, text) == default else "file"
+    except InputError:
+        return "file"
+
+
+def _same(setting: Setting, left: str, right: str) -> bool:
+    try:
+        return parse_upstream_value(setting, left) == parse_upstream_value(setting, right)
+    except InputError:
+        return left == right
+
+
+def _check(setting: Setting, stored: str, problems: ProblemLog) -> bool:
+    """Return whether brokers can use a stored value; a bool other than true or false is false."""
+    try:
+        parse_upstream_value(setting, stored)
+    except InputError as exc:
+        problems.add(
+            "inconsistent",
+            CONFIGURATION,
+            f"Dynamic setting {exc.message.removeprefix('Setting ')}",
+            done="Brokers store it and go on with the value they have; delete or correct it.",
+            subject=setting.key,
+        )
+        return False
+    if setting.kind == "bool" and stored.strip().lower() not in ("true", "false"):
+        problems.add(
+            "inconsistent",
+            CONFIGURATION,
+            f"Dynamic setting {setting.key} holds {stored!r}; brokers read that as false.",
+            done="Write true or false.",
+            subject=setting.key,
+        )
+    return True
