@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 
+import msgspec
 import pyarrow as pa
 import pytest
 from fleet_builder import broker_names, make_snapshot
@@ -339,7 +340,7 @@ def test_the_rule_fires_with_its_numbers(code) -> None:
 @pytest.mark.parametrize("code", CASES)
 def test_every_finding_is_ready_for_json(code) -> None:
     for finding in assess(CASES[code][1](sound())):
-        json.dumps(dict(finding.evidence), allow_nan=False)
+        json.dumps(msgspec.to_builtins(dict(finding.evidence)), allow_nan=False)
 
 
 def test_a_broker_at_exactly_the_limit_is_not_overloaded() -> None:

@@ -103,7 +103,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
     now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
     for row in np.flatnonzero(counts.values == 0):
         broker = counts.brokers[row]
-        age_s = (now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
+        age_s = float(now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
         since = "" if age_s is None else f"; it started {format_age(age_s)} ago"
         yield Finding(
             code="idle_broker",
