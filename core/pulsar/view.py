@@ -86,6 +86,7 @@ class LoadView:
         usage: Weighted maximum per broker, ratio; 0 where ``usage_known`` is false.
         has_report: Whether anything of the broker's load report is known.
         broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it.
+        bundle_names: The same as ``bundles``, for searching.
         owner: Broker of each bundle by ownership.
         reporter: Broker whose report names the bundle, else its owner: what the leader counts.
         bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown.
@@ -101,6 +102,7 @@ class LoadView:
     brokers: tuple[str, ...]
     namespaces: tuple[str, ...]
     bundles: NDArray[np.object_]
+    bundle_names: pa.ChunkedArray
     # brokers
     usage: Floats
     usage_known: Flags
@@ -245,14 +247,20 @@ class LoadView:
         """Broker rows in the order in which Java adds them up."""
         return java_hash_order(self.brokers)
 
+    def find_bundle(self, bundle: str) -> int:
+        """Return the row of a bundle, or -1; the index of all of them is not built for one."""
+        if "bundle_index" in self.__dict__:
+            return self.bundle_index.get(bundle, -1)
+        return int(pc.index(self.bundle_names, bundle).as_py())
+
     def bundle_row(self, bundle: str) -> int:
         """Return the row of a bundle.
 
         Raises:
             UnknownNameError: The snapshot has no such bundle.
         """
-        row = self.bundle_index.get(bundle)
-        if row is None:
+        row = self.find_bundle(bundle)
+        if row < 0:
             raise UnknownNameError.of(
                 "bundle", bundle, self.bundle_index, place=f"the snapshot of {self.cluster}"
             )
@@ -313,6 +321,7 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
     return {
         "namespaces": namespaces,
         "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
+        "bundle_names": table.column("bundle"),
         "bundle_namespace": _codes(table.column("namespace"), pa.array(namespaces, pa.string())),
         "owner": owner,
         "reporter": np.where(reporter >= 0, reporter, owner),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Codes, Flags, Floats, Ints, LoadView
+
+_FEW: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +84,17 @@ class PlacementContext:
     @cached_property
     def _preallocated(self) -> tuple[Ints, Ints]:
         """Rows of the bundles and brokers that the memory names, as far as both are here."""
-        known = [
-            (self.view.bundle_index[bundle], self.view.broker_index[broker])
-            for bundle, broker in self.memory.preallocated.items()
-            if bundle in self.view.bundle_index and broker in self.view.broker_index
-        ]
-        rows = np.array(known, np.int64).reshape(-1, 2)
+        given = self.memory.preallocated
+        brokers = self.view.broker_index
+        # one search is cheaper than the index of all bundles, many are not
+        find = self.view.find_bundle if len(given) < _FEW else self._find_indexed
+        pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
+        rows = np.array(pairs, np.int64).reshape(-1, 2)
+        rows = rows[(rows >= 0).all(axis=1)]
         return rows[:, 0], rows[:, 1]
+
+    def _find_indexed(self, bundle: str) -> int:
+        return self.view.bundle_index.get(bundle, -1)
 
     @cached_property
     def topics(self) -> Ints:

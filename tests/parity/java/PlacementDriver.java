@@ -201,18 +201,19 @@ public class PlacementDriver {
         return answer;
     }
 
-    /** Milliseconds of one call, after as many calls to warm up. */
+    /** Milliseconds of one call, after as many calls to warm up; a few seconds at most for either. */
     private static ObjectNode timed(ModularLoadManagerImpl manager, Method select, JsonNode question) throws Exception {
         List<Unit> units = new ArrayList<>();
         question.get("bundles").forEach(name -> units.add(new Unit(name.asText())));
         LoadData load = (LoadData) field(manager, "loadData");
         units.forEach(unit -> load.getBundleData().put(unit.name(), new BundleData(10, 1000)));
-        int calls = question.get("calls").asInt();
+        int most = question.get("calls").asInt();
         double lasted = 0;
         for (int pass = 0; pass < 2; pass++) {
             long started = System.nanoTime();
-            for (int call = 0; call < calls; call++) {
-                select.invoke(manager, units.get(call % units.size()));
+            int calls = 0;
+            while (calls < most && System.nanoTime() - started < 5_000_000_000L) {
+                select.invoke(manager, units.get(calls++ % units.size()));
             }
             lasted = (System.nanoTime() - started) / 1e6 / calls;
         }
