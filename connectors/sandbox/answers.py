@@ -87,6 +87,13 @@ async def on_refusal(_: Request, error: Exception) -> Response:
     return as_json({"reason": error.reason}, error.status)
 
 
+async def on_lost_store(_: Request, error: Exception) -> Response:
+    """Turn a failure of ZooKeeper into the 500 that a broker answers then."""
+    exception = "org.apache.pulsar.metadata.api.MetadataStoreException"
+    refusal = stack_trace(str(error), exception)
+    return as_json({"reason": refusal.reason}, refusal.status)
+
+
 async def on_container_error(request: Request, error: Exception) -> Response:
     """Turn a missing route or a wrong verb into the container's page."""
     status = error.status_code if isinstance(error, HTTPException) else 500

@@ -39,6 +39,9 @@ _TICK_S: Final = 0.5
 _AT_ONCE: Final = 2000
 _CACHE_S: Final = 1.0
 _ADMIN_SESSION_S: Final = 30.0
+_NEW_BROKER_S: Final = 2400
+_OLD_BROKER_S: Final = 9 * 86_400
+_BETWEEN_STARTS_S: Final = 420
 
 
 class Engine:
@@ -88,6 +91,7 @@ class Engine:
         await self._write_namespace_folders()
         await asyncio.gather(*(self.bring_up(broker) for broker in self.state.brokers))
         await self.lead(0)
+        self._pretend_to_be_old()
         await self.write_reports(np.arange(len(self.state.brokers)), with_samples=False)
         remember_past(self.state, self.workload, round(self.options.day_s))
         await self.write_averages()
@@ -298,6 +302,14 @@ class Engine:
         )
         share_out(state, weight, self.policies)
         self.workload.calibrate(state.owner[state.topic_bundle], len(state.brokers))
+
+    def _pretend_to_be_old(self) -> None:
+        """Date the brokers back: all have run for days but the idle one, which is new."""
+        moment = now_ms()
+        for broker in self.state.brokers:
+            is_new = not len(self.state.owned_rows(broker.row))
+            age_s = _NEW_BROKER_S if is_new else _OLD_BROKER_S + broker.row * _BETWEEN_STARTS_S
+            broker.started_ms = moment - age_s * 1000
 
     async def _write_namespace_folders(self) -> None:
         await write_nodes(self.admin, {f"/namespace/{name}": b"" for name in self.state.namespaces})

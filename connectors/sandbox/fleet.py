@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import shutil
 import tempfile
 import threading
@@ -27,6 +28,8 @@ _T = TypeVar("_T")
 _START_TIMEOUT_S: Final = 180.0
 _CALL_TIMEOUT_S: Final = 30.0
 _LOOK_S: Final = 0.05
+_FILES_PER_BROKER: Final = 6  # its listening socket, its session, a few clients
+_OTHER_FILES: Final = 256
 
 
 class Sandbox:
@@ -63,6 +66,7 @@ class Sandbox:
             self._folder = tempfile.TemporaryDirectory(prefix="trimtab-sandbox-")
             folder = Path(self._folder.name)
         shutil.rmtree(folder / "zookeeper", ignore_errors=True)
+        _allow_open_files(_FILES_PER_BROKER * self.options.brokers + _OTHER_FILES)
         self._zookeeper = ZooKeeperProcess(folder / "zookeeper", self.options.zookeeper_port)
         try:
             self._zookeeper.start()
@@ -237,3 +241,11 @@ class Sandbox:
 
     async def _hang_broker(self, broker: Broker) -> None:
         broker.is_hung = True
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise this process's limit of open files as far as it may be raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

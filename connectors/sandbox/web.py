@@ -16,14 +16,14 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from connectors.sandbox.answers import RefusalError, on_container_error, on_refusal
+from connectors.sandbox.answers import RefusalError, on_container_error, on_lost_store, on_refusal
 from connectors.sandbox.engine import Engine
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.rest import Reads
 from connectors.sandbox.rest_actions import ActionRest
 from connectors.sandbox.rest_policies import PolicyRest
 from connectors.sandbox.state import Broker
-from core.errors import ConfigError
+from core.errors import ConfigError, RemoteError
 
 _SHARED_HOST: Final = "127.0.0.1"
 _HOSTS_PER_NET: Final = 250
@@ -113,7 +113,11 @@ class WebServers:
         parts = (PolicyRest, Reads, ActionRest)
         app = Starlette(
             routes=[route for part in parts for route in part(engine, ownership).routes()],
-            exception_handlers={RefusalError: on_refusal, HTTPException: on_container_error},
+            exception_handlers={
+                RefusalError: on_refusal,
+                RemoteError: on_lost_store,
+                HTTPException: on_container_error,
+            },
         )
         app.router.redirect_slashes = False
         self._app = app
