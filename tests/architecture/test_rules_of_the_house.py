@@ -107,6 +107,7 @@ def test_everything_is_caught_in_one_place_of_the_dashboard_only() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+        and ast.unparse(node.body[-1]) != "raise"
     ]
     assert found in ([], ["dashboard/app.py"])
 
