@@ -19,8 +19,8 @@ from core.snapshot.store import Shelf, Shelved
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from connectors.collect import CheckResult
 
+    from connectors.collect import CheckResult
     from connectors.config import ClusterConfig, TrimtabConfig
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
@@ -161,6 +161,6 @@ def run_collector(
     tell: Callable[[str], None],
 ) -> None:
     """Keep snapshots of clusters until ``stop`` is set."""
-    from connectors import collector  # noqa: PLC0415  # commands must start fast
+    from connectors import collector as loops  # noqa: PLC0415  # commands must start fast
 
-    collector.run_collector(config, clusters, every_s, stop, lambda event: tell(str(event)))
+    loops.run_collector(config, clusters, every_s, stop, lambda event: tell(str(event)))
