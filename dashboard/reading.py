@@ -29,7 +29,7 @@ from dashboard.presenters.fleet import ClusterSummary, summary
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400
 MAX_SUMMARIES: Final = 512
-MAX_OFFERED: Final = 300
+MAX_OFFERED: Final = 100
 MAX_POINTS: Final = 90
 
 

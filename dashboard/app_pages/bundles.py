@@ -73,13 +73,8 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         bind="query-params",
         width=200,
     )
-    sort = st.segmented_control(
-        "Most first",
-        list(presenter.SORTS),
-        default="traffic",
-        required=True,
-        key=state.SORT,
-        bind="query-params",
+    sort = st.selectbox(
+        "Most first", list(presenter.SORTS), key=state.SORT, bind="query-params", width=120
     )
     limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
 found = presenter.bundle_page(

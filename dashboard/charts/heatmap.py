@@ -97,8 +97,14 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
     figure.update_xaxes(
         ticksuffix=scale.suffix, rangemode="tozero", nticks=4, row=2, col=2, title_text="now"
     )
-    figure.update_xaxes(tickformat="%H:%M", title_text="UTC", row=2, col=1)
+    figure.update_xaxes(tickformat=clock_format(data.times), title_text="UTC", row=2, col=1)
     return figure
+
+
+def clock_format(times: Sequence[datetime]) -> str:
+    """Return the format of the time axis: with seconds where the span is a few minutes."""
+    is_short = len(times) < 2 or (times[-1] - times[0]).total_seconds() < 600
+    return "%H:%M:%S" if is_short else "%H:%M"
 
 
 def _add_mean(figure: go.Figure, data: HeatmapData, factor: float) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from dashboard.charts.heatmap import clock_format
 from dashboard.charts.scale import Unit, scale_of, texts_of
 from dashboard.charts.template import LINE, SERIES, styled
 
@@ -64,5 +65,5 @@ def history_lines(
             figure.add_vline(x=moment, line={"color": LINE, "width": 1, "dash": "dot"})
     styled(figure, height=height, legend=True)
     figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero")
-    figure.update_xaxes(tickformat="%H:%M", title_text="UTC")
+    figure.update_xaxes(tickformat=clock_format(times), title_text="UTC")
     return figure

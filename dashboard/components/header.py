@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 NOW: Final = "now"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
 MAX_TIMES: Final = 400
+BADGES_PX: Final = 500
+"""Beside the pickers on a wide window, above the buttons on a narrow one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ def render_header(config: TrimtabConfig) -> Choice:
         cluster = by_name.get(name or "", wanted)
         kept = shelf_state(services.shelf(config), cluster.name)
         badges = st.container(
-            horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
+            horizontal=True, vertical_alignment="center", gap="xsmall", width=BADGES_PX
         )
         st.space("stretch")
         shelved, is_past = _pick_time(kept)

@@ -169,7 +169,7 @@ def answer(bundles: pa.Table) -> str:
             f"the hottest carries {ranked[0] / carried * 100:.1f} %"
         )
     if homeless:
-        return f"{head}; {count(homeless, 'bundle')} nobody owns."
+        return f"{head}; nobody owns {count(homeless, 'of them', 'of them')}."
     return f"{head}; every bundle has an owner."
 
 
