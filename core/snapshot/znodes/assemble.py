@@ -139,9 +139,8 @@ def _all_bundles(
         problems.add(
             "missing",
             f"boundaries of {namespace}",
-            "No policies tell its bundles, and those seen do not cover the whole ring.",
-            done="Only the bundles that were seen are listed; the rest of the ring is unknown.",
-            severity="error",
+            "Bundles of it were seen, but no policies tell which bundles it has.",
+            done="Only the bundles that were seen are listed.",
         )
     return parsed
 
@@ -230,7 +229,7 @@ def dynamic_settings(readings: Readings, problems: ProblemLog) -> pa.Table:
 
 def decode_dynamic(raw: bytes | None, problems: ProblemLog) -> dict[str, str]:
     """Return the dynamic settings; a value that is no text is a problem."""
-    if raw is None or not raw.strip():
+    if raw is None:
         return {}
     try:
         stored = msgspec.json.decode(raw, type=dict[str, object])

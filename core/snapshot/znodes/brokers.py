@@ -116,14 +116,18 @@ def load_manager_of(report: BrokerReport) -> LoadManager:
 
 def _check(report: BrokerReport, kind: LoadManager, place: str, problems: ProblemLog) -> None:
     """Note what a report of that kind should hold and does not."""
-    if report.web_service_url is None and report.web_service_url_tls is None:
-        problems.add(
-            "missing",
-            place,
-            "It names no web address.",
-            done="The broker's REST is not asked.",
-            subject="webServiceUrl",
-        )
+    for field, plain, tls in (
+        ("webServiceUrl", report.web_service_url, report.web_service_url_tls),
+        ("pulsarServiceUrl", report.pulsar_service_url, report.pulsar_service_url_tls),
+    ):
+        if plain is None and tls is None:
+            problems.add(
+                "missing",
+                place,
+                f"Neither {field} nor {field}Tls is there.",
+                done="That address of the broker is unknown.",
+                subject=field,
+            )
     if kind in ("modular", "unknown"):
         note_missing(report, place, problems)
         return

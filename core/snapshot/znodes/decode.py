@@ -133,16 +133,22 @@ def note_missing(
 ) -> None:
     """Note each required field of ``record``, and of the records in it, that it does not have."""
     required = getattr(record, "required", ())
-    for field in msgspec.structs.fields(type(record)):
-        value = getattr(record, field.name)
-        if value is None and field.encode_name in required:
+    for name, encode_name in _names(type(record)):
+        value = getattr(record, name)
+        if value is None and encode_name in required:
             problems.add(
                 "missing",
                 place,
-                f"Field {within}{field.encode_name} is missing.",
+                f"Field {within}{encode_name} is missing.",
                 done="That field is unknown.",
                 severity="error",
-                subject=f"{within}{field.encode_name}",
+                subject=f"{within}{encode_name}",
             )
         elif isinstance(value, msgspec.Struct):
-            note_missing(value, place, problems, f"{within}{field.encode_name}.")
+            note_missing(value, place, problems, f"{within}{encode_name}.")
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """Return each field's name and its JSON name."""
+    return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(kind))

@@ -17,7 +17,12 @@ from core.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
 from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import CLUSTERS, LOCAL_POLICIES, RESOURCE_QUOTA, Readings
 from core.snapshot.znodes.readings import POLICIES as POLICIES_ROOT
-from core.snapshot.znodes.records import BundlesOfNamespace, LocalPolicies, NamespacePolicies
+from core.snapshot.znodes.records import (
+    BundlesOfNamespace,
+    FailureDomain,
+    LocalPolicies,
+    NamespacePolicies,
+)
 
 _HEX_DIGITS: Final = 8
 
@@ -72,6 +77,7 @@ def _take_policies(spaces: Spaces, namespace: str, raw: bytes, problems: Problem
     policies = decode_record(NamespacePolicies, raw, place, problems)
     if policies is None:
         return
+    note_missing(policies, place, problems)
     if policies.bundles is not None:
         spaces.take(namespace, _boundaries(policies.bundles, place, problems), "policies")
     if policies.resource_group_name:
@@ -98,6 +104,14 @@ def _boundaries(
         fault = "they do not reach from 0x00000000 to 0xffffffff"
     if not fault and any(low >= high for low, high in pairwise(values)):
         fault = "they do not ascend"
+    if not fault and record.num_bundles not in (None, len(values) - 1):
+        problems.add(
+            "inconsistent",
+            place,
+            f"It says {record.num_bundles} bundles, its boundaries make {len(values) - 1}.",
+            done="The boundaries hold.",
+            subject="bundles.numBundles",
+        )
     if not fault:
         return values
     problems.add(
@@ -150,7 +164,7 @@ def complete_from_names(
         parsed: Every bundle seen.
         expect_all: Whether policies were read, so that a namespace without any is worth a problem.
     Returns:
-        Namespaces whose bundles do not tile the ring (broker-bound ones never).
+        Namespaces that lack policies although others have them (broker-bound ones never have any).
     """
     seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for namespace, lower, upper in parsed.values():
@@ -160,7 +174,7 @@ def complete_from_names(
     for namespace, ranges in seen.items():
         bounds = boundaries_from_names(ranges)
         spaces.take(namespace, bounds, "bundle-names")
-        if bounds is None and expect_all and not is_broker_bound(namespace):
+        if expect_all and not is_broker_bound(namespace):
             unknown.add(namespace)
     return unknown
 
@@ -253,13 +267,11 @@ def _object_text(raw: bytes, place: str, problems: ProblemLog) -> str | None:
 
 def domains_by_broker(readings: Readings, problems: ProblemLog) -> dict[str, str]:
     """Return broker id -> failure domain."""
-
-    class _Domain(msgspec.Struct):
-        brokers: list[str] | None = None
-
     domains: dict[str, str] = {}
     for name, raw in sorted(readings.failure_domains.items()):
-        record = decode_record(_Domain, raw, f"{_domain_root(readings)}/{name}", problems)
-        for broker in (record.brokers if record else None) or ():
-            domains[broker] = name
+        place = f"{_domain_root(readings)}/{name}"
+        record = decode_record(FailureDomain, raw, place, problems)
+        if record is not None:
+            note_missing(record, place, problems)
+            domains |= dict.fromkeys(record.brokers or (), name)
     return domains

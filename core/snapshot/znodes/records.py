@@ -65,6 +65,9 @@ class BrokerReport(Record):
         *("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"),
         *("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"),
         *("lastUpdate", "lastStats", "loadManagerClassName", "brokerVersionString"),
+        *("numTopics", "numBundles", "numProducers", "numConsumers", "startTimestamp"),
+        *("bundles", "lastBundleGains", "lastBundleLosses"),
+        *("persistentTopicsEnabled", "nonPersistentTopicsEnabled"),
     )
     web_service_url: str | None = None
     web_service_url_tls: str | None = None
@@ -153,6 +156,7 @@ class BundlesOfNamespace(Record):
 
     required = ("boundaries",)
     boundaries: list[str] | None = None
+    num_bundles: Count | None = None
 
 
 class LocalPolicies(Record):
@@ -166,10 +170,17 @@ class LocalPolicies(Record):
 class NamespacePolicies(msgspec.Struct, gc=False):
     """What all clusters share about a namespace; its field names are written as they are."""
 
-    required: ClassVar[tuple[str, ...]] = ()
+    required: ClassVar[tuple[str, ...]] = ("replication_clusters",)
     bundles: BundlesOfNamespace | None = None
     replication_clusters: list[str] | None = None
     resource_group_name: str | None = None
+
+
+class FailureDomain(Record):
+    """Broker ids that fail together."""
+
+    required = ("brokers",)
+    brokers: list[str] | None = None
 
 
 class Leader(Record):
