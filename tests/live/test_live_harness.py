@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_cluster_is_up_within_a_minute(modular: RealPulsar) -> None:
-    assert modular.start_seconds < 60
+    assert modular.start_seconds < 60, "15 s on a machine that has nothing else to do"
     assert set(modular.get_json("/admin/v2/brokers")) == set(modular.brokers)
 
 
