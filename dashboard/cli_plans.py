@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from core.errors import OpsError, PlanError
+from core.plan.answer import plan_sentence
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
@@ -76,7 +77,10 @@ def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
     body = cli_plan_json.preview(plan, outcome)
     body["expired"] = plan.is_expired(datetime.now(tz=UTC))
 
+    body["answer"] = plan_sentence(outcome)
+
     def show() -> None:
+        say(body["answer"])
         _show_plan(plan)
         for item in outcome.steps:
             say()

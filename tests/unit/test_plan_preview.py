@@ -12,6 +12,7 @@ from fleet_edit import edited, every, owned_by, with_policies, with_settings
 from core.errors import PlanConflictError
 from core.health.findings import assess
 from core.health.measures import measure
+from core.plan.answer import plan_sentence
 from core.plan.build import build_unload_plan
 from core.plan.clients import client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
@@ -260,3 +261,14 @@ def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
     preview = previewed(changed, owned_by(fleet, HOT)[0])
     assert preview.steps[0].placement.distribution == {}
     assert any("no known destination" in note for note in preview.notes)
+
+
+def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
+    better = plan_sentence(previewed(fleet, *owned_by(fleet, HOT)[:2], destination=IDLE))
+    assert better.startswith("Unloading 2 bundles (")
+    assert "brings the busiest broker from 166.3 %" in better
+    worse = plan_sentence(previewed(fleet, *owned_by(fleet, COOL)[:2], destination=HOT))
+    assert "1 of" not in worse
+    assert "drives the busiest broker" in worse
+    nothing = previewed(fleet, "pulsar/10.1.0.1:8080/0x00000000_0xffffffff")
+    assert plan_sentence(nothing).startswith("Nothing would happen")

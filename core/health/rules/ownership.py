@@ -62,7 +62,7 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
         if problem.code == "inconsistent":
             yield Finding(
                 code="inconsistent",
-                severity="warning",
+                severity="info" if problem.severity == "info" else "warning",
                 subject_kind="cluster",
                 subject=problem.place,
                 sentence=problem.what,

@@ -1,0 +1,39 @@
+"""The one sentence that says what a plan would do and what it costs."""
+
+from __future__ import annotations
+
+from core.health.measures import Measures
+from core.plan.preview import Preview
+from core.units import format_bytes_per_s, format_ratio
+
+
+def plan_sentence(preview: Preview) -> str:
+    """Return for example ``Unloading 4 bundles (38.1 MB/s, 112 clients) brings the busiest ...``.
+
+    The effect is that of the most likely outcome; what is unknown is said.
+    """
+    count = len(preview.steps)
+    if not count:
+        return "Nothing would happen: none of these bundles can be unloaded."
+    clients = preview.clients.clients
+    who = "an unknown number of clients" if clients is None else _counted(clients, "client")
+    moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
+    effect = _effect(preview.measures_before, preview.measures_after)
+    return f"Unloading {_counted(count, 'bundle')} ({moved}, {who}) {effect}."
+
+
+def _effect(before: Measures, after: Measures) -> str:
+    old, new = before.throughput.max_deviation_ratio, after.throughput.max_deviation_ratio
+    if old is None or new is None:
+        return "has an unknown effect on the balance"
+    if abs(new - old) < 0.0005:
+        return f"leaves the busiest broker {format_ratio(old)} above the mean traffic"
+    verb = "brings" if new < old else "drives"
+    return (
+        f"{verb} the busiest broker from {format_ratio(old)} to {format_ratio(new)} above the "
+        "mean traffic"
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
