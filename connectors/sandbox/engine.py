@@ -37,6 +37,7 @@ AVERAGES_PATH: Final = "/loadbalance/broker-time-average"
 BUNDLES_PATH: Final = "/loadbalance/bundle-data"
 _TICK_S: Final = 0.5
 _AT_ONCE: Final = 2000
+_STARTING_AT_ONCE: Final = 40
 _CACHE_S: Final = 1.0
 _ADMIN_SESSION_S: Final = 30.0
 _NEW_BROKER_S: Final = 2400
@@ -89,7 +90,9 @@ class Engine:
             broker.losses.clear()
         await write_nodes(self.admin, standing_nodes(self.options, self.state, self.policies))
         await self._write_namespace_folders()
-        await asyncio.gather(*(self.bring_up(broker) for broker in self.state.brokers))
+        for start in range(0, len(self.state.brokers), _STARTING_AT_ONCE):
+            batch = self.state.brokers[start : start + _STARTING_AT_ONCE]
+            await asyncio.gather(*(self.bring_up(broker) for broker in batch))
         await self.lead(0)
         self._pretend_to_be_old()
         await self.write_reports(np.arange(len(self.state.brokers)), with_samples=False)
@@ -124,8 +127,8 @@ class Engine:
     async def bring_up(self, broker: Broker) -> None:
         """Open a broker's session and write what a starting broker writes."""
         broker.started_ms = now_ms()
-        broker.is_up, broker.is_hung, broker.is_registered = True, False, True
-        session = self.new_session(self.options.session_timeout_s)
+        broker.is_up, broker.trouble, broker.is_registered = True, None, True
+        session = self.new_session(self.options.broker_session_s)
         await session.open()
         self.sessions[broker.row] = session
         self._ledger.forget(broker.row)

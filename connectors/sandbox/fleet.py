@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from connectors.sandbox.engine import Engine
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.ownership import Ownership
-from connectors.sandbox.state import NOBODY, Broker, FleetState
+from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
 from connectors.sandbox.web import WebServers, brokers_at, listen
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from core.errors import ConfigError, InputError
@@ -205,7 +205,11 @@ class Sandbox:
 
     def hang_broker(self, number: int) -> None:
         """Let a broker's web port accept and never answer, until it is stopped or started."""
-        self._call(self._hang_broker(self._broker(number)))
+        self.disturb_broker(number, "hung")
+
+    def disturb_broker(self, number: int, trouble: Trouble) -> None:
+        """Let a broker's web port be hung, slow, failing or garbled until it is started again."""
+        self._broker(number).trouble = trouble
 
     def _broker(self, number: int) -> Broker:
         brokers = self.state.brokers
@@ -228,19 +232,15 @@ class Sandbox:
 
     async def _start_broker(self, broker: Broker) -> None:
         assert self._web is not None  # noqa: S101
-        if broker.is_up and not broker.is_hung:
-            return
-        if broker.is_hung:
-            broker.is_hung = False
-            self._web.cut(broker)
+        if broker.is_up:
+            if broker.trouble is not None:
+                broker.trouble = None
+                self._web.cut(broker)
             return
         while broker.is_registered:  # noqa: ASYNC110 - its old session ends in ZooKeeper
             await asyncio.sleep(_LOOK_S)
         await self.engine.bring_up(broker)
         await self._web.serve(broker)
-
-    async def _hang_broker(self, broker: Broker) -> None:
-        broker.is_hung = True
 
 
 def _allow_open_files(count: int) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 VERSION: Final = "4.2.4"
+_BIG_FLEET: Final = 100
+_BIG_FLEET_SESSION_S: Final = 30.0
 MODULAR: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 
 
@@ -31,7 +33,8 @@ class SandboxOptions:
         report_max_minutes: A report is written at least this often.
         quota_write_minutes: How often the leader writes the averages.
         averaged_bundles: Bundle averages the leader writes, per broker; 0 writes all.
-        session_timeout_s: After it the nodes of a crashed broker go.
+        session_timeout_s: After it the nodes of a crashed broker go; at least 30 with more than
+            100 brokers, because one process must not starve any of their sessions.
         hint_loss_ratio: Share of unloads whose destination gets lost, as happens with the real
             modular load manager in about one of ten.
         is_steady: No noise and no wave: rates stay as they are (tests).
@@ -63,6 +66,11 @@ class SandboxOptions:
     def namespace_count(self) -> int:
         """How many namespaces there are, chosen or derived."""
         return self.namespaces or max(10, -(-self.bundles // 128))
+
+    @property
+    def broker_session_s(self) -> float:
+        """Session time-out of the brokers."""
+        return max(self.session_timeout_s, _BIG_FLEET_SESSION_S if self.brokers > _BIG_FLEET else 0)
 
     def file_settings(self) -> dict[str, str]:
         """Return the settings that are not the defaults, as the brokers print them."""

@@ -54,6 +54,10 @@ class Leader:
         self._view = None
         self._memory = replace(self._memory, preallocated={})
 
+    def look_again(self) -> None:
+        """Take in that policies changed; they count at once."""
+        self._view = None
+
     def depose(self) -> None:
         """Forget everything: another broker leads now."""
         self._view = None

@@ -137,6 +137,7 @@ class PolicyRest(Rest):
 
     async def _write_isolation(self) -> None:
         path = f"/admin/clusters/{self.engine.options.cluster}/namespaceIsolationPolicies"
+        self.engine.mind.look_again()
         await self.engine.admin.put(path, encode(self.engine.policies.isolation))
 
     # --- failure domains --------------------------------------------------------------------
@@ -160,6 +161,7 @@ class PolicyRest(Rest):
             if other != name and shared:
                 raise RefusalError(409, f"[{', '.join(shared)}] already exists in {other}")
         self.engine.policies.domains[name] = {"brokers": list(body.get("brokers", []))}
+        self.engine.mind.look_again()
         await self.engine.admin.put(
             self._domain_path(name), encode(self.engine.policies.domains[name])
         )
@@ -170,6 +172,7 @@ class PolicyRest(Rest):
         self.need_cluster(request)
         name = self._domain(request)
         del self.engine.policies.domains[name]
+        self.engine.mind.look_again()
         await self.engine.admin.remove(self._domain_path(name))
         return nothing(200)
 
@@ -221,6 +224,7 @@ class PolicyRest(Rest):
         return as_json(sorted(name for name in members if name.startswith(f"{tenant}/")))
 
     async def _write_local(self, name: str) -> None:
+        self.engine.mind.look_again()
         row = self.state.namespace_row.get(name)
         if row is not None:
             group = self.engine.policies.groups.get(name)

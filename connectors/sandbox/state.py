@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ from core.pulsar.ring import find_bundle_index
 
 NOBODY: Final = -1
 Rows = NDArray[np.int64]
+Trouble = Literal["hung", "slow", "failing", "garbled"]
+"""A web port that accepts and never answers, answers after seconds, answers 500, or nonsense."""
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Broker:
         started_ms: Start of its process, ms since the epoch.
         is_up: Whether its process runs.
         is_registered: Whether its node is in ZooKeeper; a crashed broker's stays for a while.
-        is_hung: Whether its web port accepts and never answers.
+        trouble: What is wrong with its web port, if anything.
         gains: Bundles gained since the last written report.
         losses: Bundles lost since the last written report.
     """
@@ -48,7 +50,7 @@ class Broker:
     started_ms: int = 0
     is_up: bool = False
     is_registered: bool = False
-    is_hung: bool = False
+    trouble: Trouble | None = None
     gains: set[str] = field(default_factory=set)
     losses: set[str] = field(default_factory=set)
 

@@ -11,18 +11,27 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from connectors.sandbox.answers import RefusalError, on_container_error, on_lost_store, on_refusal
+from connectors.sandbox.answers import (
+    JSON_TYPE,
+    RefusalError,
+    as_json,
+    on_container_error,
+    on_lost_store,
+    on_refusal,
+    stack_trace,
+)
 from connectors.sandbox.engine import Engine
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.rest import Reads
 from connectors.sandbox.rest_actions import ActionRest
 from connectors.sandbox.rest_policies import PolicyRest
-from connectors.sandbox.state import Broker
+from connectors.sandbox.state import Broker, Trouble
 from core.errors import ConfigError, RemoteError
 
 _SHARED_HOST: Final = "127.0.0.1"
@@ -30,6 +39,7 @@ _HOSTS_PER_NET: Final = 250
 _SERVICE_PORT: Final = 6650
 _TRIES: Final = 20
 _BACKLOG: Final = 128
+SLOW_S: Final = 4.0
 
 
 def distinct_host(row: int) -> str:
@@ -164,13 +174,24 @@ class WebServers:
 
     def _for(self, broker: Broker) -> ASGIApp:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            if broker.is_hung:
-                await self._released.wait()
-                return
             scope["broker"] = broker
-            await self._app(scope, receive, send)
+            if broker.trouble == "hung":
+                await self._released.wait()
+            elif broker.trouble in ("failing", "garbled"):
+                await _troubled(broker.trouble)(scope, receive, send)
+            else:
+                if broker.trouble == "slow":
+                    await asyncio.sleep(SLOW_S)
+                await self._app(scope, receive, send)
 
         return app
+
+
+def _troubled(trouble: Trouble) -> ASGIApp:
+    if trouble == "garbled":
+        return Response(b'{"lastUpdate": 17, "lastStats": {"acme/', media_type=JSON_TYPE)
+    refusal = stack_trace("No heap is left", "java.lang.OutOfMemoryError")
+    return as_json({"reason": refusal.reason}, refusal.status)
 
 
 def _cut(state: ServerState) -> None:
