@@ -1,0 +1,157 @@
+"""A browser, and the whole product on the embedded fleet, for journeys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+START_S = 120.0
+# Streamlit looks for its own base path under the page's path first: a 404 that it expects.
+PROBES = ("/_stcore/health", "/_stcore/host-config")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+def chromium() -> str | None:
+    """Path of the system's Chromium; ``None``: Playwright's own is tried."""
+    named = os.environ.get("CHROMIUM")
+    found = (shutil.which(name) for name in (*([named] if named else []), *NAMES))
+    return next((path for path in found if path), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        except Error as error:
+            pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
+        yield started
+        started.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Product:
+    """``trimtab demo`` as a person runs it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "demo.log"
+        with self.log.open("wb") as sink:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "dashboard.cli", "demo", "--no-browser"),
+                    *("--port", str(self.port), "--state-dir", str(folder / "state")),
+                ],
+                cwd=ROOT,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> None:
+        """Wait until there is a first snapshot and the page answers."""
+        end = monotonic() + START_S
+        tick = threading.Event()
+        while not (self._answers() and self._has_snapshot()):
+            if self.process.poll() is not None or monotonic() > end:
+                raise AssertionError(f"trimtab demo did not start:\n{self.log.read_text()}")
+            tick.wait(0.2)
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2) as answer:
+                return answer.status == 200
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def _has_snapshot(self) -> bool:
+        return any(self.log.parent.glob("state/**/snapshots/*/*/manifest.json"))
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory, browser) -> Iterator[Product]:
+    running = Product(tmp_path_factory.mktemp("demo"))
+    try:
+        running.wait()
+        yield running
+    finally:
+        running.end()
+
+
+class Tab:
+    """One browser tab and what its console said."""
+
+    def __init__(self, browser: Browser, base: str, **context: object) -> None:
+        self.context = browser.new_context(viewport={"width": 1440, "height": 900}, **context)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.base = base
+        self.complaints: list[str] = []
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._on_request)
+
+    def _on_console(self, message) -> None:
+        is_probe = any(probe in message.location.get("url", "") for probe in PROBES)
+        if message.type == "error" and not is_probe:
+            self.complaints.append(f"{message.text} {message.location}")
+
+    def _on_request(self, request) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.complaints.append(f"asked for {request.url}")
+
+    def open(self, path: str = "") -> Page:
+        self.page.goto(f"{self.base}/{path}")
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until the page's script has run and nothing is waiting any more."""
+        self.page.wait_for_selector(
+            '[data-testid="stApp"][data-test-script-state="notRunning"]', state="attached"
+        )
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def tab(product, browser) -> Iterator[Tab]:
+    opened = Tab(browser, product.url)
+    yield opened
+    opened.close()

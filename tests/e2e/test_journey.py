@@ -1,0 +1,123 @@
+"""The operator's way: overview, brokers, a bundle, the preview of its unload, a lookup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import Tab
+
+
+def heading(tab, name):
+    expect(tab.page.get_by_role("heading", name=name, level=1)).to_be_visible()
+    tab.settle()
+
+
+def go(tab, name):
+    tab.page.get_by_role("link", name=name).click()
+    heading(tab, name)
+
+
+def search_for(tab, text, hit):
+    tab.page.get_by_role("button", name="Search Shortcut").click()
+    box = tab.page.get_by_role("dialog").get_by_label("Part of a name, or a full topic name")
+    box.fill(text)
+    tab.page.get_by_role("dialog").get_by_role("button", name=hit).first.click()
+
+
+def owned_bundle(tab):
+    """Name of a bundle that somebody owns, off the hottest ones that the preview offers."""
+    go(tab, "Unload preview")
+    tab.page.get_by_label("Bundles to unload").click()
+    option = tab.page.get_by_role("option", name="/0x").first
+    name = option.inner_text().strip()
+    option.click()
+    tab.page.keyboard.press("Escape")
+    return name
+
+
+def test_journey_from_the_overview_to_a_lookup(tab):
+    page = tab.open()
+    heading(tab, "Fleet overview")
+    expect(page.get_by_text(re.compile(r"\d+ of 12 brokers carr")).first).to_be_visible()
+    expect(page.get_by_text("12 brokers, ").first).to_be_visible()
+
+    go(tab, "Brokers")
+    page.get_by_role("radio", name="Throughput").click()
+    tab.settle()
+    expect(page).to_have_url(re.compile("measure="))
+    expect(page.get_by_role("heading", name=re.compile("Throughput, last"))).to_be_visible()
+
+    bundle = owned_bundle(tab)
+    expect(page.get_by_text(re.compile(r"Unloading 1 bundle \(.*clients\)"))).to_be_visible()
+    namespace, _, range_ = bundle.rpartition("/")
+    line = f"pulsar-admin namespaces unload {namespace} -b {range_}"
+    expect(page.get_by_text(line)).to_be_visible()
+    expect(page.get_by_text("This release previews only")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the plan").click()
+    assert download.value.suggested_filename.endswith(".json")
+
+    search_for(tab, bundle, bundle)
+    heading(tab, "Bundle")
+    expect(page.get_by_text(f"{bundle} is on")).to_be_visible()
+    page.get_by_role("button", name="Fetch topics").click()
+    expect(
+        page.get_by_text(re.compile(r"\d+ topics?(;|\.).*Read for the snapshot"))
+    ).to_be_visible()
+    page.get_by_role("button", name="Preview unload").click()
+    heading(tab, "Unload preview")
+    expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
+
+    topic = f"persistent://{namespace}/some-topic"
+    search_for(tab, topic, "some-topic")
+    heading(tab, "Placement & lookup")
+    expect(page.get_by_text(f"{topic} lives in")).to_be_visible()
+    expect(page.get_by_text("Why not the others")).to_be_visible()
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("brokers?measure=CPU&window=15+min", "CPU, last 15 min"),
+        ("bundles?contains=0x&group=by+namespace&sort=name", "matching bundles are shown"),
+        ("lookup?topic=acme%2Fno-such%2Ftopic", "This topic cannot be looked up"),
+        ("broker?broker=nobody%3A1", "No such broker"),
+    ],
+)
+def test_address_alone_gives_the_view(tab, path, says):
+    page = tab.open(path)
+    expect(page.get_by_text(says).first).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_copied_address_gives_the_same_view_in_another_browser(product, browser, tab):
+    page = tab.open("brokers")
+    page.get_by_role("radio", name="Message rate").click()
+    page.get_by_role("radio", name="6 h").click()
+    expect(page.get_by_role("heading", name="Message rate, last 6 h")).to_be_visible()
+    tab.settle()
+    copied = page.url
+    other = Tab(browser, product.url)
+    try:
+        other.page.goto(copied)
+        expect(other.page.get_by_role("heading", name="Message rate, last 6 h")).to_be_visible()
+        assert other.complaints == []
+    finally:
+        other.close()
+
+
+def test_dark_and_narrow_the_pages_do_not_overflow(product, browser):
+    tab = Tab(browser, product.url, color_scheme="dark")
+    try:
+        tab.page.set_viewport_size({"width": 1024, "height": 768})
+        for path in ("", "brokers", "bundles", "unload", "lookup"):
+            tab.open(path)
+            width = tab.page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 1024, path
+        assert tab.complaints == []
+    finally:
+        tab.close()
