@@ -7,11 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pytest
-from fleet_builder import broker_names, make_snapshot
+from fleet_builder import NOON, broker_names, make_snapshot
 from fleet_edit import edited, every, owned_by, with_manifest, with_policies, with_settings, without
 
 from core.health.answer import findings_sentence
@@ -26,6 +27,7 @@ from core.health.findings import (
 from core.health.rules import RULES
 from core.schemas import PULSAR_TABLES
 from core.snapshot import Problem, PulsarSnapshot
+from core.snapshot.zkdump import import_zk_dump
 
 BROKERS = broker_names(4)
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
@@ -402,3 +404,15 @@ def test_a_missing_table_is_unknown_and_stops_nothing(missing) -> None:
 
 def test_every_rule_is_registered_once() -> None:
     assert len(set(RULES)) == len(RULES) >= 20
+
+
+def test_a_bundle_in_two_reports_is_found(tmp_path) -> None:
+    dump = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+    lines = [json.loads(line) for line in dump.read_text().splitlines()]
+    reports = [line["value"] for line in lines if line["path"].startswith("/loadbalance/brokers/")]
+    name, stats = next(iter(reports[0]["lastStats"].items()))
+    reports[1]["lastStats"][name] = stats
+    twice = tmp_path / "twice.jsonl"
+    twice.write_text("\n".join(json.dumps(line) for line in lines))
+    findings = found(import_zk_dump(twice, "twice", now=NOON))
+    assert findings["inconsistent"][0].sentence.startswith(f"Two brokers report {name}")

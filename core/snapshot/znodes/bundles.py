@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -40,12 +41,14 @@ class Reported:
         stats: Its statistics; an empty record where the broker names it without any.
         by: The broker whose report they are from.
         times: When that report was written, ms.
+        twice: ``(bundle, broker, other broker)`` of the bundles that a second report names.
     """
 
     names: list[str] = field(default_factory=list)
     stats: list[BundleStats] = field(default_factory=list)
     by: list[str] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
+    twice: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 def parse_bundle_names(
@@ -102,7 +105,22 @@ def collect_reported(
                 out.by.append(name)
                 out.times.append(written)
     out.stats = [entry if entry is not None else BundleStats() for entry in out.stats]
+    _note_twice(out, problems)
     return out
+
+
+def _note_twice(out: Reported, problems: ProblemLog) -> None:
+    if not out.twice:
+        return
+    bundle, one, other = out.twice[0]
+    more = f" and {len(out.twice) - 1} more bundles" if len(out.twice) > 1 else ""
+    problems.add(
+        "inconsistent",
+        "/loadbalance/brokers",
+        f"Two brokers report {bundle} ({one} and {other}){more}.",
+        done="It moved just now, most likely; the owner's numbers hold, else the newest.",
+        severity="info",
+    )
 
 
 def _merge_entries(
@@ -122,6 +140,7 @@ def _merge_entries(
             out.by.append(name)
             out.times.append(written)
             continue
+        out.twice.append((bundle, out.by[row], name))
         owner = owners.get(bundle)
         if out.by[row] != owner and (name == owner or written > out.times[row]):
             out.stats[row], out.by[row], out.times[row] = stats, name, written
@@ -245,7 +264,7 @@ def bundles_table(
     columns["reported_by"] = pa.array(reported.by, pa.string()).take(rows)
     for ours, theirs in _STATS.items():
         kind = BUNDLES.field(ours).type
-        values = [getattr(stats, theirs) for stats in reported.stats]
+        values = list(map(attrgetter(theirs), reported.stats))
         columns[ours] = pa.array(values, kind).take(rows)
     columns |= _average_columns(names, *averages)
     table = pa.Table.from_pydict({name: columns[name] for name in BUNDLES.names}, schema=BUNDLES)
@@ -261,8 +280,6 @@ def _average_columns(
     for term in ("short", "long"):
         terms = [getattr(record, f"{term}_term_data") or _EMPTY for record in records]
         for rate in RATES:
-            columns[f"{term}_{rate}"] = pa.array(
-                [getattr(each, rate) for each in terms], pa.float64()
-            )
+            columns[f"{term}_{rate}"] = pa.array(list(map(attrgetter(rate), terms)), pa.float64())
         columns[f"{term}_samples"] = pa.array([each.num_samples for each in terms], pa.int64())
     return {name: column.take(rows) for name, column in columns.items()}
