@@ -216,7 +216,7 @@ def _bundle_rates(
     count: int, owner: Ints, brokers: int, seed: int, minutes_ago: float
 ) -> dict[str, Floats]:
     rng = np.random.default_rng(seed + 2)
-    share = 1.0 / np.arange(1, count + 1) ** 0.85
+    share = 1.0 / np.arange(1, count + 1) ** (0.85 if count <= 2_000 else 0.4)
     share = rng.permutation(share / share.sum())
     rng_now = np.random.default_rng(seed + 3 + round(minutes_ago * 10))
     wave = 1.0 + 0.25 * np.sin(2 * np.pi * (minutes_ago / 90.0))

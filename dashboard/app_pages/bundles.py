@@ -10,7 +10,7 @@ from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import bundles as presenter
 
-GROUPS = {"by broker": "owner", "by namespace": "namespace"}
+GROUPS: dict[str, presenter.GroupBy] = {"by broker": "owner", "by namespace": "namespace"}
 ROWS = (100, 500, 2_000)
 
 page = frame.open_page("Bundles")
@@ -24,7 +24,8 @@ if movable.num_rows == 0:
 namespaces = presenter.namespaces_by_load(movable)
 left, right = st.columns([0.62, 0.38], gap="medium")
 with left:
-    words.section("Where the traffic is", "Area is traffic (in plus out); a click opens a group.")
+    group_by = GROUPS.get(state.text(state.GROUP), "owner")
+    words.section("Where the traffic is", presenter.treemap_note(movable, group_by))
     group = st.segmented_control(
         "Group",
         list(GROUPS),
@@ -35,9 +36,7 @@ with left:
         label_visibility="collapsed",
     )
     figures.chart(
-        bundle_treemap(
-            presenter.treemap_data(movable, "owner" if group == "by broker" else "namespace")
-        ),
+        bundle_treemap(presenter.treemap_data(movable, GROUPS[group or "by broker"])),
         key="bundles_treemap",
         alt=f"Treemap of bundle traffic {group}",
     )

@@ -138,11 +138,6 @@ def _badges(config: TrimtabConfig, choice: Choice, every: int | None) -> None:
             read_only=choice.cluster.read_only,
         )
     )
-    watch = partial(_watch, config, choice)
-    if choice.is_past:
-        watch()
-    else:
-        st.fragment(watch, run_every=every)()
     manifest = reading(shelved).snapshot.manifest
     words.badge(freshness.coverage_badge(manifest))
     item = freshness.problems_badge(manifest)
@@ -150,6 +145,11 @@ def _badges(config: TrimtabConfig, choice: Choice, every: int | None) -> None:
         item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
     ):
         problems_drawer(manifest)
+    watch = partial(_watch, config, choice)
+    if choice.is_past:
+        watch()
+    else:
+        st.fragment(watch, run_every=every)()
 
 
 def _watch(config: TrimtabConfig, choice: Choice) -> None:

@@ -30,8 +30,8 @@ SORTS: Final = {
 """Word in the URL to column; names ascend, numbers descend."""
 
 NOT_OWNED: Final = "not owned"
-MAX_GROUPS: Final = 24
-MAX_LEAVES: Final = 12
+MAX_GROUPS: Final = 20
+MAX_LEAVES: Final = 8
 MAX_RING: Final = 1_024
 
 
@@ -198,10 +198,16 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
         if rest := rows[MAX_LEAVES:].tolist():
             text = f"{len(rest):,} more"
             nodes.leaf(f"{names[group]}{REST}", text, names[group], float(load[rest].sum()), text)
-    if left := groups[MAX_GROUPS:].tolist():
-        text = count(len(left), "more broker" if group_by == "owner" else "more namespace")
-        nodes.group(REST, float(totals[left].sum()), text, label=text)
     return nodes.data()
+
+
+def treemap_note(bundles: pa.Table, group_by: GroupBy) -> str:
+    """Return what the treemap draws, and what it leaves out."""
+    total = pc.count_distinct(bundles[group_by]).as_py()
+    if total <= MAX_GROUPS:
+        return "Area is traffic (in plus out); a click opens a group."
+    noun = "brokers" if group_by == "owner" else "namespaces"
+    return f"Area is traffic (in plus out). The {MAX_GROUPS} busiest of {total:,} {noun} are drawn."
 
 
 class _Nodes:
@@ -214,8 +220,8 @@ class _Nodes:
         self.values: list[float] = []
         self.notes: list[str] = []
 
-    def group(self, name: str, value: float, note: str, *, label: str = "") -> None:
-        self._add(f"group|{name}", label or name, ROOT, value, note)
+    def group(self, name: str, value: float, note: str) -> None:
+        self._add(f"group|{name}", name, ROOT, value, note)
 
     def leaf(self, name: str, label: str, group: str, value: float, note: str) -> None:
         self._add(name, label, f"group|{group}", value, note)
@@ -231,7 +237,7 @@ class _Nodes:
         total = sum(
             value for value, up in zip(self.values, self.parents, strict=True) if up == ROOT
         )
-        self._add(ROOT, "all bundles", "", total, count(self.parents.count(ROOT), "group"))
+        self._add(ROOT, "all", "", total, count(self.parents.count(ROOT), "group"))
         values = np.array(self.values, dtype=np.float64)
         return TreemapData(self.ids, self.labels, self.parents, values, "bytes/s", self.notes)
 
