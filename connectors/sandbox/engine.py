@@ -109,8 +109,11 @@ class Engine:
         await asyncio.gather(*(session.close() for session in (*open_ones, self.admin)))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside everything else; it ends with the engine at the latest."""
-        task = asyncio.get_running_loop().create_task(work)
+        """Run something beside everything else; it ends with the engine at the latest.
+
+        A ZooKeeper that is away ends it too; what must be done all the same tries again by itself.
+        """
+        task = asyncio.get_running_loop().create_task(_while_zookeeper_is_there(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -250,6 +253,7 @@ class Engine:
 
     async def publish(self) -> None:
         """Measure and write everything now, due or not."""
+        await self.reconnect()
         self.refresh()
         await self.write_reports(np.arange(len(self.state.brokers)))
         await self.write_averages()
@@ -316,6 +320,11 @@ class Engine:
 
     async def _write_namespace_folders(self) -> None:
         await write_nodes(self.admin, {f"/namespace/{name}": b"" for name in self.state.namespaces})
+
+
+async def _while_zookeeper_is_there(work: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(RemoteError):
+        await work
 
 
 def _is_ok(answer: object) -> bool:

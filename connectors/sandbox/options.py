@@ -55,7 +55,7 @@ class SandboxOptions:
     report_max_minutes: int = 1
     quota_write_minutes: int = 1
     averaged_bundles: int = 50
-    session_timeout_s: float = 6.0
+    session_timeout_s: float = 10.0
     hint_loss_ratio: float = 0.0
     is_steady: bool = False
     dynamic: dict[str, str] = field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -57,8 +58,10 @@ class Ownership:
         if owner == NOBODY:
             return
         await asyncio.sleep(self._rng.uniform(*_CLOSE_TOPICS_S))
-        await self._release(row, owner)
-        self._engine.spawn(self._return(row, self._rng.uniform(*_CLIENTS_RETURN_S)))
+        try:
+            await self._release(row, owner)
+        finally:
+            self._engine.spawn(self._return(row, self._rng.uniform(*_CLIENTS_RETURN_S)))
 
     def hint(self, bundle: str, broker: int) -> None:
         """Remember where the next lookup shall put a bundle; used once, kept by the leader."""
@@ -137,18 +140,20 @@ class Ownership:
             self.hints.clear()
             engine.mind.depose()
             engine.spawn(self._elect())
-        await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
-        await engine.update_all()
         for row in lost.tolist():
             engine.spawn(self._return(row, self._rng.uniform(*_AFTER_A_CRASH_S)))
+        await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
+        await engine.update_all()
 
     async def _elect(self) -> None:
-        await asyncio.sleep(_ELECTION_S)
         engine = self._engine
-        for broker in self._state.brokers:
-            if broker.is_up and engine.sessions[broker.row] is not None:
-                await engine.lead(broker.row)
-                return
+        while engine.leader == NOBODY:
+            await asyncio.sleep(_ELECTION_S)
+            for broker in self._state.brokers:
+                if broker.is_up and engine.sessions[broker.row] is not None:
+                    with contextlib.suppress(RemoteError):  # the old leader's node is still there
+                        await engine.lead(broker.row)
+                    break
 
     async def _release(self, row: int, owner: int) -> None:
         session = self._engine.sessions[owner]
@@ -160,8 +165,9 @@ class Ownership:
         """Let the clients of a bundle look it up until somebody owns it."""
         await asyncio.sleep(after_s)
         while self._state.is_live[row]:
-            if await self.assign(row) != NOBODY:
-                return
+            with contextlib.suppress(RemoteError):
+                if await self.assign(row) != NOBODY:
+                    return
             await asyncio.sleep(_RETRY_S)
 
     async def _place(self, row: int) -> int:
@@ -178,7 +184,8 @@ class Ownership:
         value = encode(documents.ownership(state.brokers[target]))
         try:
             await session.create(f"/namespace/{name}", value, ephemeral=True)
-        except NodeExistsError:  # its last owner crashed: the node waits for the session's end
+        except NodeExistsError:  # left behind when the connection broke in the middle of an unload
+            await engine.admin.remove(f"/namespace/{name}")
             return NOBODY
         except RemoteError:
             return NOBODY

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
@@ -10,6 +10,7 @@ import psutil
 import pytest
 import requests
 from kazoo.client import KazooClient
+from pulsar_under_test import eventually
 
 from connectors.sandbox.fleet import Sandbox, SandboxOptions
 from core.errors import ConfigError, InputError
@@ -17,20 +18,9 @@ from core.errors import ConfigError, InputError
 pytestmark = pytest.mark.zookeeper
 
 
-def _eventually(statement: Callable[[], Any], within_s: float = 15.0) -> Any:
-    deadline = monotonic() + within_s
-    pause = threading.Event()
-    while True:
-        answer = statement()
-        if answer:
-            return answer
-        assert monotonic() < deadline, "it did not become true in time"
-        pause.wait(0.02)
-
-
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    options = SandboxOptions(brokers=5, bundles=100, session_timeout_s=1.5, stats_every_s=0.5)
+    options = SandboxOptions(brokers=5, bundles=100, session_timeout_s=3.0, stats_every_s=0.5)
     with Sandbox(options) as running:
         yield running
 
@@ -39,8 +29,8 @@ def sandbox() -> Iterator[Sandbox]:
 def whole(sandbox: Sandbox) -> Sandbox:
     for number in range(5):
         sandbox.start_broker(number)
-    _eventually(lambda: sandbox.leader is not None)
-    _eventually(lambda: all(len(sandbox.state.owned_rows(n)) >= 0 for n in range(5)))
+    eventually(lambda: sandbox.leader is not None)
+    eventually(lambda: all(len(sandbox.state.owned_rows(n)) >= 0 for n in range(5)))
     return sandbox
 
 
@@ -75,7 +65,7 @@ def _report(sandbox: Sandbox, zookeeper: KazooClient, number: int) -> Any:
 def test_zookeeper_and_the_books_agree_on_every_owner(
     whole: Sandbox, zookeeper: KazooClient
 ) -> None:
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     state = whole.state
     books = {
         state.names[row]: state.brokers[int(state.owner[row])].broker_id
@@ -88,14 +78,14 @@ def test_zookeeper_and_the_books_agree_on_every_owner(
 def test_bundle_goes_where_it_is_sent_and_its_load_follows(
     whole: Sandbox, zookeeper: KazooClient
 ) -> None:
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     state = whole.state
     row = int(state.owned_rows(0)[0])
     target = state.brokers[4]
     url = f"{whole.admin_urls[whole.leader or 0]}/admin/v2/namespaces/{state.names[row]}/unload"
     answer = requests.put(url, params={"destinationBroker": target.broker_id}, timeout=10)
     assert answer.status_code == 204
-    _eventually(lambda: state.owner[row] == target.row)
+    eventually(lambda: state.owner[row] == target.row)
     whole.publish()
     gained = _report(whole, zookeeper, 4)
     assert state.names[row] in gained["lastBundleGains"] or state.names[row] in gained["lastStats"]
@@ -110,7 +100,7 @@ def test_stopped_broker_leaves_its_bundles_to_the_others(
     whole.stop_broker(2)
     assert zookeeper.exists(f"/loadbalance/brokers/{broker.broker_id}") is None
     assert zookeeper.exists(f"/loadbalance/broker-time-average/{broker.broker_id}") is None
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     assert broker.broker_id not in _owners(whole, zookeeper).values()
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{broker.web_url}/admin/v2/brokers/health", timeout=5)
@@ -122,16 +112,16 @@ def test_stopped_broker_leaves_its_bundles_to_the_others(
 def test_killed_leader_keeps_its_nodes_until_its_session_ends_then_another_leads(
     whole: Sandbox, zookeeper: KazooClient
 ) -> None:
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     leader = whole.leader
     assert leader is not None
     broker = whole.state.brokers[leader]
     whole.kill_broker(leader)
     assert zookeeper.exists(f"/loadbalance/brokers/{broker.broker_id}") is not None
-    _eventually(lambda: whole.leader not in (None, leader))
+    eventually(lambda: whole.leader not in (None, leader))
     stored = msgspec.json.decode(zookeeper.get("/loadbalance/leader")[0])
     assert stored["brokerId"] == whole.state.brokers[whole.leader or 0].broker_id
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     assert broker.broker_id not in _owners(whole, zookeeper).values()
 
 
@@ -145,7 +135,7 @@ def test_hung_broker_accepts_and_never_answers(whole: Sandbox) -> None:
 
 
 def test_isolated_namespace_stays_on_its_primaries(whole: Sandbox, zookeeper: KazooClient) -> None:
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     policies = whole.engine.policies.isolation
     assert policies is not None
     policy = next(iter(policies.values()))
@@ -154,21 +144,21 @@ def test_isolated_namespace_stays_on_its_primaries(whole: Sandbox, zookeeper: Ka
     owner = int(whole.state.owner[bundle])
     url = f"{whole.admin_urls[owner]}/admin/v2/namespaces/{whole.state.names[bundle]}/unload"
     assert requests.put(url, timeout=10).status_code == 204
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     host = whole.state.brokers[int(whole.state.owner[bundle])].host.replace(".", r"\.")
     assert host in policy["primary"]
 
 
 def test_fleet_survives_a_restart_of_its_zookeeper(whole: Sandbox, zookeeper: KazooClient) -> None:
-    _eventually(lambda: _settled(whole))
+    eventually(lambda: _settled(whole))
     server = whole.zookeeper_process
     server.kill()
     server.start()
-    _eventually(lambda: zookeeper.connected)
+    eventually(lambda: zookeeper.connected)
     ids = {broker.broker_id for broker in whole.state.brokers}
-    _eventually(lambda: set(zookeeper.get_children("/loadbalance/brokers")) == ids)
+    eventually(lambda: set(zookeeper.get_children("/loadbalance/brokers")) == ids)
     live = sum(len(rows) for rows in whole.state.bundles_of)
-    _eventually(lambda: _settled(whole) and len(_owners(whole, zookeeper)) == live)
+    eventually(lambda: _settled(whole) and len(_owners(whole, zookeeper)) == live)
     whole.publish()
 
 

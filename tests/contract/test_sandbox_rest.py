@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from time import monotonic
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import requests
+from pulsar_under_test import eventually
 
 from connectors.sandbox.fleet import Sandbox, SandboxOptions
 from connectors.sandbox.state import NOBODY, Trouble
@@ -18,17 +17,6 @@ pytestmark = pytest.mark.zookeeper
 
 _ADMIN = "/admin/v2"
 _SPACE = f"{_ADMIN}/namespaces"
-
-
-def _eventually(statement: Callable[[], Any], within_s: float = 15.0) -> Any:
-    deadline = monotonic() + within_s
-    pause = threading.Event()
-    while True:
-        answer = statement()
-        if answer:
-            return answer
-        assert monotonic() < deadline, "it did not become true in time"
-        pause.wait(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +51,7 @@ def test_split_by_topic_count_puts_half_of_the_topics_on_each_side(sandbox: Sand
     query = "splitAlgorithmName=topic_count_equally_divide&unload=true"
     path = f"{_SPACE}/{state.names[row]}/split?{query}"
     assert _send(sandbox, "PUT", path).status_code == 204
-    _eventually(lambda: _settled(sandbox))
+    eventually(lambda: _settled(sandbox))
     sandbox.publish()
     parts = sandbox.state.counts[-2:, 0].tolist()
     assert sum(parts) == topics
@@ -83,11 +71,11 @@ def test_split_at_chosen_positions_makes_as_many_parts(sandbox: Sandbox) -> None
 
 def test_unload_of_a_namespace_moves_all_its_bundles(sandbox: Sandbox) -> None:
     name = "acme/logs"
-    _eventually(lambda: _settled(sandbox))
+    eventually(lambda: _settled(sandbox))
     rows = sandbox.state.bundles_of[sandbox.state.namespace_row[name]]
     assert _send(sandbox, "PUT", f"{_SPACE}/{name}/unload").status_code == 204
-    _eventually(lambda: NOBODY in sandbox.state.owner[rows])
-    _eventually(lambda: _settled(sandbox))
+    eventually(lambda: NOBODY in sandbox.state.owner[rows])
+    eventually(lambda: _settled(sandbox))
 
 
 def test_new_isolation_policy_moves_its_namespace_onto_the_primary(sandbox: Sandbox) -> None:
@@ -107,7 +95,7 @@ def test_new_isolation_policy_moves_its_namespace_onto_the_primary(sandbox: Sand
     try:
         assert _send(sandbox, "GET", f"{base}/mine").json()["namespaces"] == [name]
         rows = state.bundles_of[state.namespace_row[name]]
-        _eventually(lambda: set(state.owner[rows].tolist()) == {primary.row})
+        eventually(lambda: set(state.owner[rows].tolist()) == {primary.row})
         seen = _send(sandbox, "GET", f"{base}/brokers/{primary.broker_id}").json()
         assert seen["primary"] is False, "this listing matches host:port, the load manager the host"
     finally:
@@ -133,17 +121,17 @@ def test_nobody_eligible_means_503_and_the_bundle_waits(sandbox: Sandbox) -> Non
     path = f"{_ADMIN}/clusters/sandbox/namespaceIsolationPolicies/nowhere"
     assert _send(sandbox, "POST", path, json=policy).status_code == 204
     rows = state.bundles_of[state.namespace_row[name]]
-    _eventually(lambda: set(state.owner[rows].tolist()) == {NOBODY})
+    eventually(lambda: set(state.owner[rows].tolist()) == {NOBODY})
     answer = _send(sandbox, "GET", f"/lookup/v2/topic/persistent/{name}/any")
     assert answer.status_code == 503
     assert answer.headers["content-type"].startswith("text/html")
     assert _send(sandbox, "DELETE", path).status_code == 204
-    _eventually(lambda: _settled(sandbox))
+    eventually(lambda: _settled(sandbox))
 
 
 def test_lookup_assigns_a_bundle_that_nobody_owns(sandbox: Sandbox) -> None:
     state, name = sandbox.state, "initech/inventory"
-    _eventually(lambda: _settled(sandbox))
+    eventually(lambda: _settled(sandbox))
     row = state.find(name, 0)
     assert row is not None
     owner = int(state.owner[row])
@@ -214,5 +202,5 @@ def test_hint_can_be_made_to_get_lost() -> None:
         target = state.brokers[0].broker_id
         query = {"destinationBroker": target}
         assert _send(lossy, "PUT", path, at=leader, params=query).status_code == 204
-        _eventually(lambda: state.owner[row] != NOBODY)
+        eventually(lambda: state.owner[row] != NOBODY)
         assert state.owner[row] != 0, "the broker with the most traffic is not chosen by itself"

@@ -5,29 +5,18 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 
 import psutil
 import pytest
 from kazoo.client import KazooClient
+from pulsar_under_test import eventually
 
 from connectors.sandbox.zookeeper import LOOPBACK, ZooKeeperProcess, free_port
 from core.errors import ConfigError
 
 pytestmark = pytest.mark.zookeeper
-
-
-def _eventually(statement: Callable[[], bool], within_s: float = 10.0) -> bool:
-    deadline = monotonic() + within_s
-    pause = threading.Event()
-    while not statement():
-        if monotonic() > deadline:
-            return False
-        pause.wait(0.02)
-    return True
 
 
 def _gone(pid: int) -> bool:
@@ -61,7 +50,7 @@ def test_data_survive_a_crash_of_the_server(tmp_path: Path) -> None:
         server.kill()
         assert not server.is_running
         server.start()
-        assert _eventually(lambda: client.connected)
+        eventually(lambda: client.connected)
         assert client.exists("/kept")
         client.stop()
         client.close()
@@ -94,4 +83,4 @@ def test_server_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         pid = int(parent.stdout.readline())
         assert psutil.pid_exists(pid)
         os.kill(parent.pid, signal.SIGKILL)
-    assert _eventually(lambda: _gone(pid))
+    eventually(lambda: _gone(pid))
