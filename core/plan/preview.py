@@ -34,9 +34,9 @@ QUANTITIES: Final[dict[str, tuple[str, ...]]] = {
 """What is compared besides usage, and of which columns each is the sum."""
 
 _SHARED_NOTE: Final = (
-    "Usage after is an estimate: a bundle takes its share of the broker's throughput as its share "
-    "of bandwidth (by direction), CPU and direct memory; the destination's own limits then give "
-    "its percentage."
+    "Usage after is an estimate: of bandwidth a bundle takes its share of the broker's throughput "
+    "in that direction, of CPU and direct memory what its traffic costs by the figures of the "
+    "whole fleet; the destination's own limits then give its percentage."
 )
 
 

@@ -1,12 +1,13 @@
 """How load follows bundles from broker to broker: the arithmetic behind every "after".
 
 A bundle takes its own last statistics along: rates, throughput, topics, clients. Of the broker's
-resources it takes a share: bandwidth in and out by its share of the broker's throughput in that
-direction, CPU and direct memory by its share of the total throughput. These amounts (not the
-percentages) are added at the destination, whose own limits then give its percentage; the weighted
-maximum over the resources is the usage. What a broker uses without any traffic is shared out too,
-so CPU is rather over- than underestimated. Load is taken from where the reports count it, which for
-a bundle that moved since the last report is not the present owner.
+bandwidth in and out it takes its share of the broker's throughput in that direction. Of CPU and
+direct memory, which a broker uses without any traffic too, it takes what its traffic costs by the
+fleet's own figures: the median slope of usage over throughput between all pairs of brokers (which
+one noisy broker does not bend), and never more than its share of the broker's throughput. These
+amounts (not the percentages) are added at the destination, whose own limits then give its
+percentage; the weighted maximum over the resources is the usage. Load is taken from where the
+reports count it, which for a bundle that moved since the last report is not the present owner.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ RESOURCES: Final = tuple(f"{name}_usage" for name in WEIGHED)
 CARRIED: Final = (*OWN, "bundle_count", *RESOURCES)
 """Components of what moves with a bundle, in the order of the columns below."""
 
+MAX_SLOPE_BROKERS: Final = 400
 _TOLERANCE: Final = 1e-6
 
 
@@ -95,9 +97,9 @@ def carried_by(snapshot: PulsarSnapshot, bundle_rows: Ints) -> Carried:
         amounts[:, column] = np.nan_to_num(column_values(bundles, name))
     amounts[:, CARRIED.index("bundle_count")] = 1.0
     for resource in WEIGHED:
-        share = _share(resource, brokers, bundles, counted_at)
-        used = np.nan_to_num(_at(column_values(brokers, f"{resource}_usage"), counted_at))
-        amounts[:, CARRIED.index(f"{resource}_usage")] = share * np.maximum(used, 0.0)
+        amounts[:, CARRIED.index(f"{resource}_usage")] = _used(
+            resource, brokers, bundles, counted_at
+        )
     unknown = np.isnan(column_values(bundles, "msg_throughput_in"))
     names = bundles["bundle"].to_pylist()
     missing = tuple(names[row] for row in np.flatnonzero(unknown))
@@ -189,6 +191,46 @@ def resource_usage_after(
         np.where(known, np.max(before, axis=0) / 100.0, np.nan),
         np.where(known, np.max(after, axis=0) / 100.0, np.nan),
     )
+
+
+def _used(resource: str, brokers: pa.Table, bundles: pa.Table, counted_at: Ints) -> Floats:
+    """How much of the resource each bundle is taken to use, in the resource's own unit."""
+    usage = column_values(brokers, f"{resource}_usage")
+    used = np.maximum(np.nan_to_num(_at(usage, counted_at)), 0.0)
+    most = _share(resource, brokers, bundles, counted_at) * used
+    if resource.startswith("bandwidth"):
+        return most
+    per_byte = usage_per_byte(usage, _throughput(brokers))
+    return most if per_byte is None else np.minimum(most, per_byte * _throughput(bundles, 0.0))
+
+
+def usage_per_byte(usage: Floats, throughput: Floats) -> float | None:
+    """Return what one byte/s costs: the median slope between all pairs of brokers, at least 0.
+
+    Args:
+        usage: Shape ``(n_brokers,)``, any unit; NaN: unknown.
+        throughput: Same shape, bytes/s; NaN: unknown.
+    Returns:
+        Usage for one byte/s; ``None`` with fewer than three different throughputs: no telling.
+    Cost:
+        O(n^2) up to :data:`MAX_SLOPE_BROKERS` brokers, evenly chosen by throughput beyond.
+    """
+    known = np.isfinite(usage) & np.isfinite(throughput)
+    order = np.flatnonzero(known)[np.argsort(throughput[known], kind="stable")]
+    if order.size > MAX_SLOPE_BROKERS:
+        order = order[np.linspace(0, order.size - 1, MAX_SLOPE_BROKERS).astype(np.int64)]
+    x, y = throughput[order], usage[order]
+    if np.unique(x).size < 3:
+        return None
+    first, second = np.triu_indices(x.size, k=1)
+    apart = x[second] > x[first]
+    slopes = (y[second] - y[first])[apart] / (x[second] - x[first])[apart]
+    return max(float(np.median(slopes)), 0.0)
+
+
+def _throughput(table: pa.Table, unknown: float = np.nan) -> Floats:
+    total = column_values(table, "msg_throughput_in") + column_values(table, "msg_throughput_out")
+    return np.where(np.isfinite(total), total, unknown)
 
 
 def _share(resource: str, brokers: pa.Table, bundles: pa.Table, counted_at: Ints) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 from fleet_builder import make_snapshot
@@ -18,6 +19,7 @@ from core.plan.clients import client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
 from core.plan.model import UnloadBundle
 from core.plan.preview import BEFORE_AFTER, QUANTITIES, Preview, preview_plan, project
+from core.plan.shift import usage_per_byte
 from core.snapshot import PulsarSnapshot
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
@@ -272,3 +274,33 @@ def test_one_sentence_says_what_it_does_and_what_it_costs(fleet) -> None:
     assert "drives the busiest broker" in worse
     nothing = previewed(fleet, "pulsar/10.1.0.1:8080/0x00000000_0xffffffff")
     assert plan_sentence(nothing).startswith("Nothing would happen")
+
+
+@pytest.mark.parametrize(
+    ("usage", "throughput", "slope"),
+    [
+        ((30.0, 50.0, 70.0), (10.0, 20.0, 30.0), 2.0),  # a base of 10 and 2 for each
+        ((25.0, 25.0, 25.0), (10.0, 20.0, 30.0), 0.0),  # traffic does not cost anything visible
+        ((30.0, 50.0, 70.0, 400.0, 90.0), (10.0, 20.0, 30.0, 15.0, 40.0), 2.0),  # one is noisy
+        ((70.0, 50.0, 30.0), (10.0, 20.0, 30.0), 0.0),  # never negative
+        ((30.0, 50.0), (10.0, 20.0), None),
+        ((30.0, 50.0, 70.0), (10.0, 10.0, 10.0), None),
+        ((30.0, float("nan"), 70.0, 90.0), (10.0, 20.0, 30.0, 40.0), 2.0),
+    ],
+)
+def test_what_traffic_costs_is_read_from_the_fleet(usage, throughput, slope) -> None:
+    found = usage_per_byte(np.array(usage), np.array(throughput))
+    assert found == (None if slope is None else pytest.approx(slope, rel=0.05))
+
+
+def test_many_brokers_are_thinned_out() -> None:
+    throughput = np.arange(1.0, 3_001.0)
+    assert usage_per_byte(10.0 + 2.0 * throughput, throughput) == pytest.approx(2.0)
+
+
+def test_a_broker_s_base_load_stays_where_it_is(fleet) -> None:
+    busy = every(fleet, "brokers", {"cpu_usage": 400.0, "bandwidth_in_usage": 0.0})
+    busy = every(busy, "brokers", {"bandwidth_out_usage": 0.0})
+    rows = rows_by_broker(previewed(busy, owned_by(busy, HOT)[0], destination=IDLE))
+    assert rows[HOT]["usage_ratio_after"] == pytest.approx(0.5)
+    assert rows[IDLE]["usage_ratio_after"] == pytest.approx(0.5)
