@@ -132,9 +132,16 @@ class ZooKeeperReader:
         if not self._client._connection._connection_routine:  # noqa: SLF001  # never started yet
             self._client.start_async()
         if not self._connected.wait(wait_s):
-            auth_failed = self._client.client_state == "AUTH_FAILED"
-            cause = kazoo_errors.AuthFailedError() if auth_failed else KazooTimeoutError()
-            raise translate(cause, endpoint=self.endpoint, operation="connect") from None
+            if self._client.client_state == "AUTH_FAILED":
+                cause = kazoo_errors.AuthFailedError()
+                raise translate(cause, endpoint=self.endpoint, operation="connect") from None
+            raise UnreachableError(
+                f"{self.endpoint} cannot be reached within {wait_s:.0f} s.",
+                endpoint=self.endpoint,
+                operation="connect",
+                outcome="not_sent",
+                hint="Check that ZooKeeper runs and that this machine may reach it.",
+            )
         self.losses = 0
 
     def close(self) -> None:
