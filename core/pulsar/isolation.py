@@ -21,6 +21,11 @@ Role = Literal["primary", "secondary", "none"]
 
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 _REFERRING: Final = re.compile(r"\\[1-9]|\(\?[P(a-zA-Z]")
+_SET_OF_SETS: Final = re.compile(r"\[[^\]]*(?:\[|&&|--|~~|\|\|)")
+_UNREADABLE: Final = (
+    *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
+    re.error,
+)
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 
 
@@ -113,7 +118,7 @@ def parse_isolation_policies(
             continue
         try:
             parsed.append(_parse_policy(row["name"], json.loads(row["body"])))
-        except (ValueError, TypeError, KeyError, AttributeError, re.error) as exc:
+        except _UNREADABLE as exc:
             problems.append(
                 f"Isolation policy {row['name']!r} cannot be read ({exc}); "
                 "it is left out, so placement may be narrower than shown."
@@ -157,6 +162,8 @@ def _compile(expressions: Iterable[str]) -> tuple[re.Pattern[str], ...]:
 def _from_java(expression: str) -> str:
     r"""Rewrite what Java spells differently: ``\Q...\E`` and ``(?<name>...)``."""
     literal = _QUOTED.sub(lambda match: re.escape(match[1]), expression)
+    if _SET_OF_SETS.search(literal):
+        raise ValueError(f"{expression!r} puts a set into a set, which is not understood here")
     return _NAMED_GROUP.sub("(?P<", literal)
 
 
@@ -206,8 +213,9 @@ def parse_failure_domains(policies: pa.Table) -> dict[str, str]:
         if row["kind"] != "failure_domain":
             continue
         try:
-            brokers = json.loads(row["body"]).get("brokers") or []
-        except (ValueError, AttributeError):
+            brokers = json.loads(row["body"]).get("brokers")
+        except _UNREADABLE:
             continue
-        domain_by_broker.update({str(broker): row["name"] for broker in brokers})
+        if isinstance(brokers, list):
+            domain_by_broker.update({str(broker): row["name"] for broker in brokers})
     return domain_by_broker

@@ -39,12 +39,12 @@ def percent_usage(usage: Floats, limit: Floats) -> NDArray[np.float32]:
     Parity:
         Bit-equal: both numbers are narrowed first, then divided, then times 100.
     """
-    used = np.nan_to_num(np.asarray(usage, np.float64), nan=0.0).astype(np.float32)
+    used = np.nan_to_num(np.asarray(usage, np.float64), nan=0.0)
     whole = np.nan_to_num(np.asarray(limit, np.float64), nan=0.0)
     bound = whole > 0
-    narrow = np.where(bound, whole, 1.0).astype(np.float32)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return np.where(bound, used / narrow, np.float32(0)) * np.float32(100)
+        ratio = used.astype(np.float32) / np.where(bound, whole, 1.0).astype(np.float32)
+        return np.where(bound, np.nan_to_num(ratio, nan=0.0), np.float32(0)) * np.float32(100)
 
 
 def resource_weights(settings: EffectiveSettings) -> dict[str, float]:
@@ -117,14 +117,16 @@ def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats
         Bit-equal: 32-bit percents, then 64-bit weights.
     """
     weights = np.array(list(resource_weights(settings).values()))
-    weighed = (_percents(brokers) * weights).max(axis=1) / 100.0
+    with np.errstate(invalid="ignore"):
+        weighed = (_percents(brokers) * weights).max(axis=1) / 100.0
     return np.where(usage_is_known(brokers), weighed, np.nan)
 
 
 def limiting_resource(brokers: pa.Table, settings: EffectiveSettings) -> list[str | None]:
     """Return per broker which of :data:`WEIGHED` makes its usage; ``None`` where unknown."""
     weights = np.array(list(resource_weights(settings).values()))
-    winners = (_percents(brokers) * weights).argmax(axis=1)
+    with np.errstate(invalid="ignore"):
+        winners = (_percents(brokers) * weights).argmax(axis=1)
     known = usage_is_known(brokers)
     return [
         WEIGHED[winner] if is_known else None

@@ -23,59 +23,20 @@ from core.pulsar.isolation import (
 )
 from core.pulsar.javahash import java_hash_order
 from core.pulsar.load import usage_is_known, weighted_max_usage
+from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
+_STARTED: Final = (
+    "Some brokers have a stored long-term rate of 0 although their bundles have traffic: they "
+    "started after the leader's last write, and the leader itself may know more."
+)
+_LARGEST: Final = 1e200
 _SAME_RATIO: Final = 1e-3
 """Two sums of averages that differ by less were written together."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RangeCounts:
-    """How many bundles of each namespace each broker has: pairs sorted by namespace.
-
-    Attributes:
-        offsets: Shape ``(n_namespaces + 1,)``; the pairs of namespace i are offsets[i]..[i+1].
-        broker: Broker of each pair.
-        count: Bundles of each pair, at least 1.
-    Source:
-        Pulsar's ``brokerToNamespaceToBundleRange``: what brokers *report*, so an unloaded bundle
-        counts for its old broker until that one reports again.
-    """
-
-    offsets: Ints
-    broker: Codes
-    count: Codes
-
-    @classmethod
-    def of(cls, namespace: Codes, broker: Codes, size: tuple[int, int]) -> RangeCounts:
-        """Count bundles, given by their namespace and broker; ``size`` is (namespaces, brokers)."""
-        placed = broker >= 0
-        keys = namespace[placed].astype(np.int64) * max(size[1], 1) + broker[placed]
-        pairs, counts = np.unique(keys, return_counts=True)
-        rows, columns = np.divmod(pairs, max(size[1], 1))
-        offsets = np.searchsorted(rows, np.arange(size[0] + 1))
-        return cls(
-            offsets=offsets.astype(np.int64),
-            broker=columns.astype(np.int32),
-            count=counts.astype(np.int32),
-        )
-
-    def dense(self, namespaces: Ints, n_brokers: int) -> Codes:
-        """Return counts of some namespaces, shape ``(len(namespaces), n_brokers)``."""
-        counts = np.zeros((namespaces.size, n_brokers), np.int32)
-        starts, ends = self.offsets[namespaces], self.offsets[namespaces + 1]
-        lengths = ends - starts
-        rows = np.repeat(np.arange(namespaces.size), lengths)
-        skipped = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        pairs = np.repeat(starts, lengths) + np.arange(lengths.sum()) - skipped
-        counts[rows, self.broker[pairs]] = self.count[pairs]
-        return counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -155,7 +116,7 @@ class LoadView:
             leader=snapshot.manifest.leader,
             release=settings.release,
             brokers=names,
-            usage=np.nan_to_num(usage, nan=0.0),
+            usage=np.clip(np.nan_to_num(usage, nan=0.0), -_LARGEST, _LARGEST),
             usage_known=~np.isnan(usage),
             has_report=usage_is_known(brokers) | rate_known,
             broker_msg_rate=_total(brokers, "msg_rate"),
@@ -288,7 +249,9 @@ def _total(table: pa.Table, name: str, *, unknown: float = 0.0) -> Floats:
     """In plus out; ``unknown`` where neither is known."""
     both = _floats(table, f"{name}_in"), _floats(table, f"{name}_out")
     missing = np.isnan(both[0]) & np.isnan(both[1])
-    return np.where(missing, unknown, np.nan_to_num(both[0]) + np.nan_to_num(both[1]))
+    # larger than any rate is somebody's mistake; sums of it shall not overflow
+    parts = [np.clip(np.nan_to_num(part), -_LARGEST, _LARGEST) for part in both]
+    return np.where(missing, unknown, parts[0] + parts[1])
 
 
 def _ints(table: pa.Table, name: str) -> Ints:
@@ -370,14 +333,17 @@ def _leader_long_rates(brokers: pa.Table, bundles: dict[str, Any]) -> tuple[Floa
     known_total = float(stored[~unknown].sum())
     same_write = not unknown.any() and _close(np.array(present.sum()), np.array(known_total)).all()
     if not same_write:
-        return np.where(unknown, present, stored), ""
+        # a broker writes zero at its start; the leader's first write replaces it
+        started = bool(((stored == 0) & (present > 0)).any())
+        return np.where(unknown, present, stored), _STARTED * started
     moved = ~_close(present, stored)
     note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
     return np.where(moved, present, stored), note if moved.any() else ""
 
 
 def _close(one: Floats, other: Floats) -> Flags:
-    return np.abs(one - other) <= _SAME_RATIO * np.maximum(np.abs(one), np.abs(other))
+    with np.errstate(invalid="ignore"):
+        return np.abs(one - other) <= _SAME_RATIO * np.maximum(np.abs(one), np.abs(other))
 
 
 def _own_class(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> str | None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from core.pulsar.placement.model import PlacementMemory
 from core.pulsar.placement.versions import version_ranks
+from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import Codes, Flags, Floats, Ints, LoadView
+from core.pulsar.view import Flags, Floats, LoadView
 
 _FEW: Final = 16
 

@@ -8,7 +8,8 @@ from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import Filtered
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
-from core.pulsar.view import Flags, Floats, Ints
+from core.pulsar.ranges import Ints
+from core.pulsar.view import Flags, Floats
 
 
 def first_picks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -21,12 +22,17 @@ from core.pulsar.placement.filters import (
 from core.pulsar.placement.model import Placement, PlacementMemory
 from core.pulsar.placement.selectors import (
     ROUND_ROBIN,
+    LeastLongTermMessageRate,
     LeastResourceUsageWithWeight,
     ReasonOf,
     RoundRobinBrokerSelector,
     Selector,
 )
-from core.pulsar.view import Flags, Floats, Ints
+from core.pulsar.ranges import Ints
+from core.pulsar.view import Flags, Floats
+
+_CLOSE_RATIO: Final = 0.05
+_NAMED: Final = 3
 
 
 def explain(
@@ -51,7 +57,10 @@ def explain(
         distribution=distribution,
         ruled_out=_ruled_out(context, asked, namespace, filtered, chances),
         why=_why(context, asked, len(distribution), kept.size),
-        notes=_notes(context, asked, filtered),
+        notes=(
+            *_notes(context, asked, filtered),
+            *_close_calls(context, asked, candidates, chances),
+        ),
         scores={
             names[row]: float(scores[row])
             for row in kept
@@ -202,10 +211,36 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
         notes.append("Usage is taken as it is now: the leader's own smoothed usage is unknown.")
     if isinstance(asked, RoundRobinBrokerSelector) and memory.round_robin_count is None:
         notes.append("The leader's counter is unknown: every candidate is equally likely.")
+    if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
+        notes.append(
+            "Some brokers serve one kind of topics only; a bundle that the leader knows to hold "
+            "non-persistent topics goes by that kind, any other by persistent ones."
+        )
     unknown = int((context.usable & ~view.usage_known).sum())
     if unknown:
         notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
     return tuple(notes)
+
+
+def _close_calls(
+    context: PlacementContext, asked: Selector, candidates: Flags, chances: Floats
+) -> tuple[str, ...]:
+    """Name losers so near that the age of the averages may turn the order."""
+    if not isinstance(asked, LeastLongTermMessageRate):
+        return ()
+    scores = asked.scores(context)
+    picked = scores[candidates & (chances > 0)]
+    if not picked.size or not np.isfinite(picked.min()):
+        return ()
+    near = candidates & (chances == 0) & (scores <= picked.min() * (1 + _CLOSE_RATIO))
+    if not near.any():
+        return ()
+    names = [context.view.brokers[row] for row in np.flatnonzero(near)[:_NAMED]]
+    more = int(near.sum()) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    age = "The averages are as old as the leader's last write"
+    text = f"Within {_CLOSE_RATIO:.0%} of the least rate: {listed}. {age}: one may be first by now."
+    return (text,)
 
 
 def after_pick(

@@ -13,7 +13,8 @@ import numpy as np
 
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.masks import any_in_row, least_in_row
-from core.pulsar.view import Flags, Ints
+from core.pulsar.ranges import Ints
+from core.pulsar.view import Flags
 
 SYSTEM_NAMESPACE: Final = "pulsar/system"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.pulsar.view import Codes, Flags, Floats, Ints
+from core.pulsar.ranges import Codes, Ints
+from core.pulsar.view import Flags, Floats
 
 
 def any_in_row(mask: Flags) -> Flags:

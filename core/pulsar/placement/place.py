@@ -15,8 +15,9 @@ from core.pulsar.placement.filters import Filtered, run_filters
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
 from core.pulsar.placement.selectors import STRATEGY_NAMES, Selector, find_strategy
+from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import Ints, LoadView
+from core.pulsar.view import LoadView
 
 _ROWS_AT_ONCE: Final = 256
 """Namespaces computed together: masks of 1,000 brokers then stay in the processor's cache."""
@@ -25,6 +26,11 @@ _UNAVAILABLE: Final = {
     "extensible": "The brokers run the extensible load manager: its placement reads load data "
     "that Trimtab does not have yet.",
     "simple": "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support.",
+}
+
+_BY_CLASS: Final = {
+    "ExtensibleLoadManagerImpl": "extensible",
+    "SimpleLoadManagerImpl": "simple",
 }
 
 
@@ -106,11 +112,20 @@ def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> 
         simple = "LeastLongTermMessageRate"  # what 5.0 does when only one of the pair is set
     if wanted is not None:
         simple = find_strategy(wanted).name
-    if view.load_manager in _UNAVAILABLE:
-        return _Chosen(simple, None, _UNAVAILABLE[view.load_manager])
+    manager = _deciding_manager(view)
+    if manager in _UNAVAILABLE:
+        return _Chosen(simple, None, _UNAVAILABLE[manager])
     if simple not in STRATEGY_NAMES:
         return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
     return _Chosen(simple, find_strategy(simple))
+
+
+def _deciding_manager(view: LoadView) -> str:
+    """Return the load manager that decides: the leader's, where brokers run several."""
+    own = (view.own_class or "").rpartition(".")[2]
+    if view.load_manager == "mixed":
+        return _BY_CLASS.get(own, "modular")
+    return view.load_manager
 
 
 def _without_strategy(
