@@ -288,7 +288,7 @@ class TrimtabConfig(BaseSettings):
             ConfigError: The file is missing, is not TOML, or holds something that cannot be.
         """
         chosen = path or (DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
-        values = _read_toml(chosen) if chosen else {}
+        values = _anchored(_read_toml(chosen), chosen.resolve().parent) if chosen else {}
         # TRIMTAB_CONFIG names the file itself; it is no setting
         try:
             return cls(**values)
@@ -321,6 +321,23 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read.", hint="Check its owner and mode.") from exc
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not TOML: {exc}.", hint="Mend that line.") from exc
+
+
+def _anchored(values: Any, folder: Path) -> Any:
+    """Take relative paths in a file from the file's own folder, wherever the process was started.
+
+    The pages, the collector and a person at a prompt run in different directories.
+    """
+    if isinstance(values, list):
+        return [_anchored(value, folder) for value in values]
+    if not isinstance(values, dict):
+        return values
+    return {
+        key: str(folder / value)
+        if isinstance(value, str) and (key == "state_dir" or key.endswith("_file"))
+        else _anchored(value, folder)
+        for key, value in values.items()
+    }
 
 
 def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -251,8 +252,15 @@ def _open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser:
     address = f"http://127.0.0.1:{port}"
     all_.wait_until(lambda: answers(f"{address}/_stcore/health"), "The dashboard", READY_S, [pages])
     note(f"dashboard  {address}")
-    if open_browser:
+    if open_browser and _has_screen():
         webbrowser.open(address)
+
+
+def _has_screen() -> bool:
+    """Whether a browser would open beside the terminal, not in its place."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _watch_pages(all_: Supervisor, pages: Child, collector: Child | None) -> None:

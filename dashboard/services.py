@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from connectors.collect import CheckResult
     from connectors.config import ClusterConfig, TrimtabConfig
 
+    Cluster = ClusterConfig
+    Config = TrimtabConfig
+    """What the pages call the two; they import nothing of the connectors."""
+
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 """Path of the configuration file, set by the command line for the pages."""
 
@@ -94,9 +98,14 @@ class RunningFleet(Protocol):
 
 
 def config_path(given: Path | None) -> Path | None:
-    """Return the configuration file to use: the one given, else what ``TRIMTAB_CONFIG`` names."""
+    """Return the configuration file to use, as an absolute path.
+
+    The one given, else what ``TRIMTAB_CONFIG`` names, else ``trimtab.toml`` here, else ``None``.
+    """
+    from connectors.config import DEFAULT_FILE  # noqa: PLC0415  # commands must start fast
+
     named = os.environ.get(CONFIG_ENV)
-    chosen = given or (Path(named) if named else None)
+    chosen = given or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     return chosen.resolve() if chosen else None
 
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from core.errors import ConfigError
+from dashboard import services
 from dashboard.cli_live import duration_s
 from dashboard.cli_output import UsageFaultError
 from dashboard.supervisor import (
@@ -145,3 +146,14 @@ def test_durations_are_read(text, seconds) -> None:
 def test_what_is_no_duration_is_bad_usage(text) -> None:
     with pytest.raises(UsageFaultError):
         duration_s(text)
+
+
+def test_paths_in_a_configuration_are_taken_from_its_own_folder(tmp_path) -> None:
+    file = tmp_path / "trimtab.toml"
+    file.write_text(
+        'state_dir = "state"\n[[clusters]]\nname = "a"\nadmin_urls = ["http://b:8080"]\n'
+        '[clusters.auth]\ntoken_file = "secret/token"\n'
+    )
+    loaded = services.load_config(services.config_path(file))
+    assert loaded.state_dir == tmp_path / "state"
+    assert loaded.clusters[0].auth.token_file == tmp_path / "secret" / "token"
