@@ -25,7 +25,7 @@ class SandboxOptions:
         cluster: The cluster's own name.
         zookeeper_port: Port of the ZooKeeper; 0 picks a free one.
         web_port: Web port of the brokers (the first one's, where they must share one host);
-            0 picks a free one.
+            0 takes 8080 where it is free, else picks one.
         data_dir: Where ZooKeeper keeps its data; ``None`` is a temporary directory.
         day_s: Length of the workload's day in seconds of the clock on the wall.
         stats_every_s: How often brokers refresh their topic statistics.

@@ -58,7 +58,7 @@ class Rest:
             Pulsar ``PulsarWebResource#validateNamespaceBundleOwnership``.
         """
         said = str(asked(request).row == self.engine.leader).lower()
-        return redirect(owner, request.url.path, f"{query}&authoritative={said}".lstrip("&"))
+        return redirect(owner, request.url.path, f"authoritative={said}&{query}".rstrip("&"))
 
     def namespace_row(self, request: Request, reason: str = "Namespace does not exist") -> int:
         """Return the row of the path's namespace, or refuse with 404."""

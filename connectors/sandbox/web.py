@@ -37,6 +37,7 @@ from core.errors import ConfigError, RemoteError
 _SHARED_HOST: Final = "127.0.0.1"
 _HOSTS_PER_NET: Final = 250
 _SERVICE_PORT: Final = 6650
+_PREFERRED_PORT: Final = 8080
 _TRIES: Final = 20
 _BACKLOG: Final = 128
 SLOW_S: Final = 4.0
@@ -53,13 +54,14 @@ def listen(brokers: int, port: int) -> list[socket.socket]:
 
     Args:
         brokers: How many.
-        port: The common port, or the first one; 0 picks free ones.
+        port: The common port, or the first one; 0 takes Pulsar's usual one where it is free, so
+            that brokers keep their names from run to run, else picks free ones.
 
     Raises:
         ConfigError: The port is taken.
     """
-    for _ in range(_TRIES if port == 0 else 1):
-        sockets = _listen_on_hosts(brokers, port)
+    for wanted in (_PREFERRED_PORT, *[0] * _TRIES) if port == 0 else (port,):
+        sockets = _listen_on_hosts(brokers, wanted)
         if sockets is not None:
             return sockets
     return _listen_on_ports(brokers, port)

@@ -190,3 +190,20 @@ def test_stopped_sandbox_leaves_nothing_behind() -> None:
     sandbox.stop()
     with pytest.raises(ConfigError, match="not running"):
         _ = sandbox.zookeeper
+
+
+@pytest.mark.slow
+def test_hundreds_of_brokers_and_fifty_thousand_bundles_start_and_report() -> None:
+    with Sandbox(SandboxOptions(brokers=300, bundles=50_000)) as huge:
+        state = huge.state
+        assert len(state.names) == 50_000
+        assert (state.owner >= 0).all()
+        row = int(state.owned_rows(0)[0])
+        leader = huge.admin_urls[huge.leader or 0]
+        target = state.brokers[299]
+        url = f"{leader}/admin/v2/namespaces/{state.names[row]}/unload"
+        query = {"destinationBroker": target.broker_id}
+        assert requests.put(url, params=query, timeout=20).status_code == 204
+        eventually(lambda: state.owner[row] == 299)
+        huge.stop_broker(7)
+        eventually(lambda: _settled(huge))
