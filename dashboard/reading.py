@@ -140,6 +140,13 @@ def within(entries: Sequence[Shelved], end: datetime, span: timedelta) -> list[S
     return [entry for entry in entries if end - span <= entry.taken_at <= end]
 
 
+def span_minutes(entries: Sequence[Shelved]) -> float:
+    """Return how many minutes lie between the first and the last entry, 0 without two."""
+    if len(entries) < 2:
+        return 0.0
+    return (entries[-1].taken_at - entries[0].taken_at).total_seconds() / 60
+
+
 def broker_history(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]]:
     """Return broker loads of each entry that is still kept, in the order given."""
     tables = [(entry.taken_at, _broker_tables(entry)) for entry in entries]

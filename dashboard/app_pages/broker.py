@@ -15,7 +15,7 @@ from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.moves import moves_between, moves_frame, moves_sentence
 from dashboard.presenters.naming import count
-from dashboard.reading import owner_tables, thinned, within
+from dashboard.reading import owner_tables, span_minutes, thinned, within
 
 page = frame.open_page("Broker")
 reading = page.reading
@@ -112,7 +112,7 @@ else:
 words.section("Gains and losses")
 window = thinned(within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
 moves = presenter.of_broker(moves_between(owner_tables(window)), broker)
-st.caption(moves_sentence(moves, 60.0) + " Told by comparing kept snapshots.")
+st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
 if moves:
     tables.table(
         moves_frame(moves),

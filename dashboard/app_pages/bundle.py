@@ -17,7 +17,7 @@ from dashboard.presenters import bundle as presenter
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.presenters.naming import clock
-from dashboard.reading import bundle_history, thinned, within
+from dashboard.reading import bundle_history, span_minutes, thinned, within
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:
@@ -81,16 +81,15 @@ with left:
     st.table(presenter.averages_table(row), border="horizontal", alt=f"Load of {bundle}")
     words.section("History", "Traffic over the kept snapshots; a triangle marks a new owner.")
     hour = timedelta(hours=1)
-    history = bundle_history(
-        thinned(within(page.kept.entries, page.shelved.taken_at, hour), 40), namespace, lower
-    )
+    window = thinned(within(page.kept.entries, page.shelved.taken_at, hour), 40)
+    history = bundle_history(window, namespace, lower)
     times, series, moves = presenter.history_series(history)
     figures.chart(
         history_lines(times, series, "bytes/s", events=presenter.events_of(moves)),
         key="bundle_history",
         alt=f"Traffic of {bundle} over the last hour",
     )
-    st.caption(moves_sentence(moves, 60.0))
+    st.caption(moves_sentence(moves, span_minutes(window)))
     if moves:
         tables.table(
             moves_frame(moves),

@@ -15,6 +15,7 @@ from dashboard.reading import (
     broker_history,
     cluster_summary,
     owner_tables,
+    span_minutes,
     thinned,
     within,
 )
@@ -82,10 +83,10 @@ with left:
     words.section(f"Findings on {page.name}", "Worst first.")
     finding_list(reading.findings, key="findings")
 with right:
-    words.section("Moved in the last hour")
+    words.section("Moved")
     window = thinned(within(page.kept.entries, page.shelved.taken_at, hour), 30)
     moves = moves_between(owner_tables(window))
-    st.caption(moves_sentence(moves, 60.0) + " Told by comparing kept snapshots.")
+    st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
     if moves:
         tables.table(
             moves_frame(moves[-200:]),

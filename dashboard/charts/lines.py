@@ -36,7 +36,7 @@ def history_lines(
     figure = go.Figure()
     for rank, line in enumerate(series):
         figure.add_trace(
-            go.Scattergl(
+            go.Scatter(
                 x=list(times),
                 y=line.values * scale.factor,
                 mode="lines" if len(times) > 2 else "lines+markers",

@@ -16,8 +16,8 @@ from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.reading import Reading, ShelfState, reading, shelf_state
 
 if TYPE_CHECKING:
-    from connectors.config import ClusterConfig, TrimtabConfig
     from core.snapshot.store import Shelved
+    from dashboard.services import Cluster, Config
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class PageContext:
         now: When the page was drawn.
     """
 
-    config: TrimtabConfig
-    cluster: ClusterConfig
+    config: Config
+    cluster: Cluster
     kept: ShelfState
     shelved: Shelved
     reading: Reading
@@ -69,7 +69,7 @@ def open_page(title: str) -> PageContext:
     return _context(config, choice, choice.shelved)
 
 
-def _context(config: TrimtabConfig, choice: Choice, shelved: Shelved) -> PageContext:
+def _context(config: Config, choice: Choice, shelved: Shelved) -> PageContext:
     chosen = reading(shelved)
     try:
         chosen.snapshot  # noqa: B018  # read here, so that a damaged one is said in one place
@@ -87,7 +87,7 @@ def _context(config: TrimtabConfig, choice: Choice, shelved: Shelved) -> PageCon
     )
 
 
-def kept_by_cluster(config: TrimtabConfig) -> dict[str, ShelfState]:
+def kept_by_cluster(config: Config) -> dict[str, ShelfState]:
     """Return what is kept for every configured cluster."""
     shelf = services.shelf(config)
     return {one.name: shelf_state(shelf, one.name) for one in config.clusters}

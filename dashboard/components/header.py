@@ -17,8 +17,8 @@ from dashboard.presenters.naming import clock
 from dashboard.reading import ShelfState, collector_status, reading, shelf_state
 
 if TYPE_CHECKING:
-    from connectors.config import ClusterConfig, TrimtabConfig
     from core.snapshot.store import Shelved
+    from dashboard.services import Cluster, Config
 
 NOW: Final = "now"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
@@ -38,13 +38,13 @@ class Choice:
         is_past: A kept one was chosen by its time.
     """
 
-    cluster: ClusterConfig
+    cluster: Cluster
     kept: ShelfState
     shelved: Shelved | None
     is_past: bool
 
 
-def render_header(config: TrimtabConfig) -> Choice:
+def render_header(config: Config) -> Choice:
     """Draw the header and return the choice."""
     by_name = {cluster.name: cluster for cluster in config.clusters}
     wanted = by_name.get(state.text(state.CLUSTER), config.clusters[0])
@@ -126,7 +126,7 @@ def _search_button(shelved: Shelved | None) -> None:
         search_dialog(reading(shelved).snapshot)
 
 
-def _badges(config: TrimtabConfig, choice: Choice, every: int | None) -> None:
+def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
     shelved = choice.shelved
     if shelved is None:
@@ -152,7 +152,7 @@ def _badges(config: TrimtabConfig, choice: Choice, every: int | None) -> None:
         st.fragment(watch, run_every=every)()
 
 
-def _watch(config: TrimtabConfig, choice: Choice) -> None:
+def _watch(config: Config, choice: Choice) -> None:
     """Draw the freshness badge; draw the page again as soon as there is a newer snapshot."""
     shelved = choice.shelved
     assert shelved is not None  # noqa: S101  # drawn only where there is a snapshot

@@ -40,9 +40,9 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 {
                     "broker": tables.words("Broker", pinned=True),
                     "rule": st.column_config.TextColumn(
-                        "Rule", width=210, help="The filter or class of the real load manager."
+                        "Rule", width=255, help="The filter or class of the real load manager."
                     ),
-                    "why": st.column_config.TextColumn("Reason", width=330),
+                    "why": st.column_config.TextColumn("Reason", width=300),
                     "score": st.column_config.NumberColumn(
                         "Score", format="%.4g", help=placement.score_label or None
                     ),

@@ -13,8 +13,8 @@ from dashboard.presenters.freshness import last_error
 from dashboard.reading import collector_status, shelf_state
 
 if TYPE_CHECKING:
-    from connectors.config import TrimtabConfig
     from dashboard.components.header import Choice
+    from dashboard.services import Config
 
 _EXAMPLE = """[[clusters]]
 name = "orders"
@@ -32,7 +32,7 @@ def no_clusters() -> None:
     st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
 
 
-def no_snapshot(config: TrimtabConfig, choice: Choice) -> None:
+def no_snapshot(config: Config, choice: Choice) -> None:
     """Say why there is no snapshot yet, and show the page as soon as there is one."""
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
@@ -52,7 +52,7 @@ def no_snapshot(config: TrimtabConfig, choice: Choice) -> None:
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()
 
 
-def _look(config: TrimtabConfig, cluster: str) -> None:
+def _look(config: Config, cluster: str) -> None:
     st.caption("Looking for a snapshot every 2 s.")
     if shelf_state(services.shelf(config), cluster).latest is not None:
         st.rerun()

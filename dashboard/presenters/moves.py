@@ -104,8 +104,11 @@ def returning(moves: Sequence[Move]) -> list[Move]:
 
 def moves_sentence(moves: Sequence[Move], minutes: float) -> str:
     """Return how often it changed hands and whether it goes to and fro."""
+    span = f"in the last {max(1, round(minutes))} min"
+    if minutes <= 0:
+        return "One snapshot is kept so far: moves show between two."
     if not moves:
-        return f"No move was seen in the last {minutes:.0f} min."
+        return f"No move was seen {span}."
     back = len(returning(moves))
     tail = f", {count(back, 'time')} back to a broker it had left" if back else ""
-    return f"{count(len(moves), 'move')} seen in the last {minutes:.0f} min{tail}."
+    return f"{count(len(moves), 'move')} seen {span}{tail}."

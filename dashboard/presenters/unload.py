@@ -70,8 +70,11 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
         best = max(chances.values())
         return f"one of {len(chances)} brokers takes it, each with at most {best * 100:.3g} %"
     takers = sorted({broker for step in steps for broker in step.placement.distribution})
-    how = f"as {plan.strategy.name} places them"
-    return f"{listed(takers, 3)} may take them, {how}" if takers else "no broker is eligible"
+    if not takers:
+        return "no broker is eligible to take them"
+    if len(takers) == 1:
+        return f"{takers[0]} takes them all"
+    return f"{listed(takers, 3)} may take them, as {plan.strategy.name} places them"
 
 
 def before_after(table: pa.Table, measures_after: Measures, quantity: str) -> BeforeAfter:
