@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -32,6 +33,15 @@ _FILES_PER_BROKER: Final = 6  # its listening socket, its session, a few clients
 _OTHER_FILES: Final = 256
 
 
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """What runs while a sandbox is up."""
+
+    engine: Engine
+    ownership: Ownership
+    web: WebServers
+
+
 class Sandbox:
     """A local Pulsar fleet: a real ZooKeeper, simulated brokers with real REST and real znodes.
 
@@ -47,9 +57,7 @@ class Sandbox:
         self._zookeeper: ZooKeeperProcess | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._engine: Engine | None = None
-        self._ownership: Ownership | None = None
-        self._web: WebServers | None = None
+        self._cluster: _Cluster | None = None
 
     # --- life -------------------------------------------------------------------------------
 
@@ -87,7 +95,7 @@ class Sandbox:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_CALL_TIMEOUT_S)
             self._loop.close()
-        self._loop = self._thread = self._engine = None
+        self._loop = self._thread = self._cluster = None
         if self._zookeeper is not None:
             self._zookeeper.kill()  # its data go with it
             self._zookeeper = None
@@ -109,19 +117,24 @@ class Sandbox:
 
     async def _found(self, zookeeper: str) -> None:
         sockets = listen(self.options.brokers, self.options.web_port)
-        self._engine = Engine(self.options, brokers_at(sockets), zookeeper)
-        self._ownership = Ownership(self._engine)
-        self._web = WebServers(self._engine, self._ownership)
-        await self._engine.found()
-        for broker, sock in zip(self._engine.state.brokers, sockets, strict=True):
-            await self._web.serve(broker, sock)
-        self._engine.spawn(self._ownership.guard())
+        engine = Engine(self.options, brokers_at(sockets), zookeeper)
+        ownership = Ownership(engine)
+        web = WebServers(engine, ownership)
+        self._cluster = _Cluster(engine, ownership, web)
+        try:
+            await engine.found()
+        except BaseException:
+            for sock in sockets:
+                sock.close()
+            raise
+        for broker, sock in zip(engine.state.brokers, sockets, strict=True):
+            await web.serve(broker, sock)
+        engine.spawn(ownership.guard())
 
     async def _close(self) -> None:
-        if self._web is not None:
-            self._web.close_all()
-        if self._engine is not None:
-            await self._engine.stop()
+        if self._cluster is not None:
+            self._cluster.web.close_all()
+            await self._cluster.engine.stop()
 
     def _call(self, work: Coroutine[Any, Any, _T], timeout_s: float = _CALL_TIMEOUT_S) -> _T:
         if self._loop is None:
@@ -158,9 +171,13 @@ class Sandbox:
     @property
     def engine(self) -> Engine:
         """What runs it."""
-        if self._engine is None:
+        return self._running.engine
+
+    @property
+    def _running(self) -> _Cluster:
+        if self._cluster is None:
             raise ConfigError("The sandbox is not running.", hint="Start it first.")
-        return self._engine
+        return self._cluster
 
     def cluster_config(self, name: str = "sandbox") -> ClusterConfig:
         """Return the configuration that points Trimtab at it."""
@@ -221,26 +238,23 @@ class Sandbox:
         return brokers[number]
 
     async def _stop_broker(self, broker: Broker) -> None:
-        assert self._web is not None and self._ownership is not None  # noqa: S101, PT018
-        self._web.close(broker)
-        await self._ownership.retire(broker)
+        self._running.web.close(broker)
+        await self._running.ownership.retire(broker)
 
     async def _kill_broker(self, broker: Broker) -> None:
-        assert self._web is not None and self._ownership is not None  # noqa: S101, PT018
-        self._web.close(broker)
-        await self._ownership.crash(broker)
+        self._running.web.close(broker)
+        await self._running.ownership.crash(broker)
 
     async def _start_broker(self, broker: Broker) -> None:
-        assert self._web is not None  # noqa: S101
         if broker.is_up:
             if broker.trouble is not None:
                 broker.trouble = None
-                self._web.cut(broker)
+                self._running.web.cut(broker)
             return
         while broker.is_registered:  # noqa: ASYNC110 - its old session ends in ZooKeeper
             await asyncio.sleep(_LOOK_S)
         await self.engine.bring_up(broker)
-        await self._web.serve(broker)
+        await self._running.web.serve(broker)
 
 
 def _allow_open_files(count: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -153,8 +153,8 @@ class WebServers:
         )
         config.load()
         loop = asyncio.get_running_loop()
-        make: Callable[[], H11Protocol] = lambda: H11Protocol(config, state, {})  # noqa: E731
-        self._servers[broker.row] = (await loop.create_server(make, sock=sock), state)
+        server = await loop.create_server(partial(H11Protocol, config, state, {}), sock=sock)
+        self._servers[broker.row] = (server, state)
 
     def close(self, broker: Broker) -> None:
         """Close a broker's socket and cut its connections."""
