@@ -130,7 +130,7 @@ def lookup_topic(
     broker = _row_of(snapshot.brokers, "broker", owner) if owner else {}
     url = broker.get("service_url") or broker.get("service_url_tls")
     steps = (
-        LookupStep("Topic", f"{topic.strip()} is {name} in full."),
+        LookupStep("Topic", _topic_words(topic.strip(), name)),
         LookupStep("Hash", f"CRC-32 of the full name is 0x{position:08x}."),
         LookupStep(
             "Bundle", f"0x{position:08x} is in {range_text(lower, upper)} of {name.namespace}."
@@ -151,6 +151,12 @@ def lookup_topic(
         steps=steps,
         notes=tuple(note for note in notes if note),
     )
+
+
+def _topic_words(text: str, name: TopicName) -> str:
+    if text == str(name):
+        return f"{name} is the full name."
+    return f"{text} is {name} in full."
 
 
 def _row_of(table: pa.Table, column: str, value: str) -> Mapping[str, Any]:

@@ -49,7 +49,8 @@ class LoadView:
         broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it.
         bundle_names: The same as ``bundles``, for searching.
         owner: Broker of each bundle by ownership.
-        reporter: Broker whose report names the bundle, else its owner: what the leader counts.
+        reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
+            without topics, which no report names; the owner where its report is unknown.
         bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown.
         namespace_group: Index into ``groups``, the anti-affinity groups in lower case.
         own_class: Load manager class of the deciding broker.
@@ -102,14 +103,15 @@ class LoadView:
         """Number and lay out a snapshot under some settings (their weights, their release)."""
         brokers = snapshot.brokers
         names = tuple(brokers.column("broker").to_pylist())
-        bundle_part = _bundle_columns(snapshot, names)
+        rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
+        has_report = usage_is_known(brokers) | rate_known
+        bundle_part = _bundle_columns(snapshot, names, has_report)
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
         long_rate, note = _leader_long_rates(brokers, bundle_part)
         policies, problems = parse_isolation_policies(snapshot.policies)
         stored_domains = parse_failure_domains(snapshot.policies)
         domains = brokers.column("failure_domain").to_pylist()
-        rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
         return cls(
             cluster=snapshot.manifest.cluster,
             load_manager=snapshot.manifest.load_manager,
@@ -118,7 +120,7 @@ class LoadView:
             brokers=names,
             usage=np.clip(np.nan_to_num(usage, nan=0.0), -_LARGEST, _LARGEST),
             usage_known=~np.isnan(usage),
-            has_report=usage_is_known(brokers) | rate_known,
+            has_report=has_report,
             broker_msg_rate=_total(brokers, "msg_rate"),
             broker_throughput=_total(brokers, "msg_throughput"),
             broker_short_rate=_total(brokers, "short_msg_rate"),
@@ -271,14 +273,16 @@ def _codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
 
 
-def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[str, Any]:
+def _bundle_columns(
+    snapshot: PulsarSnapshot, brokers: tuple[str, ...], has_report: Flags
+) -> dict[str, Any]:
     table = snapshot.bundles
     broker_names = pa.array(brokers, pa.string())
     of_bundles = pc.unique(table.column("namespace"))
     declared = pc.unique(snapshot.namespaces.column("namespace"))
     namespaces = tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
     owner = _codes(table.column("owner"), broker_names)
-    reporter = _codes(table.column("reported_by"), broker_names)
+    reporter = _reporter(_codes(table.column("reported_by"), broker_names), owner, has_report)
     last = _total(table, "msg_rate")
     averaged = _total(table, "long_msg_rate", unknown=np.nan)
     return {
@@ -287,7 +291,7 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
         "bundle_names": table.column("bundle"),
         "bundle_namespace": _codes(table.column("namespace"), pa.array(namespaces, pa.string())),
         "owner": owner,
-        "reporter": np.where(reporter >= 0, reporter, owner),
+        "reporter": reporter,
         "is_broker_bound": _flags(table, "is_broker_bound"),
         "bundle_msg_rate": last,
         "bundle_throughput": _total(table, "msg_throughput"),
@@ -296,6 +300,18 @@ def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[
         "bundle_long_rate": np.where(np.isnan(averaged), last, averaged),
         "bundle_topics": _ints(table, "topic_count"),
     }
+
+
+def _reporter(named: Codes, owner: Codes, has_report: Flags) -> Codes:
+    """Return the broker that the leader counts a bundle for.
+
+    A report names bundles with topics only: one without any counts for nobody, owned or not. The
+    owner stands in where its report is not known to us, or no reports are.
+    """
+    if not (named >= 0).any():
+        return owner
+    unread = (owner >= 0) & ~np.append(has_report, True)[owner]
+    return np.where((named < 0) & unread, owner, named)
 
 
 def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) -> dict[str, Any]:

@@ -387,6 +387,27 @@ def test_stored_rates_hold_where_the_bundles_tell_less() -> None:
     assert _place(snapshot, ONE).scores == {"a:1": 10.0, "b:1": 9.0}
 
 
+def test_a_bundle_without_topics_counts_for_nobody() -> None:
+    """A report names bundles with topics only, and the leader counts by reports."""
+    spare = [f"t/n/0x{part}0000000_0x{part + 1}0000000" for part in range(2)]
+    silent = [{**_bundle(name, "a:1"), "reported_by": None} for name in spare]
+    snapshot = _snapshot(
+        [_broker("a:1", 1.0), _broker("b:1", 1.0), _broker("c:1", 1.0)],
+        [*silent, _bundle("t/n/0x20000000_0xffffffff", "b:1"), _bundle(ONE, None)],
+    )
+    assert _place(snapshot, ONE).distribution == {"a:1": 0.5, "c:1": 0.5}
+
+
+def test_an_owner_whose_report_is_unknown_still_has_its_bundles() -> None:
+    unread = {"broker": "a:1", "is_leader": False, "load_manager": MODULAR}
+    mine = {**_bundle("t/n/0x00000000_0x10000000", "a:1"), "reported_by": None}
+    snapshot = _snapshot(
+        [unread, _broker("b:1", 1.0)], [mine, _bundle("t/n/0x10000000_0xffffffff", "b:1")]
+    )
+    view = LoadView.of(snapshot, effective_settings(snapshot))
+    assert view.reporter.tolist() == [0, 1]
+
+
 def test_how_likely_a_bundle_comes_back_is_its_owners_share() -> None:
     even = {"loadBalancerDistributeBundlesEvenlyEnabled": False}
     names = ["t/n/0x00000000_0x40000000", "t/n/0x40000000_0xffffffff"]
