@@ -24,6 +24,8 @@ from core.errors import OpsError
 from core.snapshot.store import Shelf
 
 _LOCK_RETRY_S: Final = 2.0
+_LOOK_S: Final = 0.5
+_SOONEST_AGAIN_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +174,19 @@ class _Loop:
                 rest_s = max(0.0, self._every_s - (monotonic() - began))
                 self._status.next_due_at = _text(_now() + timedelta(seconds=rest_s))
                 self._write_status()
-                self._stop.wait(rest_s)
+                self._rest(collector, rest_s)
         finally:
             if collector is not None:
                 collector.close()
+
+    def _rest(self, collector: PulsarCollector | None, rest_s: float) -> None:
+        """Wait for the next turn; a broker that comes or goes brings it forward."""
+        until = monotonic() + rest_s
+        soonest = monotonic() + min(rest_s, _SOONEST_AGAIN_S)
+        while not self._stop.is_set() and (now := monotonic()) < until:
+            if collector is not None and collector.changed.is_set() and now >= soonest:
+                return
+            self._stop.wait(min(_LOOK_S, until - now))
 
     def _once(self, collector: PulsarCollector) -> None:
         snapshot = collector.collect()

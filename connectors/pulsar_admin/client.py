@@ -149,7 +149,7 @@ class AdminClient:
             requests.RequestException,
             urllib3.exceptions.HTTPError,
             OSError,
-            UnicodeError,
+            ValueError,  # a Location that is no address at all
         ) as exc:
             raise translate(exc, endpoint=endpoint, operation=operation) from exc
 
@@ -194,7 +194,10 @@ class AdminClient:
 
     def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-        target = urljoin(url, location) if location else None
+        try:
+            target = urljoin(url, location) if location else None
+        except ValueError:
+            target = "http://["  # no address at all: refused below like any other stranger
         fault = ""
         if status not in (307, 308) or target is None:
             fault = f"answered {status} to {operation}; is a login page in between?"

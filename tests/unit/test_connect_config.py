@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.config import ClusterConfig, TrimtabConfig
+from core.errors import ConfigError, UnknownNameError
+
+WHOLE = """
+state_dir = "/var/lib/trimtab"
+collect_every_s = 30
+
+[[clusters]]
+name = "orders"
+zookeeper = "zk1:2181,zk2:2181/pulsar"
+admin_urls = ["https://b1:8443/"]
+environment = "staging"
+[clusters.auth]
+token_file = "/run/secrets/token"
+[clusters.timeouts]
+read_s = 3
+"""
+
+
+def load(folder: Path, text: str) -> TrimtabConfig:
+    path = folder / "trimtab.toml"
+    path.write_text(text)
+    return TrimtabConfig.load(path)
+
+
+def test_whole_file_is_read(tmp_path: Path) -> None:
+    config = load(tmp_path, WHOLE)
+    (cluster,) = config.clusters
+    assert config.collect_every_s == 30
+    assert cluster.zookeeper == "zk1:2181,zk2:2181/pulsar"
+    assert cluster.admin_urls == ["https://b1:8443"]
+    assert cluster.read_only
+    assert cluster.timeouts.read_s == 3
+    assert config.cluster("orders") is cluster
+
+
+def test_real_clusters_are_read_only_production_unless_told_otherwise() -> None:
+    cluster = ClusterConfig(name="a", zookeeper="z:1")
+    assert cluster.read_only
+    assert cluster.environment == "production"
+
+
+def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_COLLECT_EVERY_S", "45")
+    assert load(tmp_path, WHOLE).collect_every_s == 45
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nonsense =", "not TOML"),
+        ("clusterz = []", "clusterz"),
+        ("collect_every_s = 0", "collect_every_s"),
+        ('[[clusters]]\nname = "a"', "zookeeper, admin_urls"),
+        ('[[clusters]]\nname = "a b"\nzookeeper = "z:1"', "name"),
+        ('[[clusters]]\nname = "a"\nzookeeper = "z"', "zookeeper"),
+        ('[[clusters]]\nname = "a"\nadmin_urls = ["ftp://x"]', "admin_urls"),
+        ('[[clusters]]\nname = "a"\nadmin_urls = ["http://u:hush@x"]', "auth"),
+        ('[[clusters]]\nname = "a"\nzookeeper = "z:1"\n' * 2, "two clusters"),
+        (
+            '[[clusters]]\nname="a"\nzookeeper="z:1"\nauth={token="hush",username="u",password="p"}',
+            "token",
+        ),
+    ],
+)
+def test_fault_names_its_place_and_never_repeats_a_secret(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert words in caught.value.message
+    assert "trimtab.toml" in caught.value.message
+    assert "hush" not in str(caught.value)
+
+
+def test_missing_file_and_unknown_cluster_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml"):
+        TrimtabConfig.load(tmp_path / "absent.toml")
+    with pytest.raises(UnknownNameError):
+        load(tmp_path, WHOLE).cluster("order")
+
+
+def test_secret_is_in_no_text_of_the_configuration(tmp_path: Path) -> None:
+    text = WHOLE.replace('token_file = "/run/secrets/token"', 'token = "hush"')
+    config = load(tmp_path, text)
+    assert "hush" not in repr(config)
+    assert "hush" not in str(config.model_dump())
+    assert config.clusters[0].auth.read_token() == "hush"
+
+
+def test_secret_file_is_read_anew_and_an_empty_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    cluster = ClusterConfig(name="a", zookeeper="z:1", auth={"token_file": path})
+    path.write_text("one\n")
+    assert cluster.auth.read_token() == "one"
+    path.write_text("two\n")
+    assert cluster.auth.read_token() == "two"
+    path.write_text("")
+    with pytest.raises(ConfigError, match="empty"):
+        cluster.auth.read_token()
