@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from core.errors import InvariantError
 from core.plan.model import UnloadBundle
 from core.pulsar.placement import Placement, PlacementMemory, place_bundle
 from core.pulsar.settings import EffectiveSettings
@@ -132,8 +133,7 @@ def _one_step(
         for broker, p in placed.distribution.items():
             mixture[broker] = mixture.get(broker, 0.0) + branch.probability * p
     if first is None:
-        message = "a step without any scenario"
-        raise AssertionError(message)
+        raise InvariantError("A step of a plan has no scenario to go on from.")
     ruled_out = {name: why for name, why in first.ruled_out.items() if name not in mixture}
     return grown, replace(first, distribution=mixture, ruled_out=ruled_out)
 

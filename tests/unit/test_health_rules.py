@@ -416,3 +416,17 @@ def test_a_bundle_in_two_reports_is_found(tmp_path) -> None:
     twice.write_text("\n".join(json.dumps(line) for line in lines))
     findings = found(import_zk_dump(twice, "twice", now=NOON))
     assert findings["inconsistent"][0].sentence.startswith(f"Two brokers report {name}")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (2, "10.1.0.1:8080 and 10.1.0.2:8080 report"),
+        (4, "10.1.0.1:8080 and 3 other brokers report"),
+    ],
+)
+def test_many_brokers_without_a_limit_are_one_finding(count, words) -> None:
+    missing = {name: {"bandwidth_in_limit": 0.0} for name in BROKERS[:count]}
+    findings = found(edited(sound(), "brokers", missing))["capacity_missing"]
+    assert len(findings) == 1
+    assert words in findings[0].sentence

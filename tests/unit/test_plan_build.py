@@ -301,3 +301,15 @@ def test_dynamic_settings_of_the_cluster_count(fleet, hottest) -> None:
         fleet, (None, "loadBalancerSheddingExcludedNamespaces", namespace, "dynamic")
     )
     assert "excluded_from_shedding" in codes(planned(changed, hottest))
+
+
+def test_a_name_that_is_no_range_is_unknown(fleet) -> None:
+    plan = planned(fleet, "acme/orders/everything")
+    assert codes(plan) == ["unknown_bundle"]
+
+
+def test_a_destination_with_many_topics_is_a_warning(fleet, hottest) -> None:
+    full = edited(fleet, "brokers", {COOL: {"topic_count": 60_000}})
+    plan = planned(full, hottest, destination=COOL)
+    assert "60,000 topics" in sentence(plan, "destination_topics")
+    assert plan.applyable

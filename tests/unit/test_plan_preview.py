@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import edited, every, owned_by, with_policies, with_settings
 
-from core.errors import PlanConflictError
+from core.errors import InvariantError, PlanConflictError
 from core.health.findings import assess
 from core.health.measures import measure
 from core.plan.answer import plan_sentence
@@ -18,8 +19,16 @@ from core.plan.build import build_unload_plan
 from core.plan.clients import client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
 from core.plan.model import UnloadBundle
-from core.plan.preview import BEFORE_AFTER, QUANTITIES, Preview, preview_plan, project
-from core.plan.shift import usage_per_byte
+from core.plan.outcomes import Scenario
+from core.plan.preview import (
+    BEFORE_AFTER,
+    QUANTITIES,
+    Preview,
+    _check_counts,
+    preview_plan,
+    project,
+)
+from core.plan.shift import _check_conserved, carried_by, shift_of, usage_per_byte
 from core.snapshot import PulsarSnapshot
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
@@ -304,3 +313,47 @@ def test_a_broker_s_base_load_stays_where_it_is(fleet) -> None:
     rows = rows_by_broker(previewed(busy, owned_by(busy, HOT)[0], destination=IDLE))
     assert rows[HOT]["usage_ratio_after"] == pytest.approx(0.5)
     assert rows[IDLE]["usage_ratio_after"] == pytest.approx(0.5)
+
+
+def test_the_sentence_says_what_is_unknown(fleet) -> None:
+    bundle = owned_by(fleet, HOT)[0]
+    nothing = {f"msg_throughput_{way}": None for way in ("in", "out")}
+    blind = edited(fleet, "bundles", {bundle: nothing | {"consumer_count": None}})
+    blind = every(blind, "brokers", nothing)
+    said = plan_sentence(previewed(blind, bundle, destination=IDLE))
+    assert "an unknown number of clients" in said
+    assert "unknown effect on the balance" in said
+
+
+def test_a_move_between_cool_brokers_leaves_the_hottest_where_it_is(fleet) -> None:
+    bundle = owned_by(fleet, COOL)[-1]
+    said = plan_sentence(previewed(fleet, bundle, destination=IDLE))
+    assert "leaves the busiest broker 166.3 % above" in said
+
+
+def test_load_that_appears_or_vanishes_is_a_bug_of_ours(fleet) -> None:
+    names = fleet.brokers["broker"].to_pylist()
+    row = fleet.bundles["bundle"].to_pylist().index(owned_by(fleet, HOT)[0])
+    carried = carried_by(fleet, np.array([row]))
+    good = shift_of(carried, [Scenario(1.0, (IDLE,))], [{IDLE: 1.0}], names)
+    with pytest.raises(InvariantError, match="does not conserve"):
+        _check_conserved(carried, replace(good, delta=good.delta + 1e9))
+
+
+def test_bundles_counted_in_two_ways_must_agree(fleet) -> None:
+    names = fleet.brokers["broker"].to_pylist()
+    row = fleet.bundles["bundle"].to_pylist().index(owned_by(fleet, HOT)[0])
+    carried = carried_by(fleet, np.array([row]))
+    shift = shift_of(carried, [Scenario(1.0, (IDLE,))], [{IDLE: 1.0}], names)
+    with pytest.raises(InvariantError, match="counts bundles differently"):
+        _check_counts(fleet, fleet, shift)
+
+
+def test_an_owner_without_a_row_brings_its_load_from_nowhere(fleet) -> None:
+    names = fleet.brokers["broker"].to_pylist()
+    bundle = owned_by(fleet, HOT)[0]
+    gone = edited(fleet, "bundles", {bundle: {"owner": "gone:8080", "reported_by": None}})
+    carried = carried_by(gone, np.array([gone.bundles["bundle"].to_pylist().index(bundle)]))
+    shift = shift_of(carried, [Scenario(1.0, (None,))], [{}], names)
+    assert shift.touched.size == 0
+    assert shift.unplaced.sum() > 0

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from core.health.findings import Finding, HealthContext
-from core.health.measures import column_values, row_of
+from core.health.measures import column_values
 from core.pulsar.load import limiting_resource
 from core.units import (
     datetime_to_ms,
@@ -192,11 +192,6 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding]:
             },
             hint="Split the bundle, so that its topics can be spread.",
         )
-
-
-def owner_rows(context: HealthContext) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """Return the broker row of each movable bundle's owner, -1 where there is none."""
-    return row_of(context.snapshot.brokers["broker"], context.movable["owner"])
 
 
 def _resource_text(name: str) -> str:
