@@ -79,6 +79,7 @@ class Engine:
 
     async def found(self) -> None:
         """Write the first state and bring every broker up."""
+        self.mind.settings()  # imports what takes seconds, before any session must be kept alive
         await self.admin.open()
         self.began_s = time()
         self._share_out_traffic()

@@ -72,7 +72,7 @@ def test_zookeeper_and_the_books_agree_on_every_owner(
         for rows in state.bundles_of
         for row in rows.tolist()
     }
-    assert _owners(whole, zookeeper) == books
+    eventually(lambda: _owners(whole, zookeeper) == books)
 
 
 def test_bundle_goes_where_it_is_sent_and_its_load_follows(
