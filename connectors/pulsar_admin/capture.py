@@ -18,7 +18,14 @@ import msgspec
 
 from connectors.config import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient, quoted
-from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError
+from core.errors import (
+    InputError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    UnreachableError,
+)
 from core.snapshot.znodes import ProblemLog, Readings
 
 T = TypeVar("T")
@@ -84,6 +91,10 @@ class RestCapture:
             error = future.exception()
             if isinstance(error, RemoteError):
                 silent[futures[future]] = error
+            elif isinstance(error, InputError):  # an address that is none
+                silent[futures[future]] = ProtocolError(
+                    error.message, endpoint=futures[future], operation="GET", outcome="not_sent"
+                )
             elif error is not None:
                 raise error
             else:

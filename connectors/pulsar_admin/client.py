@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
@@ -31,6 +32,8 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _MOST_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
+# a retry is ours to tell: the libraries would write it to the terminal
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 

@@ -9,22 +9,23 @@ import msgspec
 import pyarrow as pa
 
 from core.schemas.pulsar import TOPICS
+from core.snapshot.znodes.records import INT64_MAX, Count, Rate
 
 
 class _Subscription(msgspec.Struct, rename="camel", gc=False):
-    msg_backlog: int = 0
+    msg_backlog: Count = 0
     consumers: list[msgspec.Raw] = []
 
 
 class _Topic(msgspec.Struct, rename="camel", gc=False):
-    msg_rate_in: float | None = None
-    msg_rate_out: float | None = None
-    msg_throughput_in: float | None = None
-    msg_throughput_out: float | None = None
-    producer_count: int | None = None
+    msg_rate_in: Rate | None = None
+    msg_rate_out: Rate | None = None
+    msg_throughput_in: Rate | None = None
+    msg_throughput_out: Rate | None = None
+    producer_count: Count | None = None
     publishers: list[msgspec.Raw] = []
     subscriptions: dict[str, _Subscription] = {}
-    storage_size: int | None = None
+    storage_size: Count | None = None
 
 
 BrokerTopics = dict[str, dict[str, dict[str, dict[str, _Topic]]]]
@@ -66,6 +67,6 @@ def _row(topic: str, bundle: str, stats: _Topic) -> dict[str, Any]:
         "producer_count": len(stats.publishers) if producers is None else producers,
         "consumer_count": sum(len(each.consumers) for each in subscriptions),
         "subscription_count": len(subscriptions),
-        "backlog": sum(each.msg_backlog for each in subscriptions),
+        "backlog": min(sum(each.msg_backlog for each in subscriptions), INT64_MAX),
         "storage_bytes": stats.storage_size,
     }

@@ -299,6 +299,13 @@ def test_extensible_cluster_gives_owners_and_says_what_it_lacks(broker: SmallBro
     assert snapshot.manifest.problems == ()
 
 
+def test_broker_whose_name_is_no_address_is_named(broker: SmallBroker) -> None:
+    serve_cluster(broker, ("evil@example.org", "[", ""))
+    snapshot = capture(broker.url)
+    assert {problem.code for problem in snapshot.manifest.problems} <= {"protocol", "malformed"}
+    assert snapshot.bundles.num_rows == 1
+
+
 def test_nothing_answers_raises_and_the_check_names_each_address() -> None:
     config = config_for("http://127.0.0.1:1", "http://127.0.0.2:1")
     collector = PulsarCollector(config)

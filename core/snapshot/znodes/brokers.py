@@ -202,11 +202,11 @@ def _resource_columns(
         entry = getattr(report, resource)
         usage = entry.usage if entry else None
         limit = entry.limit if entry else None
-        if usage is not None and limit is not None and usage < 0 < limit:
+        if usage is not None and limit is not None and usage * limit < 0:
             problems.add(
                 "malformed",
                 readings.broker_path(name),
-                f"The {resource} usage is negative: {usage}.",
+                f"The {resource} usage is {usage} of {limit}: one of them is negative.",
                 done="That usage is unknown.",
                 severity="error",
                 subject=f"{resource}.usage",
