@@ -18,6 +18,7 @@ from core.pulsar.placement.masks import any_in_row
 from core.pulsar.view import Flags, Floats
 from core.units import format_msgs_per_s, format_ratio
 
+_DOUBT_RATIO: Final = 1e-9
 ReasonOf = Callable[[int], str]
 """Broker row to a reason in words."""
 
@@ -88,6 +89,17 @@ class LeastLongTermMessageRate:
         return reason
 
 
+def _ordered_mean(context: PlacementContext, usage: Floats, mask: Flags) -> Floats:
+    """Mean usage of each row's candidates, added up in the order in which Java adds."""
+    order = context.view.java_order
+    ordered = np.where(mask, usage, 0.0)[:, order]
+    if not ordered.shape[1]:
+        return np.zeros(mask.shape[0])
+    # cumsum adds left to right as Java does; np.sum adds in pairs
+    total = np.cumsum(ordered, axis=1)[:, -1]
+    return np.asarray(total / np.maximum(mask.sum(axis=1), 1), np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class LeastResourceUsageWithWeight:
     """Any broker far enough below the mean usage of the candidates; any at all when none is.
@@ -107,10 +119,12 @@ class LeastResourceUsageWithWeight:
     ) -> Flags:
         """Return the brokers at least the margin below the mean, else all."""
         usage = self.scores(context)
-        if before is not None:
+        if before is None:
+            mean = self._mean(context, usage, mask)
+        else:
             usage = np.where(before, self.smooth(context, usage), usage)
-        usage = np.broadcast_to(usage, mask.shape)
-        best = mask & (usage + self._margin(context) <= self._mean(context, usage, mask)[:, None])
+            mean = _ordered_mean(context, usage, mask)
+        best = mask & (usage + self._margin(context) <= mean[:, None])
         return np.where(any_in_row(best)[:, None], best, mask)
 
     def scores(self, context: PlacementContext) -> Floats:
@@ -134,18 +148,20 @@ class LeastResourceUsageWithWeight:
         return context.settings.number(key) / 100.0
 
     def _mean(self, context: PlacementContext, usage: Floats, mask: Flags) -> Floats:
-        order = context.view.java_order
-        ordered = np.where(mask, usage, 0.0)[:, order]
-        if not ordered.shape[1]:
-            return np.zeros(mask.shape[0])
-        # cumsum adds left to right as Java does; np.sum adds in pairs
-        total = np.cumsum(ordered, axis=1)[:, -1]
-        return np.asarray(total / np.maximum(mask.sum(axis=1), 1), np.float64)
+        """Mean usage of each row's candidates, exact wherever a last bit could turn a verdict."""
+        mean = np.asarray(mask @ usage / np.maximum(mask.sum(axis=1), 1), np.float64)
+        lines = np.sort(usage + self._margin(context))
+        slack = _DOUBT_RATIO * np.maximum(np.abs(mean), 1.0)
+        below = np.searchsorted(lines, mean - slack, side="left")
+        doubtful = np.flatnonzero(np.searchsorted(lines, mean + slack, side="right") != below)
+        if doubtful.size:
+            mean[doubtful] = _ordered_mean(context, usage, mask[doubtful])
+        return mean
 
     def losses(self, context: PlacementContext, mask: Flags, /) -> ReasonOf:
         """Tell usage, mean and margin."""
         usage = self.scores(context)
-        mean = float(self._mean(context, np.broadcast_to(usage, mask.shape), mask)[0])
+        mean = float(self._mean(context, usage, mask)[0])
         words = (
             f"is not {self._margin(context) * 100:g} points below the mean {format_ratio(mean)} "
             f"of {int(mask.sum())} candidates"
