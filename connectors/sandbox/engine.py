@@ -77,11 +77,9 @@ class Engine:
 
     # --- life -------------------------------------------------------------------------------
 
-    async def found(self) -> None:
-        """Write the first state and bring every broker up."""
-        self.mind.settings()  # imports what takes seconds, before any session must be kept alive
-        await self.admin.open()
-        self.began_s = time()
+    def prepare(self) -> None:
+        """Do all that needs no ZooKeeper; it takes long, and no session waits for it."""
+        self.mind.settings()
         self._share_out_traffic()
         for broker in self.state.brokers:
             broker.is_up = True
@@ -89,6 +87,11 @@ class Engine:
         for broker in self.state.brokers:
             broker.gains.clear()
             broker.losses.clear()
+
+    async def found(self) -> None:
+        """Write the first state and bring every broker up; :meth:`prepare` comes before."""
+        await self.admin.open()
+        self.began_s = time()
         await write_nodes(self.admin, standing_nodes(self.options, self.state, self.policies))
         await self._write_namespace_folders()
         for start in range(0, len(self.state.brokers), _STARTING_AT_ONCE):

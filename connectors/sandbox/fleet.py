@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Coroutine
@@ -17,7 +18,7 @@ from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
 from connectors.sandbox.web import WebServers, brokers_at, listen
-from connectors.sandbox.zookeeper import ZooKeeperProcess
+from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
 from core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Sandbox:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: _Cluster | None = None
+        self._unserved: list[socket.socket] = []
 
     # --- life -------------------------------------------------------------------------------
 
@@ -75,15 +77,15 @@ class Sandbox:
             folder = Path(self._folder.name)
         shutil.rmtree(folder / "zookeeper", ignore_errors=True)
         _allow_open_files(_FILES_PER_BROKER * self.options.brokers + _OTHER_FILES)
-        self._zookeeper = ZooKeeperProcess(folder / "zookeeper", self.options.zookeeper_port)
+        port = self.options.zookeeper_port or free_port()
+        self._zookeeper = ZooKeeperProcess(folder / "zookeeper", port)
         try:
-            self._zookeeper.start()
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(
                 target=self._run_loop, args=(self._loop,), name="sandbox", daemon=True
             )
             self._thread.start()
-            self._call(self._found(self._zookeeper.address), _START_TIMEOUT_S)
+            self._call(self._found(self._zookeeper), _START_TIMEOUT_S)
         except BaseException:
             self.stop()
             raise
@@ -115,26 +117,32 @@ class Sandbox:
         asyncio.set_event_loop(loop)
         loop.run_forever()
 
-    async def _found(self, zookeeper: str) -> None:
-        sockets = listen(self.options.brokers, self.options.web_port)
-        engine = Engine(self.options, brokers_at(sockets), zookeeper)
-        ownership = Ownership(engine)
-        web = WebServers(engine, ownership)
-        self._cluster = _Cluster(engine, ownership, web)
+    async def _found(self, zookeeper: ZooKeeperProcess) -> None:
+        starting = asyncio.get_running_loop().run_in_executor(None, zookeeper.start)
         try:
-            await engine.found()
-        except BaseException:
-            for sock in sockets:
-                sock.close()
-            raise
-        for broker, sock in zip(engine.state.brokers, sockets, strict=True):
-            await web.serve(broker, sock)
-        engine.spawn(ownership.guard())
+            cluster = self._prepare(zookeeper.address)
+        finally:
+            await starting
+        self._cluster = cluster
+        await cluster.engine.found()
+        for broker in cluster.engine.state.brokers:
+            await cluster.web.serve(broker, self._unserved.pop(0))
+        cluster.engine.spawn(cluster.ownership.guard())
+
+    def _prepare(self, zookeeper: str) -> _Cluster:
+        self._unserved = listen(self.options.brokers, self.options.web_port)
+        engine = Engine(self.options, brokers_at(self._unserved), zookeeper)
+        ownership = Ownership(engine)
+        engine.prepare()
+        return _Cluster(engine, ownership, WebServers(engine, ownership))
 
     async def _close(self) -> None:
+        for sock in self._unserved:
+            sock.close()
         if self._cluster is not None:
             self._cluster.web.close_all()
             await self._cluster.engine.stop()
+        await asyncio.get_running_loop().shutdown_default_executor()
 
     def _call(self, work: Coroutine[Any, Any, _T], timeout_s: float = _CALL_TIMEOUT_S) -> _T:
         if self._loop is None:

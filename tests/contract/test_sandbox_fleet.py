@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from time import monotonic
@@ -173,6 +174,19 @@ def test_clock_can_be_moved(whole: Sandbox) -> None:
 def test_unknown_broker_is_named(whole: Sandbox) -> None:
     with pytest.raises(InputError, match="no broker number 9"):
         whole.stop_broker(9)
+
+
+@pytest.mark.parametrize("which", ["zookeeper_port", "web_port"])
+def test_taken_port_is_named_and_nothing_stays_behind(which: str) -> None:
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    with socket.socket() as squatter:
+        squatter.bind(("0.0.0.0", 0))
+        squatter.listen()
+        port = squatter.getsockname()[1]
+        options = SandboxOptions(brokers=3, bundles=40, **{which: port})
+        with pytest.raises(ConfigError, match=str(port)):
+            Sandbox(options).start()
+    assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
 
 
 def test_stopped_sandbox_leaves_nothing_behind() -> None:
