@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,8 @@ def load_plan(source: bytes | Path) -> Plan:
     place = str(source) if isinstance(source, Path) else "The plan"
     raw = _read(source)
     try:
-        content = json.loads(raw, parse_constant=_refuse_constant)
-    except ValueError as exc:
+        content = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
     _check_version(content, place)
     try:
@@ -41,7 +40,7 @@ def load_plan(source: bytes | Path) -> Plan:
     except msgspec.ValidationError as exc:
         raise UnusablePlanError(f"{place} is damaged: {exc}.", hint=_AGAIN) from exc
     _check_times(plan, place)
-    if json.loads(msgspec.json.encode(plan)) != content:
+    if msgspec.json.decode(msgspec.json.encode(plan)) != content:
         raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
     expected = content_hash(plan)
     if plan.plan_id != expected:
@@ -51,11 +50,6 @@ def load_plan(source: bytes | Path) -> Plan:
             hint=_AGAIN,
         )
     return plan
-
-
-def _refuse_constant(name: str) -> Any:
-    message = f"{name} is not a number"
-    raise ValueError(message)
 
 
 def _read(source: bytes | Path) -> bytes:

@@ -25,7 +25,7 @@ def rest_line(step: UnloadBundle, web_url: str | None) -> str:
     """
     base = (web_url or f"http://{step.owner}").rstrip("/")
     namespace = quote(namespace_of(step.bundle), safe="/")
-    url = f"{base}/admin/v2/namespaces/{namespace}/{step.bundle.rpartition('/')[2]}/unload"
+    url = f"{base}/admin/v2/namespaces/{namespace}/{quote(step.bundle.rpartition('/')[2])}/unload"
     if step.destination is not None:
         url += f"?destinationBroker={quote(step.destination, safe=':')}"
     return shlex.join(["curl", "-X", "PUT", "-L", url])

@@ -126,6 +126,7 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         plan: Any plan, errored ones too: what they hold as steps is shown.
     Raises:
         PlanConflictError: The plan was made on another snapshot.
+        UnknownNameError: A step names a bundle or a broker that the snapshot does not have.
         InvariantError: The projection does not conserve load (a bug of ours).
     """
     run = _run(snapshot, plan)
@@ -177,6 +178,10 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
     view = LoadView.of(snapshot, settings)
+    for step in plan.steps:
+        view.broker_row(step.owner)
+        if step.destination is not None:
+            view.broker_row(step.destination)
     strategy = policy.name if policy.name in STRATEGY_NAMES else None
     outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), plan.steps)
     rows = np.array([view.bundle_row(step.bundle) for step in plan.steps], np.int64)

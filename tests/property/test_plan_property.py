@@ -12,6 +12,7 @@ from fleet_edit import with_policies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.errors import UnusablePlanError
 from core.health.measures import measure, owned_bundle_counts
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
@@ -162,3 +163,31 @@ def test_deviation_does_not_depend_on_the_unit(fleet, factor) -> None:
     assert scaled.max_deviation_ratio == pytest.approx(spread.max_deviation_ratio)
     assert scaled.coefficient_ratio == pytest.approx(spread.coefficient_ratio)
     assert scaled.worst == spread.worst
+
+
+@lru_cache(maxsize=1)
+def plan_file() -> bytes:
+    fleet = fleet_of(4, 20, 1, isolated=False)
+    bundle = next(name for name in fleet.bundles["bundle"].to_pylist() if "pulsar" not in name)
+    return dump_plan(build_unload_plan(fleet, [bundle], now=fleet.manifest.taken_at))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.integers(0, len(plan_file()) - 1),
+    st.integers(0, 6),
+    st.binary(max_size=6) | st.sampled_from([b"\\ud800", b"NaN", b"1e999", b"9" * 40, b"null"]),
+)
+def test_a_damaged_plan_file_is_refused_and_never_misread(at, removed, inserted) -> None:
+    whole = plan_file()
+    damaged = whole[:at] + inserted + whole[at + removed :]
+    try:
+        plan = load_plan(damaged)
+    except UnusablePlanError:
+        return
+    assert plan == load_plan(whole)
+
+
+def test_a_plan_file_that_nests_without_end_is_refused() -> None:
+    with pytest.raises(UnusablePlanError):
+        load_plan(b"[" * 100_000)

@@ -11,14 +11,14 @@ import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import edited, every, owned_by, with_policies, with_settings
 
-from core.errors import InvariantError, PlanConflictError
+from core.errors import InvariantError, PlanConflictError, UnknownNameError
 from core.health.findings import assess
 from core.health.measures import measure
 from core.plan.answer import plan_sentence
 from core.plan.build import build_unload_plan
 from core.plan.clients import client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import UnloadBundle
+from core.plan.model import UnloadBundle, sealed
 from core.plan.outcomes import Scenario
 from core.plan.preview import (
     BEFORE_AFTER,
@@ -357,3 +357,10 @@ def test_an_owner_without_a_row_brings_its_load_from_nowhere(fleet) -> None:
     shift = shift_of(carried, [Scenario(1.0, (None,))], [{}], names)
     assert shift.touched.size == 0
     assert shift.unplaced.sum() > 0
+
+
+def test_a_plan_that_names_strangers_is_refused(fleet) -> None:
+    plan = build_unload_plan(fleet, owned_by(fleet, HOT)[:1], now=fleet.manifest.taken_at)
+    strange = sealed(replace(plan, steps=(replace(plan.steps[0], destination="gone:8080"),)))
+    with pytest.raises(UnknownNameError, match="gone:8080"):
+        preview_plan(fleet, strange)
