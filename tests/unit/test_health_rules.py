@@ -190,6 +190,20 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         ),
         "Two report it",
     ),
+    "broker_silent": (
+        "warning",
+        lambda s: with_manifest(
+            s, problems=(Problem(code="timeout", place=f"http://{B0}", what="No answer."),)
+        ),
+        f"{B0} is registered but does not answer in time",
+    ),
+    "address_silent": (
+        "warning",
+        lambda s: with_manifest(
+            s, problems=(Problem(code="unreachable", place="http://gone:8080", what="Refused."),)
+        ),
+        "http://gone:8080 is configured, but no broker is registered there",
+    ),
     "stale_report": (
         "warning",
         lambda s: edited(s, "brokers", {B0: {"reported_at": 1}}),

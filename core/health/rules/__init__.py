@@ -31,8 +31,10 @@ from core.health.rules.settings import (
     differing_settings,
     invalid_dynamic_values,
 )
+from core.health.rules.silence import silent_brokers
 
 RULES: Final[tuple[Rule, ...]] = (
+    silent_brokers,
     overloaded_brokers,
     traffic_deviation,
     idle_brokers,
