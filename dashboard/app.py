@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import state
-from dashboard.components import words
+from dashboard.components import frame, words
 from dashboard.components.logo import LOGO, MARK
 
 _LOG = logging.getLogger("trimtab.pages")
@@ -66,6 +66,7 @@ page = st.navigation(PAGES)
 state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
+    frame.draw_header()
     page.run()
 except OpsError as error:
     words.failed(error, what="This page cannot be shown")

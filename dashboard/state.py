@@ -75,12 +75,20 @@ def go(page: str, **params: str | list[str]) -> None:
 
 def note_page(page: str) -> None:
     """Note which page is drawn: key of :data:`PAGES`."""
+    if st.session_state.get(_PAGE) != page:
+        note_ticked(is_any=False)
+        set_dialog_open(is_open=False)
     st.session_state[_PAGE] = page
 
 
-def is_dialog_open() -> bool:
-    """Return whether a dialog is open: the page must not be drawn again under it."""
-    return bool(st.session_state.get("_dialog_open", False))
+def is_busy() -> bool:
+    """Return whether a person is in the middle of something that drawing again would disturb."""
+    return bool(st.session_state.get("_dialog_open") or st.session_state.get("_ticked"))
+
+
+def note_ticked(*, is_any: bool) -> None:
+    """Note whether rows of a table are ticked: they are told by their place in it."""
+    st.session_state["_ticked"] = is_any
 
 
 def set_dialog_open(*, is_open: bool) -> None:

@@ -94,7 +94,8 @@ else:
         selection_mode="multi-row",
     )
     names_shown = rows["bundle"].tolist()
-    chosen = [names_shown[at] for at in picked.selection.rows]
+    chosen = [names_shown[at] for at in picked.selection.rows if at < len(names_shown)]
+    state.note_ticked(is_any=bool(chosen))
     with st.container(horizontal=True):
         st.button(
             f"Preview unload of {count(len(chosen), 'bundle')}" if chosen else "Preview unload",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 
 import streamlit as st
 
@@ -18,6 +18,9 @@ from dashboard.reading import Reading, ShelfState, reading, shelf_state
 if TYPE_CHECKING:
     from core.snapshot.store import Shelved
     from dashboard.services import Cluster, Config
+
+
+_FRAME: Final = "_frame"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +51,31 @@ class PageContext:
         return self.cluster.name
 
 
-def open_page(title: str) -> PageContext:
-    """Draw the header and return what the page works on; stop where there is nothing to show."""
+def draw_header() -> None:
+    """Draw the header; the entry file does it, so that its choices outlive a change of page."""
     words.style()
     try:
         config = services.page_config()
     except ConfigError as error:
-        words.title(title)
-        words.failed(error, what="The configuration cannot be used")
+        st.session_state[_FRAME] = error
+        return
+    st.session_state[_FRAME] = (config, render_header(config) if config.clusters else None)
+
+
+def open_page(title: str) -> PageContext:
+    """Return what the page works on; stop where there is nothing to show.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    words.title(title)
+    drawn = st.session_state[_FRAME]
+    if isinstance(drawn, ConfigError):
+        words.failed(drawn, what="The configuration cannot be used")
         st.stop()
-    if not config.clusters:
-        words.title(title)
+    config, choice = cast("tuple[Config, Choice | None]", drawn)
+    if choice is None:
         no_clusters()
         st.stop()
-    choice = render_header(config)
-    words.title(title)
     if choice.shelved is None:
         no_snapshot(config, choice)
         st.stop()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOW: Final = "now"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
 MAX_TIMES: Final = 400
-BADGES_PX: Final = 500
+BADGES_PX: Final = 440
 """Beside the pickers on a wide window, above the buttons on a narrow one."""
 
 
@@ -158,7 +158,7 @@ def _watch(config: Config, choice: Choice) -> None:
     assert shelved is not None  # noqa: S101  # drawn only where there is a snapshot
     newest = shelf_state(services.shelf(config), choice.cluster.name).latest
     is_newer = newest is not None and newest.taken_at > shelved.taken_at
-    if is_newer and not choice.is_past and not state.is_dialog_open():
+    if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
     status = collector_status(services.collector_status_path(config, choice.cluster.name))
     words.badge(

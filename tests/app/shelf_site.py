@@ -42,9 +42,11 @@ class Site:
 
     def open(self, page: str = "fleet", timeout: float = 60, **params: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=timeout)
-        app.run()
         for key, value in params.items():
             app.query_params[key] = value
+        app.run()
+        if page == "fleet":  # the default page is drawn already
+            return app
         app.switch_page(f"app_pages/{page}.py")
         return app.run()
 

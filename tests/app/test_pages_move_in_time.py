@@ -1,0 +1,95 @@
+"""The header's choices: which moment, which cluster; and what newer snapshots change."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_history, make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, clusters=("fleet", "other"))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+def stamp(snapshot):
+    return snapshot.manifest.taken_at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def test_newest_snapshot_is_shown_and_called_live(site):
+    site.put(*make_history(3, brokers=4, bundles=40, now=now()))
+    app = site.open("brokers")
+    assert "live, read-only" in texts(app)
+    assert "past" not in texts(app)
+
+
+def test_earlier_moment_in_the_address_is_shown_and_called_past(site):
+    history = make_history(3, brokers=4, bundles=40, now=now())
+    site.put(*history)
+    app = site.open("brokers", at=stamp(history[0]))
+    assert_calm(app)
+    assert f"past: {history[0].manifest.taken_at:%H:%M:%S} UTC" in texts(app)
+    assert "live" not in texts(app)
+
+
+def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    app = site.open("fleet", at="2020-01-01 00:00:00")
+    assert_calm(app)
+    assert "no longer kept" in " ".join(toast.value for toast in app.toast)
+    assert "live, read-only" in texts(app)
+
+
+def test_newer_snapshot_is_followed(site):
+    site.put(make_snapshot(brokers=4, bundles=40, minutes_ago=1, now=now()))
+    app = site.open("brokers")
+    site.put(make_snapshot(brokers=5, bundles=40, now=now()))
+    app.run()
+    assert "5 brokers" in texts(app)
+
+
+def test_other_cluster_is_chosen_by_address(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"))
+    site.put(make_snapshot(brokers=7, bundles=40, now=now(), cluster="other"))
+    app = site.open("brokers", cluster="other")
+    assert_calm(app)
+    assert "7 brokers" in texts(app)
+
+
+def test_overview_has_a_row_for_every_cluster_also_without_a_snapshot(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"))
+    app = site.open("fleet")
+    table = next(one.value for one in app.dataframe if "cluster" in one.value.columns)
+    assert table["cluster"].tolist() == ["fleet", "other"]
+    assert table["state"].tolist()[1] == "? no snapshot"
+
+
+def test_damaged_snapshot_is_said_in_a_sentence(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    for file in site.state_dir.glob("snapshots/*/*/brokers.parquet"):
+        file.write_bytes(b"not parquet")
+    app = site.open("brokers")
+    assert_calm(app)
+    assert "is damaged" in " ".join(error.value for error in app.error).replace("\\", "")
+
+
+def test_unload_of_bundles_in_the_address_is_previewed(site):
+    snapshot = make_snapshot(brokers=6, bundles=60, now=now())
+    site.put(snapshot)
+    names = snapshot.bundles["bundle"].slice(2, 2).to_pylist()
+    app = site.open("unload", bundles=names)
+    assert_calm(app)
+    assert "Unloading 2 bundles" in texts(app)
+    assert "pulsar-admin namespaces unload" in texts(app)
+
+
+def test_bundle_that_nobody_knows_offers_near_names(site):
+    snapshot = make_snapshot(brokers=4, bundles=40, now=now())
+    site.put(snapshot)
+    name = snapshot.bundles["bundle"][0].as_py()
+    app = site.open("bundle", bundle=name[:-1] + ("0" if name[-1] != "0" else "1"))
+    assert_calm(app)
+    said = " ".join(str(error.value) for error in app.error)
+    assert "Did you mean" in said.replace("\\", "")
