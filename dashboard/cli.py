@@ -20,12 +20,11 @@ from typing import Annotated
 import typer
 
 from core.errors import OpsError
-from dashboard.cli_output import EXIT_DONE, UsageFaultError, fail, note, report_bug
+from dashboard.cli_output import EXIT_DONE, EXIT_USAGE, UsageFaultError, fail, note, report_bug
 
 app = typer.Typer(
     name="trimtab",
     help="See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost.",
-    no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -62,14 +61,18 @@ def _version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def common(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True),
     ] = False,
 ) -> None:
     """See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(EXIT_USAGE)
 
 
 @app.command()

@@ -200,6 +200,8 @@ def _candidates(text: str | None, snapshot: PulsarSnapshot) -> list[str] | None:
     if not known:
         raise IncompleteSnapshotError("The snapshot holds no brokers.")
     names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageFaultError("--candidates names no broker.", hint="Write --candidates A,B.")
     for name in names:
         if name not in known:
             raise UnknownNameError.of("broker", name, known, place="the snapshot")

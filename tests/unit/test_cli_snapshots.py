@@ -222,6 +222,7 @@ WRONG_USAGE = [
     ("place", "{three}", "--bundle", BUNDLE, "--release", "3.0"),
     ("place", "{three}", "--bundle", BUNDLE, "--colour", "red"),
     ("health", "{three}", "--target", "viva"),
+    ("place", "{three}", "--bundle", BUNDLE, "--candidates", ","),
     ("unload", "{three}"),
     ("nosuchcommand",),
 ]
@@ -258,6 +259,13 @@ def test_help_and_version_are_not_failures(trimtab, words) -> None:
     code, out, _ = trimtab(*words)
     assert code == 0
     assert out
+
+
+def test_no_command_at_all_shows_the_help(trimtab) -> None:
+    code, out, err = trimtab()
+    assert code == 2
+    assert out == ""
+    assert "import-zk" in err
 
 
 def test_every_command_of_the_contract_is_there() -> None:
