@@ -68,6 +68,14 @@ def lost(before: dict[str, pa.Table], after: dict[str, pa.Table]) -> list[str]:
     ]
 
 
+def tells_other_owners(path: str, body: bytes) -> bool:
+    """Whether the answer is a good one that only names other bundles as owned."""
+    try:
+        return path.endswith("/ownedNamespaces") and isinstance(json.loads(body), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def run(broker: SmallBroker, count: int, seed: int) -> None:
     rng = random.Random(seed)
     config = config_for(broker)
@@ -94,7 +102,8 @@ def run(broker: SmallBroker, count: int, seed: int) -> None:
                 conform(table, PULSAR_TABLES[name], name=name)
             gone = lost(dict(whole.tables), dict(snapshot.tables))
             problems = snapshot.manifest.problems
-            assert problems or not gone or path in SILENT, f"{number}: {path} {damaged!r} {gone}"
+            is_good = path in SILENT or tells_other_owners(path, damaged)
+            assert problems or not gone or is_good, f"{number}: {path} {damaged!r} {gone}"
             named += bool(problems)
         finally:
             collector.close()

@@ -253,7 +253,10 @@ def test_cluster_without_zookeeper_is_read_from_rest_alone(broker: SmallBroker) 
     )
     assert bundle["long_msg_rate_in"] is None
     assert "averages" in " ".join(manifest.unavailable)
-    assert not [path for _, path, _, _ in broker.requests if path.startswith("/lookup")]
+    asked = {path for _, path, _, _ in broker.requests}
+    assert not [path for path in asked if path.startswith("/lookup")]  # a lookup assigns bundles
+    assert "/admin/v2/brokers/test" not in asked  # it answers for any cluster's name
+    assert {method for method, _, _, _ in broker.requests} == {"GET"}
 
 
 def test_hung_dead_and_failing_brokers_do_not_stop_the_capture(broker: SmallBroker) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import signal
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 import pytest
 from kazoo.security import make_digest_acl
+from mutations import mutate
 from recorded_cluster import (
     BROKER,
     BUNDLE,
@@ -24,7 +29,7 @@ from connectors.collect import PulsarCollector, check_cluster
 from connectors.config import ClusterConfig
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import BROKE_CONNECTION, ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Read
 from core.errors import RemoteError, UnreachableError
 
 pytestmark = pytest.mark.zookeeper
@@ -373,3 +378,33 @@ def test_expired_session_is_replaced(cluster: RecordedCluster) -> None:
         assert collector._reader._client.client_id != session
     finally:
         collector.close()
+
+
+def test_hung_server_is_named_in_time_and_read_again_when_it_goes_on(tmp_path: Path) -> None:
+    with StrictZooKeeper(tmp_path / "zk") as server:
+        cluster = RecordedCluster(server, "hung")
+        timeouts = {"zookeeper_s": 1.0, "session_s": 6.0, "capture_s": 5.0}
+        collector = PulsarCollector(cluster.config(timeouts=timeouts))
+        try:
+            assert collector.collect().brokers.num_rows == 3
+            cluster.close()
+            os.kill(server.pid, signal.SIGSTOP)
+            began = monotonic()
+            with pytest.raises(RemoteError) as caught:
+                collector.collect()
+            assert monotonic() - began < 15
+            assert "zookeeper" in caught.value.message
+            os.kill(server.pid, signal.SIGCONT)
+            assert collector.collect().brokers.num_rows == 3
+        finally:
+            collector.close()
+
+
+def test_answers_that_are_not_in_the_protocol_are_never_more_than_a_value_error() -> None:
+    rng = random.Random(3)
+    good = bytes.fromhex("000000040000000000000000027b7d") + bytes(68)
+    good += bytes.fromhex("ffffffff01ffffffff")
+    assert MultiRead.deserialize(good, 0)[0].value == b"{}"
+    for _ in range(2_000):
+        with suppress(ValueError):
+            MultiRead.deserialize(mutate(good, rng), 0)

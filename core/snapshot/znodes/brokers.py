@@ -131,10 +131,24 @@ def _check(report: BrokerReport, kind: LoadManager, place: str, problems: Proble
             )
     if kind in ("modular", "unknown"):
         note_missing(report, place, problems)
+        _check_count(report, place, problems)
         return
     for name in _EXTENSIBLE_REQUIRED if kind == "extensible" else ():
         if getattr(report, _snake(name)) is None:
             problems.add("missing", place, f"Field {name} is missing.", subject=name)
+
+
+def _check_count(report: BrokerReport, place: str, problems: ProblemLog) -> None:
+    """Brokers write ``numBundles`` as the size of ``lastStats``: another number is damage."""
+    counted, held = report.num_bundles, report.last_stats
+    if counted is not None and held is not None and counted != len(held):
+        problems.add(
+            "inconsistent",
+            place,
+            f"It counts {counted} bundles, its lastStats hold {len(held)}.",
+            done="Statistics that are not there are unknown.",
+            subject="numBundles",
+        )
 
 
 def _snake(name: str) -> str:
