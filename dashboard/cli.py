@@ -55,21 +55,15 @@ StateDir = Annotated[
 ]
 
 
-def _version(*, wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"trimtab {installed_version('trimtab')}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def common(
     context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
 ) -> None:
     """See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost."""
+    if version:
+        typer.echo(f"trimtab {installed_version('trimtab')}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(EXIT_USAGE)
