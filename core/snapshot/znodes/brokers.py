@@ -139,11 +139,11 @@ def _check(report: BrokerReport, kind: LoadManager, place: str, problems: Proble
 
 
 def _check_count(report: BrokerReport, place: str, problems: ProblemLog) -> None:
-    """Brokers write ``numBundles`` as the size of ``lastStats``: another number is damage."""
+    """Brokers write ``numBundles`` as the size of ``lastStats``: a larger one tells of a loss."""
     counted, held = report.num_bundles, report.last_stats
-    if counted is not None and held is not None and counted != len(held):
+    if counted is not None and held is not None and counted > len(held):
         problems.add(
-            "inconsistent",
+            "missing",
             place,
             f"It counts {counted} bundles, its lastStats hold {len(held)}.",
             done="Statistics that are not there are unknown.",
