@@ -107,7 +107,7 @@ def _field(hint: Any, value: object, place: str, subject: str, problems: Problem
     if isinstance(value, dict) and typing.get_origin(inner) is dict:
         of = typing.get_args(inner)[1]
         return {
-            key: _field(of | None, each, place, f"{subject}[{key}]", problems)
+            key: _field(of, each, place, f"{subject}[{key}]", problems)
             for key, each in value.items()
         }
     problems.add(
