@@ -8,10 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from cluster_truth import ClusterTruth
-from moves import InTurn, move_and_compare, report
+from moves import InTurn, move_and_compare, report, unload, wait_settled
+from our_reading import capture, rows_by
 from pulsar_files import BrokerPlace
 from real_pulsar import RealPulsar
 
+from core.plan.build import build_unload_plan
+from core.plan.preview import preview_plan, project
+from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
 TRIALS = 20
@@ -34,6 +38,31 @@ def test_twenty_unloaded_bundles_all_land_where_the_distribution_says(
     sys.stderr.write(f"\n{report(landings)}\n")
     assert not [each for each in landings if each.probability <= 0], report(landings)
     assert any(each.left != each.landed for each in landings)
+
+
+def test_preview_tells_the_landing_and_the_clients_that_the_owner_counts(
+    modular: RealPulsar, truth: ClusterTruth
+) -> None:
+    wait_settled(modular, truth)
+    snapshot = capture(modular)
+    view = LoadView.of(snapshot, effective_settings(snapshot))
+    bundle = InTurn()(view)
+    owner = view.brokers[view.owner[view.bundle_row(bundle)]]
+    topics = truth.topics_of_broker(modular.index_of(owner))[bundle].values()
+    plan = build_unload_plan(snapshot, [bundle], now=snapshot.manifest.taken_at)
+    assert plan.applyable
+    (step,) = preview_plan(snapshot, plan).steps
+    assert step.clients.producers == sum(len(topic["publishers"]) for topic in topics)
+    assert step.clients.consumers == sum(
+        len(subscription["consumers"])
+        for topic in topics
+        for subscription in topic["subscriptions"].values()
+    )
+    landed = unload(modular, truth, bundle)
+    assert step.placement.distribution.get(landed, 0.0) > 0
+    expected = rows_by(project(snapshot, plan).bundles, "bundle")
+    if step.placement.distribution == {landed: 1.0}:
+        assert expected[bundle]["owner"] == landed
 
 
 @pytest.fixture
