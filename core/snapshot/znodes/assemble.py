@@ -23,7 +23,11 @@ from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Readings
 EXTENSIBLE_LACKS: Final = (
     "Usage and traffic of the brokers are not available yet: the extensible load manager keeps "
     "them in a system topic, not in ZooKeeper or the REST. The same goes for the traffic and the "
-    "averages of the bundles; who owns which is known."
+    "averages of the bundles."
+)
+OWNERS_LACK: Final = (
+    "Who owns which bundle is not available: only the brokers' REST tells it under the extensible "
+    "load manager, and not every broker answered (or no admin URL is configured)."
 )
 SIMPLE_LACKS: Final = (
     "Load and bundles are not available: SimpleLoadManagerImpl is a legacy load manager that "
@@ -99,7 +103,7 @@ def assemble(
         load_manager=manager,
         leader=leader,
         release=registry.release,
-        unavailable=_unavailable(registry, problems),
+        unavailable=_unavailable(registry, problems, owners_known=readings.owners_known),
         expected=_expected(tables),
         oldest_at=_oldest(tables),
     )
@@ -180,7 +184,9 @@ def _owner_columns(
     return {"owner": holders, "owner_source": sources}
 
 
-def _unavailable(registry: broker_znodes.Registry, problems: ProblemLog) -> tuple[str, ...]:
+def _unavailable(
+    registry: broker_znodes.Registry, problems: ProblemLog, *, owners_known: bool
+) -> tuple[str, ...]:
     manager = registry.load_manager
     if manager == "mixed":
         kinds = sorted({kind for kind in registry.kinds if kind != "unknown"})
@@ -193,6 +199,7 @@ def _unavailable(registry: broker_znodes.Registry, problems: ProblemLog) -> tupl
     lacks: list[str] = []
     if "extensible" in registry.kinds:
         lacks.append(EXTENSIBLE_LACKS)
+        lacks += [] if owners_known else [OWNERS_LACK]
     if "simple" in registry.kinds:
         lacks.append(SIMPLE_LACKS)
         problems.add(
