@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,12 +25,14 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, Shelved, load_snapshot
 from dashboard.memo import Memo
 from dashboard.presenters.fleet import ClusterSummary, summary
+from dashboard.presenters.moves import Move, moves_between
 
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400
 MAX_SUMMARIES: Final = 512
 MAX_OFFERED: Final = 100
 MAX_POINTS: Final = 90
+MAX_PAIRS: Final = 4_000
 
 
 class Reading:
@@ -127,12 +129,21 @@ def _broker_columns(shelved: Shelved) -> pa.Table | None:
 _broker_tables = Memo(_broker_columns, max_entries=MAX_TABLES)
 
 
+_STEPS_S: Final = (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 86_400)
+
+
 def thinned(entries: Sequence[Shelved], max_points: int = MAX_POINTS) -> list[Shelved]:
-    """Return at most ``max_points`` of ``entries``, evenly spread, the newest always among them."""
+    """Return the last entry of each stretch of time, at most about ``max_points``, oldest first.
+
+    The stretches are fixed on the clock, so that the choice among older entries stays the same
+    when a newer one comes, and what was read of them is found again.
+    """
     if len(entries) <= max_points:
         return list(entries)
-    picks = np.linspace(0, len(entries) - 1, max_points).round().astype(int)
-    return [entries[index] for index in np.unique(picks).tolist()]
+    span_s = (entries[-1].taken_at - entries[0].taken_at).total_seconds()
+    step = next((one for one in _STEPS_S if span_s / one <= max_points), _STEPS_S[-1])
+    last_of = {int(entry.taken_at.timestamp()) // step: entry for entry in entries}
+    return list(last_of.values())
 
 
 def within(entries: Sequence[Shelved], end: datetime, span: timedelta) -> list[Shelved]:
@@ -184,13 +195,24 @@ def _owners(shelved: Shelved) -> pa.Table | None:
         return None
 
 
-_owner_tables = Memo(_owners, max_entries=40)
+_owner_tables = Memo(_owners, max_entries=2)
 
 
-def owner_tables(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]]:
-    """Return bundle and owner of each entry that is still kept, in the order given."""
-    tables = [(entry.taken_at, _owner_tables(entry)) for entry in entries]
-    return [(moment, table) for moment, table in tables if table is not None]
+def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
+    tables = [(entry.taken_at, _owner_tables(entry)) for entry in pair]
+    return moves_between([(moment, table) for moment, table in tables if table is not None])
+
+
+_moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
+
+
+def moves_seen(entries: Sequence[Shelved]) -> list[Move]:
+    """Return the changes of owner from each entry to the next, oldest first.
+
+    Cost:
+        Two columns a snapshot the first time; only the moves are kept.
+    """
+    return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
 @dataclass(frozen=True, slots=True)

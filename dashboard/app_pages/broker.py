@@ -13,9 +13,9 @@ from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
-from dashboard.presenters.moves import moves_between, moves_frame, moves_sentence
+from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.presenters.naming import count
-from dashboard.reading import owner_tables, span_minutes, thinned, within
+from dashboard.reading import moves_seen, span_minutes, thinned, within
 
 page = frame.open_page("Broker")
 reading = page.reading
@@ -112,7 +112,7 @@ else:
 
 words.section("Gains and losses")
 window = thinned(within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
-moves = presenter.of_broker(moves_between(owner_tables(window)), broker)
+moves = presenter.of_broker(moves_seen(window), broker)
 st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
 if moves:
     tables.table(

@@ -10,11 +10,11 @@ from dashboard import state
 from dashboard.components import frame, tables, words
 from dashboard.components.findings import finding_list
 from dashboard.presenters import fleet as presenter
-from dashboard.presenters.moves import moves_between, moves_frame, moves_sentence
+from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.reading import (
     broker_history,
     cluster_summary,
-    owner_tables,
+    moves_seen,
     span_minutes,
     thinned,
     within,
@@ -85,7 +85,7 @@ with left:
 with right:
     words.section("Moved")
     window = thinned(within(page.kept.entries, page.shelved.taken_at, hour), 30)
-    moves = moves_between(owner_tables(window))
+    moves = moves_seen(window)
     st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
     if moves:
         tables.table(
