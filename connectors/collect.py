@@ -23,7 +23,7 @@ from connectors.pulsar_admin.parse import BrokerTopics, topics_table
 from connectors.pulsar_admin.settings import settings_table
 from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
-from core.errors import RemoteError
+from core.errors import ConfigError, RemoteError
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
 from core.snapshot.znodes.assemble import decode_dynamic
@@ -69,6 +69,7 @@ class PulsarCollector:
         began = monotonic()
         self.changed.clear()
         problems = ProblemLog()
+        self._renew_credentials(problems)
         readings, facts, policies = self._read(problems)
         source = "rest" if policies is None else "zookeeper"
         registry = decode_registry(readings, problems)
@@ -94,6 +95,13 @@ class PulsarCollector:
             reader.close()
         if self._client is not None:
             self._client.close()
+
+    def _renew_credentials(self, problems: ProblemLog) -> None:
+        try:
+            if self._client is not None:
+                self._client.renew_credentials()
+        except ConfigError as exc:
+            problems.add("auth", "configuration", exc.message, done="The old one is used on.")
 
     # -- reading ------------------------------------------------------------------------------
 

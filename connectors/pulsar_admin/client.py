@@ -64,12 +64,21 @@ class AdminClient:
     def __init__(self, config: ClusterConfig) -> None:
         self._timeouts = config.timeouts
         self._session = _session(config)
+        self._auth = config.auth
         self._authorization = _authorization(config.auth)
         self._known = {_origin(url) for url in config.admin_urls}
 
     def trust(self, urls: Iterable[str]) -> None:
         """Count these addresses as brokers of the cluster: redirects to them are followed."""
         self._known |= {origin for url in urls if (origin := _origin(url)) is not None}
+
+    def renew_credentials(self) -> None:
+        """Read the token or password anew, so that a rotated one is picked up.
+
+        Raises:
+            ConfigError: Its file cannot be read now; the old one stays in use.
+        """
+        self._authorization = _authorization(self._auth)
 
     def close(self) -> None:
         """Close every connection."""

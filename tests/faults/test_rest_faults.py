@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -236,6 +237,24 @@ def test_basic_credentials_and_quoting(broker: SmallBroker) -> None:
     client.request("GET", broker.url, quoted("a?b", "t/n s"))
     client.close()
     assert broker.requests[0][2]["Authorization"] == "Basic dTpw"
+
+
+def test_rotated_token_is_used_by_the_next_capture(broker: SmallBroker, tmp_path: Path) -> None:
+    serve_cluster(broker)
+    token = tmp_path / "token"
+    token.write_text("one")
+    collector = PulsarCollector(config_for(broker.url, auth={"token_file": token}))
+    try:
+        collector.collect()
+        token.write_text("two")
+        broker.requests.clear()
+        assert collector.collect().manifest.problems == ()
+        assert {headers["Authorization"] for _, _, headers, _ in broker.requests} == {"Bearer two"}
+        token.unlink()
+        (problem,) = collector.collect().manifest.problems
+        assert "token" in problem.what
+    finally:
+        collector.close()
 
 
 def test_cluster_without_zookeeper_is_read_from_rest_alone(broker: SmallBroker) -> None:

@@ -72,7 +72,8 @@ class Registry:
 
 def version_of(report: BrokerReport) -> str | None:
     """Return the broker's version under whichever name it was written."""
-    return report.broker_version_string or report.broker_version
+    written = report.broker_version_string
+    return report.broker_version if written is None else written
 
 
 def decode_registry(readings: Readings, problems: ProblemLog) -> Registry:
