@@ -16,9 +16,10 @@ import json
 import resource
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 from kazoo.client import KazooClient
 
@@ -30,6 +31,7 @@ from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read
 from core.snapshot.znodes import ProblemLog, Readings, assemble
 from core.snapshot.znodes import readings as roots
 
+T = TypeVar("T")
 NAMESPACES_OF_A_TENANT = 20
 BUNDLES_OF_A_NAMESPACE = 128
 WRITES_IN_FLIGHT = 2_000
@@ -188,7 +190,7 @@ def brokers_to_tables(reader: ZooKeeperReader) -> tuple[int, int]:
     return made.tables["brokers"].num_rows, made.tables["bundles"].num_rows
 
 
-def timed(what: str, results: dict[str, float], call):  # noqa: ANN001, ANN201  # a stopwatch
+def timed(what: str, results: dict[str, float], call: Callable[[], T]) -> T:
     began = perf_counter()
     value = call()
     results[what] = round(perf_counter() - began, 3)

@@ -165,6 +165,8 @@ class PulsarCollector:
         dynamic = decode_dynamic(readings.dynamic, ProblemLog())
         facts = rest.settings(urls, started, dynamic, problems)
         rest.note_other_addresses(urls, problems)
+        if not facts.runtime:
+            facts.runtime = rest.settings_of_any(problems)
         return facts
 
     def _ask_owners(
@@ -200,7 +202,7 @@ class PulsarCollector:
     ) -> pa.Table | None:
         if not facts.runtime:
             return None
-        versions = {
+        versions = dict.fromkeys(facts.runtime, registry.release) | {
             name: version_of(report)
             for name, report in zip(registry.names, registry.reports, strict=True)
         }

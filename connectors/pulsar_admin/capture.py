@@ -160,6 +160,23 @@ class RestCapture:
             silent, others, problems, done="It is in admin_urls, but no registered broker."
         )
 
+    def settings_of_any(self, problems: ProblemLog) -> dict[str, dict[str, str]]:
+        """Ask the configured addresses, one after the other, for running settings.
+
+        For clusters whose brokers cannot be reached at their own addresses, only through a proxy.
+        """
+        try:
+            base, settings = self._first_answer(RUNTIME, dict[str, str])
+        except RemoteError:
+            return {}  # each silence is named already
+        problems.add(
+            "inconsistent",
+            base,
+            "No broker answers at the address it registered; this admin URL does.",
+            done="Settings are those of whichever broker answered there.",
+        )
+        return {base: settings}
+
     def owned_bundles(
         self, cluster: str, urls: Mapping[str, str], problems: ProblemLog
     ) -> tuple[dict[str, str], set[str]]:

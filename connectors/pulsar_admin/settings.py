@@ -34,11 +34,16 @@ def settings_table(
     for setting in SETTINGS:
         stored = dynamic.get(setting.key)
         usable = stored is None or _check(setting, stored, problems)
-        values = {
-            broker: (text, _origin(setting, text, stored if usable else None, versions.get(broker)))
-            for broker, own in runtime.items()
-            if (text := own.get(setting.key)) is not None
-        }
+        in_force = stored if usable else None
+        origin_of: dict[tuple[str, str], str] = {}  # a thousand brokers share a few values
+        values: dict[str, tuple[str, str]] = {}
+        for broker, own in runtime.items():
+            text = own.get(setting.key)
+            if text is not None:
+                key = (text, release_line(versions.get(broker)))
+                if key not in origin_of:
+                    origin_of[key] = _origin(setting, *key, in_force)
+                values[broker] = (text, origin_of[key])
         if values:
             rows += _rows(setting.key, values)
         elif stored is not None and usable:
@@ -61,10 +66,10 @@ def _row(broker: str | None, name: str, value: str, origin: str) -> dict[str, st
     return {"broker": broker, "name": name, "value": value, "origin": origin}
 
 
-def _origin(setting: Setting, text: str, stored: str | None, version: str | None) -> str:
+def _origin(setting: Setting, text: str, line: str, stored: str | None) -> str:
     if stored is not None and _same(setting, text, stored):
         return "dynamic"
-    default = setting.default_for(release_line(version))
+    default = setting.default_for(line)
     try:
         return "default" if parse_upstream_value(setting, text) == default else "file"
     except InputError:

@@ -24,6 +24,7 @@ from recorded_cluster import (
     by_place,
     rows,
 )
+from small_broker import SmallBroker, serve_cluster
 
 from connectors.collect import PulsarCollector, check_cluster
 from connectors.config import ClusterConfig
@@ -214,6 +215,19 @@ def test_old_server_without_multi_read_is_read_one_by_one(cluster: RecordedClust
     assert [each.error for each in fast] == [each.error for each in slow] == [0, 0, -101]
     assert sorted(fast[0].value) == sorted(slow[0].value)
     assert fast[1] == slow[1]
+
+
+def test_brokers_behind_a_proxy_lend_their_settings_through_the_admin_url(
+    cluster: RecordedCluster,
+) -> None:
+    with SmallBroker("127.0.0.4") as proxy:
+        serve_cluster(proxy)
+        snapshot = cluster.capture(admin_urls=[proxy.url])
+    assert snapshot.settings.num_rows > 0
+    codes = {problem.place: problem.code for problem in snapshot.manifest.problems}
+    assert codes[proxy.url] == "inconsistent"
+    assert codes["http://127.0.0.1:18080"] == "unreachable"
+    assert snapshot.brokers.column("cpu_usage").null_count == 0
 
 
 def test_wrong_chroot_is_named_with_its_remedy(server: ZooKeeperProcess) -> None:

@@ -92,7 +92,7 @@ def assemble(
             averages=averages,
         ),
         "namespaces": namespace_znodes.namespaces_table(
-            {part[0] for part in parsed.values()} | spaces.boundaries.keys(), spaces
+            {part[0] for part in parsed.values()} | spaces.boundaries.keys() | spaces.named, spaces
         ),
         "policies": namespace_znodes.policies_table(readings, problems),
         "settings": dynamic_settings(readings, problems),

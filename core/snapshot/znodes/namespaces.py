@@ -37,6 +37,7 @@ class Spaces:
         anti_affinity: Namespace -> group.
         resource_groups: Namespace -> group.
         replication: Namespace -> clusters.
+        named: Namespaces that have policies of any kind.
     """
 
     boundaries: dict[str, list[int]] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class Spaces:
     anti_affinity: dict[str, str] = field(default_factory=dict)
     resource_groups: dict[str, str] = field(default_factory=dict)
     replication: dict[str, list[str]] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
     def take(self, namespace: str, bounds: list[int] | None, source: str) -> None:
         """Keep boundaries unless better ones are kept already."""
@@ -69,6 +71,15 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
         place = f"/admin/v2/namespaces/{namespace}/bundles"
         answer = decode_record(BundlesOfNamespace, raw, place, problems)
         spaces.take(namespace, _boundaries(answer, place, problems), "rest")
+    spaces.named = {*readings.local_policies, *readings.policies, *readings.boundaries}
+    for namespace in sorted(spaces.named - spaces.boundaries.keys()):
+        problems.add(
+            "missing",
+            f"boundaries of {namespace}",
+            "The namespace exists, but nothing tells which bundles it has.",
+            done="Only those of its bundles that were seen elsewhere are listed.",
+            severity="error",
+        )
     return spaces
 
 
