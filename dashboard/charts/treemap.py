@@ -16,6 +16,9 @@ from dashboard.charts.template import FAINT, styled
 ROOT: Final = "all"
 """Id of the node over all groups."""
 
+LEAST_WRITTEN: Final = 0.012
+"""Share of the whole below which a leaf has no room for words; its hover text has them."""
+
 REST: Final = "|rest"
 """End of the id of a node that stands for all the others of its group."""
 
@@ -53,7 +56,7 @@ def bundle_treemap(data: TreemapData, *, height: int = 420) -> go.Figure:
             branchvalues="total",
             customdata=list(zip(texts_of(values, data.unit), data.notes, strict=True)),
             hovertemplate="<b>%{label}</b><br>%{customdata[0]}<br>%{customdata[1]}<extra></extra>",
-            texttemplate="%{label}<br>%{customdata[0]}",
+            texttemplate=_templates(values, data.parents),
             textfont={"size": 11},
             marker={
                 "colors": _share_of_level(values, data.parents, data.ids),
@@ -90,3 +93,16 @@ def _share_of_level(
         if top > 0:
             shares[level] = weight * values[level] / top
     return shares
+
+
+def _templates(values: NDArray[np.float64], parents: Sequence[str]) -> list[str]:
+    """What is written on each node: groups on one line, leaves on two, small leaves nothing."""
+    least = LEAST_WRITTEN * float(values.max(initial=0.0))
+    return [
+        "%{label}  %{customdata[0]}"
+        if parent in ("", ROOT)
+        else "%{label}<br>%{customdata[0]}"
+        if value >= least
+        else " "
+        for parent, value in zip(parents, values.tolist(), strict=True)
+    ]

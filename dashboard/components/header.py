@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOW: Final = "now"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
 MAX_TIMES: Final = 400
-BADGES_PX: Final = 440
+BADGES_PX: Final = 465
 """Beside the pickers on a wide window, above the buttons on a narrow one."""
 
 

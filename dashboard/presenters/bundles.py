@@ -30,8 +30,8 @@ SORTS: Final = {
 """Word in the URL to column; names ascend, numbers descend."""
 
 NOT_OWNED: Final = "not owned"
-MAX_GROUPS: Final = 20
-MAX_LEAVES: Final = 8
+MAX_GROUPS: Final = 14
+MAX_LEAVES: Final = 6
 MAX_RING: Final = 1_024
 
 
