@@ -84,7 +84,7 @@ class PlacementContext:
 
     @cached_property
     def _preallocated(self) -> tuple[Ints, Ints]:
-        """Rows of the bundles and brokers that the memory names, as far as both are here."""
+        """Rows of the bundles and brokers that the memory names, and what the leader keeps."""
         given = self.memory.preallocated
         brokers = self.view.broker_index
         # one search is cheaper than the index of all bundles, many are not
@@ -92,7 +92,9 @@ class PlacementContext:
         pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
         rows = rows[(rows >= 0).all(axis=1)]
-        return rows[:, 0], rows[:, 1]
+        kept = np.setdiff1d(self.view.kept_by_leader, rows[:, 0])
+        leader = np.full(kept.size, brokers.get(self.view.leader or "", -1))
+        return np.append(rows[:, 0], kept), np.append(rows[:, 1], leader)
 
     def _find_indexed(self, bundle: str) -> int:
         return self.view.bundle_index.get(bundle, -1)
