@@ -265,7 +265,7 @@ def _session(config: ClusterConfig) -> requests.Session:
     session.headers["User-Agent"] = "trimtab"
     retry = Retry(
         total=None,
-        connect=1,
+        connect=0,
         read=False,
         redirect=False,
         other=0,

@@ -38,7 +38,6 @@ SILENT = {
     "/admin/v2/brokers/leaderBroker",
     "/admin/v2/tenants",
     "/admin/v2/namespaces/acme",
-    "/admin/v2/brokers",
 }
 
 
@@ -83,7 +82,8 @@ def run(broker: SmallBroker, count: int, seed: int) -> None:
     whole = collector.collect()
     collector.close()
     assert whole.manifest.problems == ()
-    paths = sorted(broker.answers)
+    # a mutated list of brokers makes names that a resolver may take seconds to deny: see below
+    paths = sorted(set(broker.answers) - {"/admin/v2/brokers"})
     good = dict(broker.answers)
     named = 0
     for number in range(count):
@@ -94,20 +94,16 @@ def run(broker: SmallBroker, count: int, seed: int) -> None:
         collector = PulsarCollector(config)
         try:
             snapshot = collector.collect()
-        except RemoteError:
-            assert path == "/admin/v2/brokers", f"{number}: {path} stopped the capture"
-            named += 1
-        else:
-            for name, table in snapshot.tables.items():
-                conform(table, PULSAR_TABLES[name], name=name)
-            gone = lost(dict(whole.tables), dict(snapshot.tables))
-            problems = snapshot.manifest.problems
-            is_good = path in SILENT or tells_other_owners(path, damaged)
-            assert problems or not gone or is_good, f"{number}: {path} {damaged!r} {gone}"
-            named += bool(problems)
         finally:
             collector.close()
             broker.answers[path] = good[path]
+        for name, table in snapshot.tables.items():
+            conform(table, PULSAR_TABLES[name], name=name)
+        gone = lost(dict(whole.tables), dict(snapshot.tables))
+        problems = snapshot.manifest.problems
+        is_good = path in SILENT or tells_other_owners(path, damaged)
+        assert problems or not gone or is_good, f"{number}: {path} {damaged!r} {gone}"
+        named += bool(problems)
     assert named > count // 4
 
 
@@ -119,6 +115,23 @@ def test_hundred_and_fifty_mutated_answers_are_each_named(broker: SmallBroker) -
 @pytest.mark.timeout(1_800)
 def test_three_thousand_mutated_answers_are_each_named(broker: SmallBroker) -> None:
     run(broker, 3_000, seed=22)
+
+
+def test_mutated_list_of_brokers_is_a_snapshot_or_one_clean_error(broker: SmallBroker) -> None:
+    rng = random.Random(25)
+    status, headers, body = broker.answers["/admin/v2/brokers"]
+    for _ in range(12):
+        damaged = mutate(body, rng)
+        broker.answers["/admin/v2/brokers"] = (status, headers, damaged)
+        collector = PulsarCollector(config_for(broker))
+        try:
+            snapshot = collector.collect()
+        except RemoteError:
+            continue  # nothing at all could be read, and that is said
+        finally:
+            collector.close()
+        names = snapshot.brokers.column("broker").to_pylist()
+        assert snapshot.manifest.problems or names in ([], [broker.name])
 
 
 def test_mutated_topics_are_a_table_or_one_clean_error(broker: SmallBroker) -> None:
