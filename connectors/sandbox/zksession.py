@@ -82,11 +82,12 @@ class ZkSession:
         number, password = self._identity
         greeting = struct.pack(">iqiq", 0, 0, round(self._timeout_s * 1000), number)
         writer.write(_buffer(greeting + _buffer(password) + b"\x00"))
+        answer = b""
         try:
             answer = await self._frame()
-        except UnreachableError:
-            writer.transport.abort()
-            raise
+        finally:
+            if not answer:  # it failed, or whoever waited for it was told to stop
+                writer.transport.abort()
         timeout_ms, number = struct.unpack_from(">iq", answer, 4)
         self._identity = (number, answer[20 : 20 + _PASSWORD_BYTES])
         if timeout_ms <= 0:  # it ran out meanwhile: begin another
