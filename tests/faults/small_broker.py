@@ -26,6 +26,7 @@ class SmallBroker:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def _any(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
