@@ -155,7 +155,7 @@ def answer(bundles: pa.Table) -> str:
     """Return the sentence that says where the load is, over bundles that can move."""
     total = bundles.num_rows
     if total == 0:
-        return "No bundle that can move is in this snapshot."
+        return "No bundle that can move is known from this snapshot."
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
     homeless = int(bundles["owner"].null_count)
     carried = float(load.sum())
