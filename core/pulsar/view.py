@@ -38,6 +38,7 @@ _LARGEST: Final = 1e200
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 _SAME_RATIO: Final = 1e-3
 """Two sums of averages that differ by less were written together."""
+_MOVED_RATIO: Final = 0.1  # averages drift by less between two writes, a moved bundle is more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -353,7 +354,8 @@ def _leader_long_rates(brokers: pa.Table, bundles: dict[str, Any]) -> tuple[Floa
     ZooKeeper has it as of the leader's last write, up to 15 minutes ago, and all zero for a broker
     that started since. The leader itself adds up the averages of the bundles that are reported
     *now*. Where both sums cover the same traffic (the totals agree), brokers whose bundles changed
-    since that write get the present sum; otherwise the stored value is all there is.
+    since that write get the present sum. Where they cover about the same, that is told by a larger
+    difference; otherwise the stored value is all there is.
     """
     reporter = np.asarray(bundles["reporter"])
     reported = reporter >= 0
@@ -366,19 +368,18 @@ def _leader_long_rates(brokers: pa.Table, bundles: dict[str, Any]) -> tuple[Floa
     if unknown.all():
         return present, "Long-term rates of brokers are sums over their bundles." * bool(rates.size)
     known_total = float(stored[~unknown].sum())
-    same_write = not unknown.any() and _close(np.array(present.sum()), np.array(known_total)).all()
-    if not same_write:
-        # a broker writes zero at its start; the leader's first write replaces it
+    same_write = not unknown.any() and _close(present.sum(keepdims=True), known_total).all()
+    if not (same_write or _close(present.sum(keepdims=True), known_total, _MOVED_RATIO).all()):
         started = bool(((stored == 0) & (present > 0)).any())
         return np.where(unknown, present, stored), _STARTED * started
-    moved = ~_close(present, stored)
+    moved = unknown | ~_close(present, stored, _SAME_RATIO if same_write else _MOVED_RATIO)
     note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
     return np.where(moved, present, stored), note if moved.any() else ""
 
 
-def _close(one: Floats, other: Floats) -> Flags:
+def _close(one: Floats, other: Floats | float, ratio: float = _SAME_RATIO) -> Flags:
     with np.errstate(invalid="ignore"):
-        return np.abs(one - other) <= _SAME_RATIO * np.maximum(np.abs(one), np.abs(other))
+        return np.abs(one - other) <= ratio * np.maximum(np.abs(one), np.abs(other))
 
 
 def _own_class(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> str | None:
