@@ -220,7 +220,10 @@ def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
 def test_answer_about_bundles_counts_those_that_carry_half():
     assert "of 600 bundles carry half" in bundles.answer(MOVABLE)
     assert "every bundle has an owner" in bundles.answer(MOVABLE)
-    assert bundles.answer(MOVABLE.slice(0, 0)) == "No bundle that can move is known from this snapshot."
+    assert (
+        bundles.answer(MOVABLE.slice(0, 0))
+        == "No bundle that can move is known from this snapshot."
+    )
 
 
 # -- one bundle ------------------------------------------------------------------------------------
