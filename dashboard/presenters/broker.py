@@ -16,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_ratio
+from core.units import format_age, format_bytes_per_s, format_ratio
 from dashboard.presenters.moves import Move
 from dashboard.presenters.naming import RESOURCE_NAMES, count, resource_name
 
@@ -114,16 +114,18 @@ def facts(snapshot: PulsarSnapshot, row: int) -> dict[str, str]:
     """Return what is known about the broker besides its load."""
     one = snapshot.brokers.slice(row, 1).to_pylist()[0]
     taken_ms = snapshot.manifest.taken_at.timestamp() * 1000
-    running = one["started_at"] and (taken_ms - one["started_at"]) / 3_600_000
-    report = one["reported_at"] and (taken_ms - one["reported_at"]) / 1000
+    ages = {
+        name: format_age(None if one[name] is None else (taken_ms - one[name]) / 1000)
+        for name in ("started_at", "reported_at")
+    }
     manager = (one["load_manager"] or "unknown").rpartition(".")[2]
     return {
         "Role": "leader" if one["is_leader"] else "follower",
         "Version": one["version"] or "unknown",
         "Load manager": manager,
         "Failure domain": one["failure_domain"] or "none",
-        "Running for": f"{running:.1f} h" if running else "unknown",
-        "Load report": f"{report:.0f} s old" if report is not None else "unknown",
+        "Running for": ages["started_at"],
+        "Load report": "unknown" if one["reported_at"] is None else f"{ages['reported_at']} old",
         "Service": one["service_url"] or one["service_url_tls"] or "unknown",
         "Web": one["web_url"] or one["web_url_tls"] or "unknown",
     }
