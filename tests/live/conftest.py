@@ -71,6 +71,12 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterHolder
     holder.close()
 
 
+@pytest.fixture(scope="module")
+def fresh_start(clusters: ClusterHolder) -> None:
+    """The module begins on a new cluster: what other tests looked up is in no broker's memory."""
+    clusters.close()
+
+
 @pytest.fixture
 def modular(clusters: ClusterHolder) -> RealPulsar:
     """A cluster of ``ModularLoadManagerImpl`` with traffic, three brokers up."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pytest
-from cluster_truth import REPORTS, ClusterTruth
+from cluster_truth import BROKER_AVERAGES, BUNDLE_DATA, REPORTS, ClusterTruth
 from java_process import wait_until
 from our_reading import capture
 from real_pulsar import RealPulsar
@@ -56,6 +56,20 @@ def wait_settled(cluster: RealPulsar, truth: ClusterTruth) -> float:
     return wait_until("reports name the served bundles", settled, within_s=SETTLE_WITHIN_S)
 
 
+def wait_averaged(truth: ClusterTruth) -> float:
+    """Wait until the leader has written averages of the bundles: a minute after the start.
+
+    Before, it alone knows the first samples that it decides by.
+    """
+
+    def averaged() -> bool:
+        brokers = truth.read(BROKER_AVERAGES).under(BROKER_AVERAGES).values()
+        rates = [each["longTermMsgRateIn"] for each in brokers]
+        return len(truth.read(BUNDLE_DATA).values) >= 10 and all(rate > 0 for rate in rates)
+
+    return wait_until("the leader writes averages", averaged, within_s=150)
+
+
 def unload(cluster: RealPulsar, truth: ClusterTruth, bundle: str) -> str:
     """Unload a bundle with a raw request and return the broker that owns it next."""
     before = truth.ownership(bundle)
@@ -75,6 +89,7 @@ def move_and_compare(
     cluster: RealPulsar, truth: ClusterTruth, choose: Callable[[LoadView], str]
 ) -> Landing:
     """Foretell where a bundle goes, unload it, and see."""
+    wait_averaged(truth)
     wait_settled(cluster, truth)
     snapshot = capture(cluster)
     settings = effective_settings(snapshot)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from cluster_truth import ClusterTruth
-from moves import InTurn, move_and_compare, report, unload, wait_settled
+from moves import InTurn, move_and_compare, report, unload, wait_averaged, wait_settled
 from our_reading import capture, rows_by
 from pulsar_files import BrokerPlace
 from real_pulsar import RealPulsar
@@ -19,6 +19,9 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
 TRIALS = 20
+# Lookups of topics that nobody uses fill the leader's memory of what it placed, which no znode
+# shows: with many of those, about one of seven picks is not the one that we foretell.
+pytestmark = pytest.mark.usefixtures("fresh_start")
 
 
 def test_unloaded_bundle_lands_where_the_distribution_says_it_can(
@@ -43,6 +46,7 @@ def test_twenty_unloaded_bundles_all_land_where_the_distribution_says(
 def test_preview_tells_the_landing_and_the_clients_that_the_owner_counts(
     modular: RealPulsar, truth: ClusterTruth
 ) -> None:
+    wait_averaged(truth)
     wait_settled(modular, truth)
     snapshot = capture(modular)
     view = LoadView.of(snapshot, effective_settings(snapshot))
