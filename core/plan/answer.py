@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from core.health.measures import Measures
 from core.plan.preview import Preview
 from core.units import format_bytes_per_s, format_ratio
 
@@ -18,13 +17,15 @@ def plan_sentence(preview: Preview) -> str:
     clients = preview.clients.clients
     who = "an unknown number of clients" if clients is None else _counted(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
-    effect = _effect(preview.measures_before, preview.measures_after)
+    effect = _effect(preview)
     return f"Unloading {_counted(count, 'bundle')} ({moved}, {who}) {effect}."
 
 
-def _effect(before: Measures, after: Measures) -> str:
-    old, new = before.throughput.max_deviation_ratio, after.throughput.max_deviation_ratio
-    if old is None or new is None:
+def _effect(preview: Preview) -> str:
+    before, after = preview.measures_before.throughput, preview.measures_after.throughput
+    old, new = before.max_deviation_ratio, after.max_deviation_ratio
+    is_known = all(step.placement.is_known for step in preview.steps)
+    if old is None or new is None or not is_known:
         return "has an unknown effect on the balance"
     if abs(new - old) < 0.0005:
         return f"leaves the busiest broker {format_ratio(old)} above the mean traffic"

@@ -101,7 +101,7 @@ def build_unload_plan(
     steps, found = _checked_steps(basis, asked)
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
-    found += _about_outcomes(basis, steps, outcomes)
+    found += _about_outcomes(steps, outcomes)
     diagnostics = tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))
     errored = any(item.severity == "error" for item in diagnostics)
     policy = PolicyRef(
@@ -154,16 +154,13 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
     return steps, found
 
 
-def _about_outcomes(
-    basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes
-) -> Iterator[Diagnostic]:
+def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterator[Diagnostic]:
     """Say where placement itself makes an unload pointless or dangerous."""
-    known_manager = basis.view.load_manager not in ("extensible", "simple")
     for step, placed in zip(steps, outcomes.placements, strict=True):
         if step.destination is not None:
             continue
         if not placed.distribution:
-            nobody = known_manager and placed.why.startswith("No broker is eligible")
+            nobody = placed.is_known
             yield Diagnostic(
                 severity="error" if nobody else "warning",
                 code="no_eligible_broker" if nobody else "placement_unknown",
@@ -199,11 +196,12 @@ def _expected(basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes) -
         if steps
         else before
     )
+    is_known = all(placed.is_known for placed in outcomes.placements)
     return Expected(
         usage_deviation_before=before.usage.max_deviation_ratio,
-        usage_deviation_after=after.usage.max_deviation_ratio,
+        usage_deviation_after=after.usage.max_deviation_ratio if is_known else None,
         throughput_deviation_before=before.throughput.max_deviation_ratio,
-        throughput_deviation_after=after.throughput.max_deviation_ratio,
+        throughput_deviation_after=after.throughput.max_deviation_ratio if is_known else None,
         moved_bytes_per_s=impact.throughput_bytes_per_s,
         clients=impact.clients,
         topics=impact.topics,

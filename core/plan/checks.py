@@ -20,7 +20,7 @@ from core.health.measures import column_values
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
 from core.plan.outcomes import HINT_LOSS_NOTE
-from core.pulsar.placement import place_bundle
+from core.pulsar.placement import STRATEGY_NAMES, place_bundle
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -108,7 +108,7 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
             near or "Name a broker as host:webPort, the way the Brokers page does.",
         )
         return
-    if not basis.view.has_report[row]:
+    if not basis.view.has_report[row] and basis.view.load_manager != "extensible":
         yield _error(
             "destination_unreported",
             destination,
@@ -172,7 +172,16 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
             "Choose another destination, or none.",
         )
         return
-    placed = place_bundle(basis.view, bundle, basis.settings, strategy=None)
+    # the filters are the same under every strategy, so one that is always there is asked
+    placed = place_bundle(basis.view, bundle, basis.settings, strategy=STRATEGY_NAMES[0])
+    if not placed.is_known:
+        yield _warning(
+            "destination_unchecked",
+            bundle,
+            f"Whether isolation and anti-affinity allow {bundle} on {destination} is not checked: "
+            f"{placed.why}",
+            "Check the policies of its namespace by hand.",
+        )
     reason = placed.ruled_out.get(destination, "")
     filter_name, _, detail = reason.partition(": ")
     if filter_name == _POLICIES:

@@ -189,12 +189,10 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
 
 
 def _steps(snapshot: PulsarSnapshot, plan: Plan, run: _Run) -> list[StepPreview]:
-    web_urls = dict(
-        zip(
-            snapshot.brokers["broker"].to_pylist(),
-            snapshot.brokers["web_url"].to_pylist(),
-            strict=True,
-        )
+    names = snapshot.brokers["broker"].to_pylist()
+    web_urls, secure_urls = (
+        dict(zip(names, snapshot.brokers[column].to_pylist(), strict=True))
+        for column in ("web_url", "web_url_tls")
     )
     return [
         StepPreview(
@@ -202,7 +200,7 @@ def _steps(snapshot: PulsarSnapshot, plan: Plan, run: _Run) -> list[StepPreview]
             placement=placed,
             clients=client_impact(snapshot.bundles, [int(row)]),
             command=pulsar_admin_line(step),
-            rest=rest_line(step, web_urls.get(step.owner)),
+            rest=rest_line(step, web_urls.get(step.owner) or secure_urls.get(step.owner)),
         )
         for step, placed, row in zip(plan.steps, run.outcomes.placements, run.rows, strict=True)
     ]

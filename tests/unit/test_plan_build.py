@@ -281,6 +281,33 @@ def test_placement_of_the_extensible_manager_is_unknown_not_refused(fleet, hotte
     assert plan.applyable
 
 
+def test_a_destination_under_the_extensible_manager_is_not_checked_and_that_is_said(
+    fleet, hottest
+) -> None:
+    unread = {name: None for name in fleet.brokers.schema.names if name.startswith("msg_")}
+    unread |= {name: None for name in fleet.brokers.schema.names if name.endswith("_usage")}
+    changed = with_manifest(
+        every(fleet, "brokers", {"load_manager": EXTENSIBLE, **unread}), load_manager="extensible"
+    )
+    plan = planned(changed, hottest, destination=IDLE)
+    assert codes(plan) == ["destination_unchecked"]
+    assert plan.applyable
+
+
+def test_isolation_is_checked_under_a_strategy_that_is_not_there_yet(fleet) -> None:
+    other = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    isolated = with_settings(
+        with_policies(fleet, ("isolation", "acme-own", ISOLATED)),
+        (None, "loadBalancerLoadPlacementStrategy", other, "file"),
+        (None, "loadBalancerLoadSheddingStrategy", other, "file"),
+    )
+    bundle = next(name for name in owned_by(isolated, HOT) if name.startswith("acme/"))
+    assert "destination_not_allowed" in codes(planned(isolated, bundle, destination=IDLE))
+    open_end = planned(isolated, bundle)
+    assert "placement_unknown" in codes(open_end)
+    assert open_end.expected.throughput_deviation_after is None
+
+
 def test_the_legacy_manager_is_refused(fleet, hottest) -> None:
     plan = planned(with_manifest(fleet, load_manager="simple"), hottest)
     assert "load_manager_unsupported" in codes(plan)

@@ -271,6 +271,7 @@ def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
     )
     preview = previewed(changed, owned_by(fleet, HOT)[0])
     assert preview.steps[0].placement.distribution == {}
+    assert "unknown effect" in plan_sentence(preview)
     assert any("no known destination" in note for note in preview.notes)
 
 

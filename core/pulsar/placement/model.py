@@ -52,6 +52,8 @@ class Placement:
         candidates: Brokers that the filters left, in row order.
         after: The leader's memory after this pick (without the preallocation, which depends on the
             pick: see :meth:`PlacementMemory.with_placed`).
+        is_known: False: what the cluster would do cannot be told (``why`` says so); an empty
+            distribution then does not mean that nobody is eligible.
     """
 
     bundle: str
@@ -64,6 +66,7 @@ class Placement:
     score_label: str = ""
     candidates: tuple[str, ...] = ()
     after: PlacementMemory = field(default_factory=PlacementMemory)
+    is_known: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,12 @@ from core.pulsar.placement.explain import after_pick, explain
 from core.pulsar.placement.filters import Filtered, run_filters
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
-from core.pulsar.placement.selectors import STRATEGY_NAMES, Selector, find_strategy
+from core.pulsar.placement.selectors import (
+    ROUND_ROBIN,
+    STRATEGY_NAMES,
+    Selector,
+    find_strategy,
+)
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -77,14 +82,16 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     if settled is not None:
         return settled
     if chosen.strategy is None:
-        return _answer(view, row, chosen, {}, chosen.why)
+        return replace(_answer(view, row, chosen, {}, chosen.why), is_known=False)
     namespaces = np.array([view.bundle_namespace[row]], np.int64)
     if not with_filters:
         return _selector_alone(context, bundle, chosen.strategy, namespaces)
     filtered = run_filters(context, namespaces)
     chances, retry = distribute(context, chosen.strategy, namespaces, filtered)
     answer = explain(context, chosen.strategy, namespaces, filtered, chances[0])
-    after = after_pick(context, chosen.strategy, filtered, float(retry[0]))
+    excluded = int(namespaces[0]) in context.excluded_namespaces
+    asked = ROUND_ROBIN if excluded else chosen.strategy  # the retry has no turn of its own
+    after = after_pick(context, asked, filtered, 0.0 if excluded else float(retry[0]))
     notes = answer.notes
     if retry[0] > 0:
         again = "then one more pick is made among all brokers that the policies allow"
