@@ -75,6 +75,7 @@ def lookup(found: TopicLookup) -> dict[str, Any]:
         "namespace": found.namespace,
         "bundle": found.bundle,
         "owner": found.owner,
+        "owner_known": found.is_owner_known,
         "owner_service_url": found.owner_service_url,
         "steps": [{"title": step.title, "detail": step.detail} for step in found.steps],
         "notes": list(found.notes),

@@ -127,7 +127,8 @@ def lookup(directory: Path, topic: str, *, as_json: bool) -> int:
     found = lookup_topic(load_snapshot(directory), topic)
 
     def show() -> None:
-        say(f"{found.topic} -> {found.bundle} -> {found.owner or 'no owner'}")
+        nobody = "no owner" if found.is_owner_known else "unknown owner"
+        say(f"{found.topic} -> {found.bundle} -> {found.owner or nobody}")
         say()
         for number, step in enumerate(found.steps, 1):
             say(f"{number}. {step.title}: {step.detail}")
@@ -163,7 +164,9 @@ def place(
     elapsed_ms = (time.perf_counter() - started) * 1000
 
     def show() -> None:
-        if not placement.distribution:
+        if not placement.is_known:
+            say(f"Where {bundle} would go is unknown: {placement.why}")
+        elif not placement.distribution:
             say(f"No broker would take {bundle}: {placement.why}")
         else:
             say(f"{bundle} would go to ({placement.strategy}):")
@@ -178,7 +181,7 @@ def place(
             )
         if placement.ruled_out:
             say()
-            table(("not eligible", "why"), list(placement.ruled_out.items()))
+            table(("not chosen", "why"), list(placement.ruled_out.items()))
         for text in placement.notes:
             say(f"Note: {text}")
 

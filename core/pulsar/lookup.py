@@ -62,6 +62,7 @@ class TopicLookup:
         namespace: Of the topic.
         bundle: Name of the bundle that holds the position.
         owner: Broker id; ``None``: nobody owns the bundle, or it is unknown.
+        is_owner_known: False: nobody could tell whether the bundle has an owner.
         owner_service_url: Where clients connect, ``None`` when unknown.
         steps: How it was found.
         notes: What to know about the answer.
@@ -72,6 +73,7 @@ class TopicLookup:
     namespace: str
     bundle: str
     owner: str | None
+    is_owner_known: bool
     owner_service_url: str | None
     steps: tuple[LookupStep, ...]
     notes: tuple[str, ...]
@@ -147,6 +149,7 @@ def lookup_topic(
         namespace=name.namespace,
         bundle=bundle,
         owner=owner,
+        is_owner_known=bool(owner or row.get("owner_source")),
         owner_service_url=url,
         steps=steps,
         notes=tuple(note for note in notes if note),
@@ -165,6 +168,8 @@ def _row_of(table: pa.Table, column: str, value: str) -> Mapping[str, Any]:
 
 
 def _owner_words(row: Mapping[str, Any], owner: str | None, url: str | None) -> str:
+    if owner is None and not row.get("owner_source"):
+        return "Who owns the bundle could not be read: it is unknown."
     if owner is None:
         return "Nobody owns the bundle; the next lookup by a client has it assigned."
     source = _OWNER_SOURCES.get(row.get("owner_source") or "", "an unnamed source")

@@ -7,6 +7,8 @@ from core.pulsar.lookup import TopicLookup
 
 def answer(found: TopicLookup) -> str:
     """Return the sentence that says where the topic lives."""
+    if found.owner is None and not found.is_owner_known:
+        return f"{found.topic} falls into {found.bundle}, whose owner is unknown."
     if found.owner is None:
         return (
             f"{found.topic} falls into {found.bundle}, which nobody owns: "

@@ -58,8 +58,7 @@ def search(snapshot: PulsarSnapshot, query: str) -> list[Hit]:
     bundles = snapshot.bundles
     for row in _matching_rows(bundles["bundle"], needle):
         name = bundles["bundle"][row].as_py()
-        owner = bundles["owner"][row].as_py()
-        detail = f"on {owner}" if owner else "not owned"
+        detail = _where(bundles["owner"][row].as_py(), bundles["owner_source"][row].as_py())
         hits.append(
             Hit(kind="bundle", name=name, detail=detail, page="bundle", params={"bundle": name})
         )
@@ -77,11 +76,15 @@ def _topic(snapshot: PulsarSnapshot, text: str) -> list[Hit]:
         Hit(
             kind="topic",
             name=found.topic,
-            detail=f"{found.bundle} on {found.owner or 'nobody'}",
+            detail=f"{found.bundle}, {_where(found.owner, found.is_owner_known)}",
             page="lookup",
             params={"topic": found.topic},
         )
     ]
+
+
+def _where(owner: str | None, source: object) -> str:
+    return f"on {owner}" if owner else "not owned" if source else "owner unknown"
 
 
 def looks_like_topic(text: str) -> bool:

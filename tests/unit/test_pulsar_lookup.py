@@ -24,7 +24,7 @@ def _snapshot(
             "lower": lower,
             "upper": upper,
             "owner": owner,
-            "owner_source": "ownership" if owner else None,
+            "owner_source": "ownership",
             "is_broker_bound": False,
         }
         for lower, upper in bundles
@@ -93,6 +93,7 @@ def test_a_bundle_that_nobody_owns_has_no_owner() -> None:
         _snapshot(boundaries=QUARTERS, bundles=RANGES, owner=None), "acme/orders/t0"
     )
     assert found.owner is None
+    assert found.is_owner_known
     assert "Nobody owns" in found.steps[3].detail
 
 
@@ -100,6 +101,8 @@ def test_boundaries_alone_are_enough_for_the_bundle() -> None:
     found = lookup_topic(_snapshot(boundaries=QUARTERS, bundles=[]), "acme/orders/t0")
     assert found.bundle == "acme/orders/0x80000000_0xc0000000"
     assert found.owner is None
+    assert not found.is_owner_known
+    assert "unknown" in found.steps[3].detail
 
 
 def test_without_boundaries_the_bundles_seen_decide() -> None:
