@@ -27,6 +27,7 @@ from core.errors import (
     UnreachableError,
 )
 from core.snapshot.znodes import ProblemLog, Readings
+from core.snapshot.znodes.assemble import decode_dynamic
 
 T = TypeVar("T")
 ADMIN: Final = "/admin/v2"
@@ -67,6 +68,13 @@ class RestCapture:
         self._client = client
         self._kept: dict[tuple[str, int | None], tuple[float, dict[str, str]]] = {}
         self._dynamic: Mapping[str, str] = {}
+        self._was_silent: set[str] = set()
+        self.begin(monotonic() + config.timeouts.capture_s)
+
+    def begin(self, ends_at: float) -> None:
+        """Begin a capture that has to be over at this moment of the monotonic clock, in seconds."""
+        self._ends_at = ends_at
+        self._client.end_by(ends_at)
 
     def ask_each(
         self, names: Iterable[str], ask: Callable[[str], T]
@@ -85,7 +93,7 @@ class RestCapture:
             min(self._config.rest_fan_out, len(listed)), thread_name_prefix="trimtab-rest"
         )
         futures = {pool.submit(ask, name): name for name in listed}
-        done, late = wait(futures, timeout=self._config.timeouts.capture_s)
+        done, late = wait(futures, timeout=max(0.0, self._ends_at - monotonic()))
         pool.shutdown(wait=False, cancel_futures=True)
         for future in done:
             error = future.exception()
@@ -99,9 +107,9 @@ class RestCapture:
                 raise error
             else:
                 answers[futures[future]] = future.result()
-        for future in late:
+        for future in late:  # still under way, or never begun
             silent[futures[future]] = RemoteTimeoutError(
-                "It was not asked in time.",
+                "It did not answer before the time of the capture was up.",
                 endpoint=futures[future],
                 operation="GET",
                 outcome="unknown",
@@ -136,13 +144,18 @@ class RestCapture:
             if settings and now - at < _RUNTIME_KEPT_S
         }
 
+        tried: set[str] = set()
+
         def ask(name: str) -> dict[str, str]:
+            tried.add(name)
             if name in kept:
                 self._client.request("GET", urls[name], _VERSION)
                 return kept[name]
             return self._client.get(urls[name], RUNTIME, dict[str, str])
 
-        facts = RestFacts(*self.ask_each(urls, ask))
+        # those that cost a time-out last time come last, so that the others are always reached
+        facts = RestFacts(*self.ask_each(sorted(urls, key=self._was_silent.__contains__), ask))
+        self._was_silent = tried.intersection(facts.silent)
         self._kept = {
             (name, started.get(name)): self._kept.get((name, started.get(name)), (now, own))
             if name in kept
@@ -222,7 +235,8 @@ class RestCapture:
         readings = Readings(broker_place="REST load report of {}", leader_place=f"{base}{ADMIN}")
         readings.dynamic = self._optional(base, f"{ADMIN}/brokers/configuration/values", problems)
         readings.leader = self._optional(base, f"{ADMIN}/brokers/leaderBroker", problems)
-        facts = self.settings(urls, {}, {}, problems)
+        dynamic = decode_dynamic(readings.dynamic, ProblemLog())
+        facts = self.settings(urls, {}, dynamic, problems)
         readings.pulsar_cluster = facts.setting("clusterName") or self._config.pulsar_cluster
         alive = {name: url for name, url in urls.items() if name not in facts.silent}
         self._reports(readings, urls, alive, facts, problems)
@@ -303,21 +317,9 @@ class RestCapture:
         ``/bundles`` answers 404 for a namespace that does not exist (a lookup's ``/bundle`` would
         answer the whole ring).
         """
-
-        def listed(path: str) -> list[str]:
-            try:
-                return self._client.get(base, path, list[str])
-            except RemoteError as exc:
-                problems.add(exc.code, f"{base}{path}", exc.message, done="It is unknown.")
-                return []
-
-        tenants = listed(f"{ADMIN}/tenants")
-        spaces = {
-            name
-            for tenant in tenants
-            for name in listed(f"{ADMIN}/namespaces{quoted(tenant)}")
-            if ":" not in name
-        }
+        tenants = self._listed(base, ["/tenants"], problems)
+        below = [f"/namespaces{quoted(tenant)}" for tenant in tenants]
+        spaces = {name for name in self._listed(base, below, problems) if ":" not in name}
         if len(spaces) > _MOST_NAMESPACES:
             problems.add(
                 "budget",
@@ -336,6 +338,17 @@ class RestCapture:
         for name, error in silent.items():
             if not isinstance(error, NotFoundError):  # deleted since it was listed
                 problems.add(error.code, base, error.message, done="Unknown.", subject=name)
+
+    def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
+        """Return what the lists at these paths hold together."""
+        answers, silent = self.ask_each(
+            paths, lambda path: self._client.get(base, f"{ADMIN}{path}", list[str])
+        )
+        for path, error in silent.items():
+            problems.add(
+                error.code, f"{base}{ADMIN}{path}", error.message, done="What it lists is unknown."
+            )
+        return [name for path in answers for name in answers[path]]
 
 
 def _address(broker: str, base: str) -> str:

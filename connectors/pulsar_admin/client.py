@@ -1,6 +1,6 @@
 """The admin REST of the brokers: bounded in time, size and number, and trusting nobody.
 
-* Only a GET is ever repeated, once, and only where that is safe.
+* Only a GET is ever repeated, once: after a 502, 503 or 504, or a connection that was dropped.
 * A redirect is followed by ourselves, with method, body and credentials, and only to a broker of
   the cluster or an address of the configuration: credentials never go anywhere else.
 * Netrc files, proxies of the environment and cookies are ignored.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
@@ -21,18 +22,24 @@ import msgspec
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from urllib3.util.retry import Retry
 
 from connectors.config import Auth, ClusterConfig
-from connectors.pulsar_admin.errors import error_of_answer, translate
-from core.errors import ConfigError, InputError, ProtocolError, RemoteTimeoutError
+from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translate
+from core.errors import (
+    ConfigError,
+    InputError,
+    Outcome,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+)
 
 T = TypeVar("T")
 MAX_BYTES: Final = 256 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _MOST_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
-# a retry is ours to tell: the libraries would write it to the terminal
+# what happens to a connection is ours to tell: the library would write it to the terminal
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -67,10 +74,15 @@ class AdminClient:
         self._auth = config.auth
         self._authorization = _authorization(config.auth)
         self._known = {_origin(url) for url in config.admin_urls}
+        self._ends_at = math.inf
 
     def trust(self, urls: Iterable[str]) -> None:
         """Count these addresses as brokers of the cluster: redirects to them are followed."""
         self._known |= {origin for url in urls if (origin := _origin(url)) is not None}
+
+    def end_by(self, moment: float) -> None:
+        """Let no request begin or go on after this moment of the monotonic clock, in seconds."""
+        self._ends_at = moment
 
     def renew_credentials(self) -> None:
         """Read the token or password anew, so that a rotated one is picked up.
@@ -121,10 +133,10 @@ class AdminClient:
                 hint="Name it in admin_urls.",
             )
         operation = f"{method} {path.partition('?')[0]}"
-        deadline = monotonic() + self._timeouts.answer_s
+        deadline = min(monotonic() + self._timeouts.answer_s, self._ends_at)
         for _ in range(_MOST_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-            status, headers, content = self._once(method, url, body, deadline, operation)
+            status, headers, content = self._ask(method, url, body, deadline, operation)
             if 200 <= status < 300:
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
@@ -138,10 +150,31 @@ class AdminClient:
             hint="Ask again when the bundle or the leader has settled.",
         )
 
+    def _ask(
+        self, method: str, url: str, body: bytes | None, deadline: float, operation: str
+    ) -> tuple[int, Any, bytes]:
+        """Send a request; a read that came at a bad moment is sent once more.
+
+        Brokers close idle connections, so one that lay between two captures may just be going.
+        """
+        if method == "GET":
+            try:
+                answer = self._once(method, url, body, deadline, operation)
+            except RemoteError as exc:
+                if not is_dropped(exc.__cause__):
+                    raise
+            else:
+                if answer[0] not in _REPEATED:
+                    return answer
+        return self._once(method, url, body, deadline, operation)
+
     def _once(
         self, method: str, url: str, body: bytes | None, deadline: float, operation: str
     ) -> tuple[int, Any, bytes]:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
+        left_s = deadline - monotonic()
+        if left_s <= 0:
+            raise _too_late(endpoint, operation, "not_sent")
         headers = {"Accept": "application/json", **self._authorization}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -151,7 +184,7 @@ class AdminClient:
                 url,
                 data=body,
                 headers=headers,
-                timeout=(self._timeouts.connect_s, self._timeouts.read_s),
+                timeout=(min(self._timeouts.connect_s, left_s), min(self._timeouts.read_s, left_s)),
                 allow_redirects=False,
                 stream=True,
             ) as response:
@@ -185,14 +218,7 @@ class AdminClient:
                     outcome="unknown",
                 )
             if monotonic() > deadline:
-                raise RemoteTimeoutError(
-                    f"{endpoint} did not finish its answer to {operation} "
-                    f"within {self._timeouts.answer_s:.0f} s.",
-                    endpoint=endpoint,
-                    operation=operation,
-                    outcome="unknown",
-                    hint="The broker may be overloaded; raise timeouts.answer_s.",
-                )
+                raise _too_late(endpoint, operation, "unknown")
         expected = response.headers.get("Content-Length", "")
         encoded = "Content-Encoding" in response.headers
         if expected.isdigit() and not encoded and size < int(expected):
@@ -214,7 +240,7 @@ class AdminClient:
         if status not in (307, 308) or target is None:
             fault = f"answered {status} to {operation}; is a login page in between?"
         elif _origin(target) not in self._known:
-            fault = f"redirects {operation} to {_origin(target) or 'nowhere'}, no known broker."
+            fault = f"redirects {operation} to {_place(target)}, no known broker."
         elif urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
             fault = f"redirects {operation} from https to http."
         if fault or target is None:
@@ -249,6 +275,22 @@ def _origin(url: str) -> tuple[str, str, int] | None:
     return parts.scheme, parts.hostname, port
 
 
+def _place(url: str) -> str:
+    """Return scheme, host and port of a stranger, for a person to read; never the rest."""
+    origin = _origin(url)
+    return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
+
+
+def _too_late(endpoint: str, operation: str, outcome: Outcome) -> RemoteTimeoutError:
+    return RemoteTimeoutError(
+        f"{endpoint} did not finish its answer to {operation} before the time for it was up.",
+        endpoint=endpoint,
+        operation=operation,
+        outcome=outcome,
+        hint="The broker may be overloaded; raise timeouts.answer_s or timeouts.capture_s.",
+    )
+
+
 def _authorization(auth: Auth) -> dict[str, str]:
     if auth.has_token:
         return {"Authorization": f"Bearer {auth.read_token()}"}
@@ -263,20 +305,7 @@ def _session(config: ClusterConfig) -> requests.Session:
     session.trust_env = False
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["User-Agent"] = "trimtab"
-    retry = Retry(
-        total=None,
-        connect=0,
-        read=False,
-        redirect=False,
-        other=0,
-        status=1,
-        status_forcelist=_REPEATED,
-        allowed_methods={"GET"},
-        backoff_factor=0.1,
-        respect_retry_after_header=False,
-        raise_on_status=False,
-    )
-    adapter = HTTPAdapter(pool_connections=64, pool_maxsize=2, max_retries=retry)
+    adapter = HTTPAdapter(pool_connections=64, pool_maxsize=2)  # repeats nothing by itself
     session.mount("http://", adapter)
     session.mount("https://", adapter)
     tls = config.tls

@@ -169,8 +169,7 @@ def translate(exc: Exception, *, endpoint: str, operation: str) -> RemoteError:
 def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], Outcome, str]:
     # requests wraps a broken answer as ConnectionError: what it wraps decides
     if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ProtocolError):
-        is_closed = "Connection aborted" in str(cause) or "reset" in str(cause).lower()
-        if not is_closed:
+        if not is_dropped(exc):
             return ProtocolError, "unknown", "answered something that is not HTTP, or broke off"
         return ProtocolError, "unknown", "closed the connection without an answer"
     if isinstance(exc, http.ConnectionError) and isinstance(cause, wire.ReadTimeoutError):
@@ -181,6 +180,15 @@ def _kind_of(exc: Exception, cause: BaseException) -> tuple[type[RemoteError], O
         if isinstance(exc, theirs):
             return ours, outcome, what
     return ProtocolError, "unknown", "failed in a way that is not known"
+
+
+def is_dropped(exc: BaseException | None) -> bool:
+    """Return whether an exception says that the connection was closed before any answer."""
+    cause = _innermost(exc) if isinstance(exc, http.ConnectionError) else None
+    said = str(cause)
+    return isinstance(cause, wire.ProtocolError) and (
+        "Connection aborted" in said or "reset" in said.lower()
+    )
 
 
 def _innermost(exc: BaseException) -> BaseException:

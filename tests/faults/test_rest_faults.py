@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
@@ -134,6 +135,11 @@ def _drip(connection: socket.socket) -> None:
         pass
 
 
+def _drip_error(connection: socket.socket) -> None:
+    connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")
+    _drip(connection)
+
+
 @pytest.mark.parametrize(
     ("behave", "kind"),
     [
@@ -143,6 +149,7 @@ def _drip(connection: socket.socket) -> None:
         (_bad_chunks, ProtocolError),
         (_bad_gzip, ProtocolError),
         (_drip, RemoteTimeoutError),
+        (_drip_error, RemoteTimeoutError),
     ],
 )
 def test_broken_answer_is_one_clean_error_in_time(
@@ -184,6 +191,26 @@ def test_read_is_repeated_once_after_503_and_a_change_never(
     assert len(broker.requests) == 1
 
 
+def test_read_on_a_dropped_connection_is_repeated_once_and_a_change_never(
+    broker: SmallBroker, client: AdminClient
+) -> None:
+    broker.answers[PATH] = said(["a:1"])
+
+    def drop_one(connection: socket.socket) -> None:
+        del broker.raw[PATH]
+        _closed(connection)
+
+    broker.raw[PATH] = drop_one
+    assert client.get(broker.url, PATH, list[str]) == ["a:1"]
+    assert len(broker.requests) == 2
+    broker.requests.clear()
+    broker.raw[PATH] = drop_one
+    with pytest.raises(ProtocolError) as caught:
+        client.request("PUT", broker.url, PATH, body=b"[]")
+    assert caught.value.outcome == "unknown"
+    assert len(broker.requests) == 1
+
+
 def test_redirect_keeps_method_body_and_credentials(broker: SmallBroker) -> None:
     with SmallBroker("127.0.0.2") as owner:
         owner.answers[PATH] = (204, {}, b"")
@@ -208,6 +235,7 @@ def test_redirect_to_a_stranger_is_refused_and_nothing_is_sent_there(broker: Sma
                 client.request("GET", broker.url, PATH)
             client.close()
             assert "s3cret" not in str(caught.value)
+            assert "('" not in str(caught.value)
         assert stranger.requests == []
 
 
@@ -301,6 +329,42 @@ def test_hung_dead_and_failing_brokers_do_not_stop_the_capture(broker: SmallBrok
     assert loads[broker.name] == 10.0
     assert loads[hung.name] is None
     assert snapshot.bundles.column("owner").to_pylist() == [broker.name]
+
+
+def test_capture_ends_in_its_time_and_the_next_one_begins_with_those_it_did_not_reach(
+    broker: SmallBroker,
+) -> None:
+    with ExitStack() as stack:
+        hung = [stack.enter_context(HungPort()).name for _ in range(4)]
+        serve_cluster(broker)
+        broker.answers["/admin/v2/brokers"] = said([*hung, broker.name])
+        timeouts = {**QUICK, "capture_s": 2.0}
+        config = config_for(broker.url, timeouts=timeouts, rest_fan_out=1)
+        collector = PulsarCollector(config)
+        began = monotonic()
+        first, second = collector.collect(), collector.collect()
+        took_s = monotonic() - began
+        collector.close()
+    assert took_s < 8
+    late = {problem.place for problem in first.manifest.problems if problem.code == "timeout"}
+    assert late >= {broker.url, *(f"http://{name}" for name in hung)}
+    assert first.settings.num_rows == 0
+    assert second.settings.num_rows > 0
+
+
+def test_dynamic_change_is_seen_by_the_next_capture_without_zookeeper(broker: SmallBroker) -> None:
+    serve_cluster(broker)
+    key = "loadBalancerSheddingIntervalMinutes"
+    runtime = "/admin/v2/brokers/configuration/runtime"
+    collector = PulsarCollector(config_for(broker.url))
+    try:
+        collector.collect()
+        broker.answers["/admin/v2/brokers/configuration/values"] = said({key: "7"})
+        broker.answers[runtime] = said({"clusterName": "test", key: "7"})
+        (row,) = [row for row in collector.collect().settings.to_pylist() if row["name"] == key]
+    finally:
+        collector.close()
+    assert (row["value"], row["origin"]) == ("7", "dynamic")
 
 
 def test_extensible_cluster_gives_owners_and_says_what_it_lacks(broker: SmallBroker) -> None:
