@@ -148,9 +148,8 @@ def _check_admin(
     try:
         urls = {url: url for url in config.admin_urls}
         for report in registry.reports if registry else ():
-            url = report.web_service_url or report.web_service_url_tls
-            if url and url.rstrip("/") not in urls:
-                urls[url.rstrip("/")] = url.rstrip("/")
+            if url := config.web_address(report.web_service_url, report.web_service_url_tls):
+                urls[url] = url
         client.trust(urls.values())
         rest = RestCapture(config, client)
 

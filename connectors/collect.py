@@ -65,11 +65,14 @@ class PulsarCollector:
 
         Raises:
             RemoteError: Nothing at all could be read.
+            ConfigError: The credential for ZooKeeper cannot be read.
         """
         began = monotonic()
         self.changed.clear()
         problems = ProblemLog()
         self._renew_credentials(problems)
+        if self._rest is not None:
+            self._rest.begin(began + self.config.timeouts.capture_s)
         readings, facts, policies = self._read(problems)
         source = "rest" if policies is None else "zookeeper"
         registry = decode_registry(readings, problems)
@@ -124,6 +127,8 @@ class PulsarCollector:
                 done=f"The brokers' REST is read instead. {exc.hint}".strip(),
                 severity="error",
             )
+            # however long ZooKeeper took, there is time for the answers of brokers that are well
+            self._rest.begin(monotonic() + self.config.timeouts.capture_s / 2)
             return *self._rest.read_all(problems), None
         return readings, RestFacts(), policies
 
@@ -157,7 +162,7 @@ class PulsarCollector:
         self, rest: RestCapture, readings: Readings, registry: Registry, problems: ProblemLog
     ) -> RestFacts:
         """Ask the registered brokers for their running settings."""
-        urls = self._urls(registry)
+        urls = self._urls(registry, problems)
         started = {
             name: report.start_timestamp
             for name, report in zip(registry.names, registry.reports, strict=True)
@@ -184,15 +189,20 @@ class PulsarCollector:
         if registry.load_manager == "extensible":
             readings.owners_known = not silent and len(asked) == len(wanted)
 
-    def _urls(self, registry: Registry) -> dict[str, str]:
-        """Return the web address of each broker, TLS where the configured addresses use it."""
-        wants_tls = any(url.startswith("https:") for url in self.config.admin_urls)
+    def _urls(self, registry: Registry, problems: ProblemLog | None = None) -> dict[str, str]:
+        """Return the web address of each broker that may be asked; note those that may not."""
         urls = {}
         for name, report in zip(registry.names, registry.reports, strict=True):
             plain, tls = report.web_service_url, report.web_service_url_tls
-            url = (tls or plain) if wants_tls else (plain or tls)
-            if url and url.startswith(("http://", "https://")):
-                urls[name] = url.rstrip("/")
+            if url := self.config.web_address(plain, tls):
+                urls[name] = url
+            elif problems is not None and plain:
+                problems.add(
+                    "unsupported",
+                    plain,
+                    "The broker registered no https address, and admin_urls are all https.",
+                    done="It is not asked, so that no credential travels in the clear.",
+                )
         return urls
 
     # -- making -------------------------------------------------------------------------------

@@ -161,7 +161,8 @@ class Timeouts(_Strict):
         answer_s: For one whole answer of a broker, however its bytes trickle in.
         zookeeper_s: For a connection to ZooKeeper, and for each bulk read there.
         session_s: Session timeout asked of ZooKeeper.
-        capture_s: For one whole capture; what is not read by then is named as a problem.
+        capture_s: For one whole capture, and half as long again for the brokers when ZooKeeper
+            failed; what is not read by then is named as a problem.
     """
 
     connect_s: float = Field(default=2.0, gt=0, le=60)
@@ -223,6 +224,22 @@ class ClusterConfig(_Strict):
         if self.zookeeper is None and not self.admin_urls:
             raise ValueError("give zookeeper, admin_urls, or both")
         return self
+
+    def web_address(self, plain: str | None, tls: str | None) -> str | None:
+        """Return which of a broker's own web addresses to ask; ``None``: neither may be asked.
+
+        Where every configured address is https, credentials never travel over plain http.
+
+        Args:
+            plain: Its ``webServiceUrl``.
+            tls: Its ``webServiceUrlTls``.
+        """
+        schemes = {urlsplit(url).scheme for url in self.admin_urls}
+        if "https" not in schemes:
+            url = plain or tls
+        else:
+            url = tls or (plain if "http" in schemes else None)
+        return url.rstrip("/") if url and url.startswith(("http://", "https://")) else None
 
 
 class Keep(_Strict):

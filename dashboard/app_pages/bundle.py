@@ -110,14 +110,14 @@ with right:
         figures.chart(namespace_ring(ring), key="bundle_ring", alt=f"Ring of {namespace}")
 
 words.section("Topics", "Read from the owner when asked: topics are not part of a snapshot.")
-address = presenter.web_url_of(snapshot, str(owner)) if owner else None
+address = page.cluster.web_address(*presenter.web_addresses_of(snapshot, str(owner or "")))
 if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not address):
     try:
         with st.spinner(f"Asking {owner}", show_time=True):
             topics = services.fetch_topics(page.cluster, str(address), bundle)
         state.keep_topics(bundle, page.shelved.snapshot_id, topics)
         st.rerun()
-    except RemoteError as error:
+    except (RemoteError, InputError) as error:
         words.failed(error, what="The topics could not be read")
 if topics is not None:
     st.caption(

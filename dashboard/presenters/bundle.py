@@ -168,11 +168,10 @@ def _column(table: pa.Table, name: str) -> Floats:
     return np.array(table[name].cast(pa.float64()), dtype=np.float64)
 
 
-def web_url_of(snapshot: PulsarSnapshot, broker: str) -> str | None:
-    """Return the broker's web address as it reports it, ``None`` when it is unknown."""
+def web_addresses_of(snapshot: PulsarSnapshot, broker: str) -> tuple[str | None, str | None]:
+    """Return the broker's web addresses, plain and TLS, ``None`` for what it does not report."""
     brokers = snapshot.brokers
     row = pc.index(brokers["broker"], broker).as_py()
     if row < 0:
-        return None
-    url = brokers["web_url"][row].as_py() or brokers["web_url_tls"][row].as_py()
-    return str(url) if url else None
+        return None, None
+    return brokers["web_url"][row].as_py(), brokers["web_url_tls"][row].as_py()

@@ -104,3 +104,25 @@ def test_secret_file_is_read_anew_and_an_empty_one_is_named(tmp_path: Path) -> N
     path.write_text("")
     with pytest.raises(ConfigError, match="empty"):
         cluster.auth.read_token()
+
+
+PLAIN, TLS = "http://b:8080", "https://b:8443"
+
+
+@pytest.mark.parametrize(
+    ("admin_urls", "addresses", "asked"),
+    [
+        (["http://a:1"], (PLAIN, TLS), PLAIN),
+        (["http://a:1"], (None, TLS), TLS),
+        (["https://a:1"], (PLAIN, TLS), TLS),
+        (["https://a:1"], (PLAIN, None), None),
+        (["https://a:1", "http://c:1"], (PLAIN, None), PLAIN),
+        (["http://a:1"], ("pulsar://b:6650", None), None),
+        (["http://a:1"], (None, None), None),
+    ],
+)
+def test_credentials_that_belong_to_https_never_travel_over_http(
+    admin_urls, addresses, asked
+) -> None:
+    config = ClusterConfig(name="c", admin_urls=admin_urls)
+    assert config.web_address(*addresses) == asked
