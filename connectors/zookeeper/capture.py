@@ -158,6 +158,10 @@ class ZooKeeperCapture:
             spaces[root] = [
                 f"{path[len(root) + 1 :]}/{name}" for path, names in below.items() for name in names
             ]
+            if root == roots.OWNERSHIP:
+                readings.unread_owners |= {
+                    tenant for tenant in lists[root] if f"{root}/{tenant}" not in below
+                }
         return spaces
 
     def _third_round(

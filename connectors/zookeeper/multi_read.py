@@ -77,8 +77,7 @@ class MultiRead(NamedTuple):
         out.append(_CLOSE)
         return b"".join(out)
 
-    @classmethod
-    def deserialize(cls, raw: bytes, offset: int) -> list[Answer]:
+    def deserialize(self, raw: bytes, offset: int) -> list[Answer]:
         """Return one answer an operation, in order.
 
         Raises:
@@ -90,11 +89,14 @@ class MultiRead(NamedTuple):
                 kind, done, _ = _HEADER.unpack_from(raw, offset)
                 offset += _HEADER.size
                 if done:
-                    return answers
+                    break
                 answer, offset = _one(kind, raw, offset)
                 answers.append(answer)
         except (struct.error, UnicodeDecodeError) as exc:
             raise ValueError("a MultiRead answer that cannot be read") from exc
+        if len(answers) != len(self.kinds):
+            raise ValueError(f"{len(answers)} answers to {len(self.kinds)} reads")
+        return answers
 
 
 def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
@@ -108,6 +110,8 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
         for _ in range(size):
             length = _INT.unpack_from(raw, offset)[0]
             offset += 4
+            if length < 0:
+                raise ValueError("a MultiRead answer with a name of no length")
             names.append(raw[offset : offset + length].decode())
             offset += length
         return Answer(0, names, 0, 0, 0), offset

@@ -30,7 +30,7 @@ from connectors.collect import PulsarCollector, check_cluster
 from connectors.config import ClusterConfig
 from connectors.sandbox.zookeeper import ZooKeeperProcess
 from connectors.zookeeper.client import BROKE_CONNECTION, ZooKeeperReader
-from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead, Read
+from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, Read, request_of
 from core.errors import RemoteError, UnreachableError
 
 pytestmark = pytest.mark.zookeeper
@@ -416,9 +416,30 @@ def test_hung_server_is_named_in_time_and_read_again_when_it_goes_on(tmp_path: P
 
 def test_answers_that_are_not_in_the_protocol_are_never_more_than_a_value_error() -> None:
     rng = random.Random(3)
+    request = request_of([Read(GET_DATA, "/a")], "")
     good = bytes.fromhex("000000040000000000000000027b7d") + bytes(68)
     good += bytes.fromhex("ffffffff01ffffffff")
-    assert MultiRead.deserialize(good, 0)[0].value == b"{}"
+    assert request.deserialize(good, 0)[0].value == b"{}"
     for _ in range(2_000):
         with suppress(ValueError):
-            MultiRead.deserialize(mutate(good, rng), 0)
+            assert len(request.deserialize(mutate(good, rng), 0)) == 1
+
+
+def test_answer_of_fewer_reads_than_were_asked_is_refused_whole() -> None:
+    nothing = bytes.fromhex("ffffffff01ffffffff")
+    assert request_of([], "").deserialize(nothing, 0) == []
+    with pytest.raises(ValueError, match="0 answers to 1 reads"):
+        request_of([Read(GET_DATA, "/a")], "").deserialize(nothing, 0)
+
+
+def test_owners_below_a_tenant_that_cannot_be_listed_are_unknown_not_nobody(
+    cluster: RecordedCluster,
+) -> None:
+    name = BUNDLE.partition("/")[0]
+    cluster.client.add_auth("digest", "pulsar:secret")
+    cluster.client.set_acls(f"/namespace/{name}", [make_digest_acl("pulsar", "secret", all=True)])
+    snapshot = cluster.capture()
+    assert by_place(snapshot)[f"/namespace/{name}"][0].code == "auth"
+    bundles = [row for row in snapshot.bundles.to_pylist() if row["namespace"].startswith(name)]
+    assert {row["owner_source"] for row in bundles} <= {"report", None}
+    assert rows(snapshot.bundles, "bundle")[BUNDLE]["owner"] == BROKER

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from core.ids import is_broker_bound
+from core.ids import is_broker_bound, tenant_of
 from core.schemas.pulsar import SETTINGS
 from core.snapshot.model import LoadManager
 from core.snapshot.znodes import brokers as broker_znodes
@@ -175,13 +175,16 @@ def _owner_columns(
     for name, part in parsed.items():
         owner = owners.get(name)
         source: str | None = read_from
-        unsure = not readings.owners_known or name in unread or part[0] in unread
-        if owner is None and unsure:
+        if owner is None and (not readings.owners_known or _is_unread(name, part[0], unread)):
             owner = by_report.get(name)
             source = None if owner is None else "report"
         holders.append(owner)
         sources.append(source)
     return {"owner": holders, "owner_source": sources}
+
+
+def _is_unread(bundle: str, namespace: str, unread: set[str]) -> bool:
+    return bool(unread) and not unread.isdisjoint((bundle, namespace, tenant_of(namespace)))
 
 
 def _unavailable(

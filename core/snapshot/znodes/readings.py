@@ -31,7 +31,7 @@ class Readings:
         ownership: Bundle -> the value of its ownership ephemeral.
         owners: Bundle -> broker id, as brokers themselves say it (REST).
         owners_known: Whether a bundle that is in neither is owned by nobody.
-        unread_owners: Namespaces and bundles whose ownership could not be read.
+        unread_owners: Tenants, namespaces and bundles whose ownership could not be read.
         local_policies: Namespace -> ``local-policies`` znode.
         policies: Namespace -> ``policies`` znode.
         boundaries: Namespace -> boundaries as brokers answer them (REST).
