@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
-from dashboard.charts.ring import namespace_ring
+from dashboard.charts.ring import NOT_OWNED, namespace_ring
 from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import bundles as presenter
@@ -67,7 +67,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     )
     owner = st.selectbox(
         "Owner",
-        ["", presenter.NOT_OWNED, *reading.measures.brokers],
+        ["", NOT_OWNED, *reading.measures.brokers],
         key=state.OWNER,
         bind="query-params",
         width=200,
@@ -94,7 +94,7 @@ tables.table(
     found.rows,
     {
         "bundle": tables.opener("Bundle", "_open_bundle", frame.bundle_link),
-        "owner": tables.words("Owner", "Empty: nobody owns it."),
+        "owner": tables.words("Owner", "unknown: its ownership could not be read."),
         "throughput": tables.megabytes("Traffic", "In plus out, from the last load report."),
         "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
         "short_rate": tables.rate("Short", "Short-term average."),

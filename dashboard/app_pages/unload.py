@@ -82,11 +82,7 @@ with left:
         label_visibility="collapsed",
     )
     figures.chart(
-        before_after_bars(
-            presenter.before_after(
-                preview.before_after, preview.measures_after, quantity or "traffic"
-            )
-        ),
+        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
         key="unload_before_after",
         alt=f"{quantity} of the brokers before and after the unload",
     )

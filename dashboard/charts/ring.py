@@ -13,6 +13,9 @@ from core.ids import FULL_UPPER, range_text
 from dashboard.charts.scale import Unit, texts_of
 from dashboard.charts.template import FAR, LINE, SERIES, UNKNOWN, styled
 
+NOT_OWNED = "not owned"
+OWNER_UNKNOWN = "owner unknown"
+_OWNERLESS = (NOT_OWNED, OWNER_UNKNOWN)
 _HUB = 0.4
 
 
@@ -23,7 +26,7 @@ class RingData:
     Attributes:
         lower: Shape ``(n,)``.
         upper: Shape ``(n,)``.
-        owners: Broker or ``None`` for each.
+        owners: Broker of each, :data:`NOT_OWNED` or :data:`OWNER_UNKNOWN`.
         values: Load of each, shape ``(n,)``, NaN where unknown.
         unit: Unit of the values.
         marked: Row of the bundle to point out, or ``None``.
@@ -33,7 +36,7 @@ class RingData:
 
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
-    owners: Sequence[str | None]
+    owners: Sequence[str]
     values: NDArray[np.float64]
     unit: Unit
     marked: int | None = None
@@ -96,14 +99,14 @@ def namespace_ring(data: RingData, *, height: int = 400) -> go.Figure:
 
 
 def _by_owner(
-    owners: Sequence[str | None], values: NDArray[np.float64]
+    owners: Sequence[str], values: NDArray[np.float64]
 ) -> list[tuple[str, str, NDArray[np.int64]]]:
     """Owners with their colour and rows: the seven with most load by name, the rest together."""
-    names = np.array([owner or "not owned" for owner in owners], dtype=object)
-    distinct, inverse = np.unique(names.astype(str), return_inverse=True)
+    names = np.array(owners, dtype=str)
+    distinct, inverse = np.unique(names, return_inverse=True)
     load = np.bincount(inverse, weights=values, minlength=len(distinct))
     order = np.argsort(-load, kind="stable")
-    named = [index for index in order.tolist() if distinct[index] != "not owned"]
+    named = [index for index in order.tolist() if distinct[index] not in _OWNERLESS]
     shown = named[: len(SERIES) - 1] if len(named) > len(SERIES) else named
     groups = [
         (str(distinct[index]), SERIES[rank], np.flatnonzero(inverse == index))
@@ -112,9 +115,10 @@ def _by_owner(
     if rest := [index for index in named if index not in shown]:
         rows = np.flatnonzero(np.isin(inverse, rest))
         groups.append((f"{len(rest)} more brokers", SERIES[-1], rows))
-    rows = np.flatnonzero(names == "not owned")
-    if rows.size:
-        groups.append(("not owned", UNKNOWN, rows))
+    for ownerless in _OWNERLESS:
+        rows = np.flatnonzero(names == ownerless)
+        if rows.size:
+            groups.append((ownerless, UNKNOWN, rows))
     return groups
 
 

@@ -26,7 +26,8 @@ def placement_panel(placement: Placement, *, key: str) -> None:
             if more > 0:
                 st.caption(f"{more:,} more brokers have a chance.")
         else:
-            st.warning(words.plain(placement.why), title="Nobody", icon=":material/block:")
+            title = "Nobody" if placement.is_known else "Unknown"
+            st.warning(words.plain(placement.why), title=title, icon=":material/block:")
         if names and placement.why:
             st.caption(words.plain(placement.why))
         words.notes(placement.notes)

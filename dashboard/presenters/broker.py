@@ -16,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.units import format_age, format_bytes_per_s, format_ratio
+from core.units import KBIT_BYTES, format_age, format_bytes_per_s, format_ratio
 from dashboard.presenters.moves import Move
 from dashboard.presenters.naming import RESOURCE_NAMES, count, resource_name
 
@@ -62,10 +62,15 @@ def answer(measures: Measures, broker: str, limiting: str | None) -> str:
         if np.isfinite(deviation)
         else "its traffic is unknown"
     )
-    bundles = int(np.nan_to_num(measures.bundle_count.values[row]))
+    bundles = measures.bundle_count.value_of(broker)
+    owned = (
+        "how many bundles it owns is unknown"
+        if bundles is None
+        else f"it owns {count(int(bundles), 'bundle')} that can move"
+    )
     return (
         f"{broker} runs at {format_ratio(usage.value_of(broker))}, limited by "
-        f"{resource_name(limiting)}; {where}; it owns {count(bundles, 'bundle')} that can move."
+        f"{resource_name(limiting)}; {where}; {owned}."
     )
 
 
@@ -102,7 +107,8 @@ def _resource_text(name: str, usage: float, limit: float, weight: float | None) 
     if name == "cpu":
         text = f"{share} · {usage / 100:.1f} of {limit / 100:.0f} cores"
     elif name.startswith("bandwidth"):
-        text = f"{share} · {format_bytes_per_s(usage * 125)} of {format_bytes_per_s(limit * 125)}"
+        used, most = (format_bytes_per_s(value * KBIT_BYTES) for value in (usage, limit))
+        text = f"{share} · {used} of {most}"
     else:
         text = f"{share} · {usage / 1024:.1f} of {limit / 1024:.1f} GiB"
     if weight is not None and weight != 1.0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from core.ids import range_text
 from core.units import format_bytes_per_s
-from dashboard.charts.ring import RingData
+from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
 from dashboard.presenters.naming import count
 
@@ -29,7 +29,6 @@ SORTS: Final = {
 }
 """Word in the URL to column; names ascend, numbers descend."""
 
-NOT_OWNED: Final = "not owned"
 MAX_GROUPS: Final = 14
 MAX_LEAVES: Final = 6
 MAX_RING: Final = 1_024
@@ -75,7 +74,8 @@ def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
     if wanted.namespace:
         table = table.filter(pc.equal(table["namespace"], wanted.namespace))
     if wanted.owner == NOT_OWNED:
-        table = table.filter(pc.is_null(table["owner"]))
+        nobody = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
+        table = table.filter(nobody)
     elif wanted.owner:
         table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
     if wanted.contains:
@@ -124,6 +124,12 @@ def rows_of(table: pa.Table) -> pd.DataFrame:
     )
 
 
+def owner_names(table: pa.Table) -> pa.ChunkedArray:
+    """Return each bundle's owner, :data:`NOT_OWNED` or :data:`OWNER_UNKNOWN`."""
+    nobody = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, OWNER_UNKNOWN)
+    return pc.coalesce(table["owner"], nobody)
+
+
 def owner_words(table: pa.Table) -> list[str | None]:
     """Return each bundle's owner; ``None`` where it is unknown whether anybody owns it."""
     nobody = pc.if_else(pc.is_valid(table["owner_source"]), NOT_OWNED, None)
@@ -157,7 +163,9 @@ def answer(bundles: pa.Table) -> str:
     if total == 0:
         return "No bundle that can move is known from this snapshot."
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
-    homeless = int(bundles["owner"].null_count)
+    unsure = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
+    unclear = int(pc.sum(unsure).as_py() or 0)
+    homeless = int(bundles["owner"].null_count) - unclear
     carried = float(load.sum())
     if carried <= 0:
         head = f"None of the {total:,} bundles reports traffic"
@@ -168,9 +176,9 @@ def answer(bundles: pa.Table) -> str:
             f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
             f"the hottest carries {ranked[0] / carried * 100:.1f} %"
         )
-    if homeless:
-        return f"{head}; nobody owns {count(homeless, 'of them', 'of them')}."
-    return f"{head}; every bundle has an owner."
+    tails = [f"nobody owns {homeless:,} of them"] if homeless else []
+    tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []
+    return f"{head}; {', '.join(tails) or 'every bundle has an owner'}."
 
 
 def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
@@ -180,7 +188,8 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
         bundles: Bundles with ``throughput``.
         group_by: ``owner`` or ``namespace``.
     """
-    keys = pc.fill_null(bundles[group_by], NOT_OWNED).combine_chunks().dictionary_encode()
+    named = owner_names(bundles) if group_by == "owner" else bundles[group_by]
+    keys = named.combine_chunks().dictionary_encode()
     names = keys.dictionary.to_pylist()
     code = np.asarray(keys.indices)
     load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
@@ -250,7 +259,8 @@ def _leaf_label(bundles: pa.Table, row: int, group_by: GroupBy) -> str:
 
 def _note(bundles: pa.Table, row: int, group_by: GroupBy) -> str:
     owner = bundles["owner"][row].as_py()
-    where = f"on {owner}" if owner else NOT_OWNED
+    is_known = bundles["owner_source"][row].is_valid
+    where = f"on {owner}" if owner else NOT_OWNED if is_known else OWNER_UNKNOWN
     name = str(bundles["bundle"][row].as_py())
     return f"{name}<br>{where}" if group_by == "namespace" else name
 
@@ -280,7 +290,7 @@ def ring_data(
     return RingData(
         lower=np.asarray(table["lower"], dtype=np.int64),
         upper=np.asarray(table["upper"], dtype=np.int64),
-        owners=table["owner"].to_pylist(),
+        owners=owner_names(table).to_pylist(),
         values=np.array(table["throughput"].cast(pa.float64())),
         unit="bytes/s",
         marked=None if row is None else row - start,

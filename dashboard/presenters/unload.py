@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from core.health.measures import DEFAULT_TARGET, Measures
+from core.health.measures import DEFAULT_TARGET
+from core.plan.answer import plan_sentence
 from core.plan.model import Plan
 from core.plan.preview import Preview, StepPreview
 from core.pulsar.placement import Placement
-from core.units import format_bytes_per_s, format_ratio
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
-from dashboard.presenters.naming import count, listed
+from dashboard.presenters.naming import listed
 
 QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
     "traffic": ("throughput_bytes_per_s", "bytes/s"),
@@ -34,30 +34,10 @@ def answer(plan: Plan, preview: Preview) -> str:
     """Return the sentence that says what the plan would do and what it costs."""
     steps = preview.steps
     if not steps:
-        return "Nothing would happen: none of these bundles can be unloaded."
-    carried = preview.clients.throughput_bytes_per_s
-    cost = f"{format_bytes_per_s(carried)}, {_clients(preview)}"
-    what = f"Unloading {count(len(steps), 'bundle')} ({cost})"
-    before, after = preview.measures_before, preview.measures_after
-    return f"{what} {_effect(before, after)}; {_takers(plan, steps)}."
-
-
-def _clients(preview: Preview) -> str:
-    number = preview.clients.clients
-    return "an unknown number of clients" if number is None else count(number, "client")
-
-
-def _effect(before: Measures, after: Measures) -> str:
-    old, new = before.throughput.max_deviation_ratio, after.throughput.max_deviation_ratio
-    if old is None or new is None:
-        return "has an unknown effect on the balance"
-    change = "leaves" if abs(new - old) < 0.0005 else "brings" if new < old else "worsens"
-    if change == "leaves":
-        return f"leaves the busiest broker {format_ratio(old)} over the mean traffic"
-    return (
-        f"{change} the busiest broker from {format_ratio(old)} to {format_ratio(new)} over the "
-        "mean traffic"
-    )
+        return plan_sentence(preview)
+    is_known = all(step.placement.is_known for step in steps)
+    takers = _takers(plan, steps) if is_known else "where they would go is unknown"
+    return f"{plan_sentence(preview).removesuffix('.')}; {takers}."
 
 
 def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
@@ -77,12 +57,11 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
     return f"{listed(takers, 3)} may take them, as {plan.strategy.name} places them"
 
 
-def before_after(table: pa.Table, measures_after: Measures, quantity: str) -> BeforeAfter:
+def before_after(table: pa.Table, quantity: str) -> BeforeAfter:
     """Return the chart's numbers: touched brokers first, then the extremes, at most 24.
 
     Args:
         table: Of :data:`core.plan.preview.BEFORE_AFTER`.
-        measures_after: Gives nothing but the order of brokers.
         quantity: Key of :data:`QUANTITIES`.
     """
     name, unit = QUANTITIES[quantity]
@@ -94,7 +73,7 @@ def before_after(table: pa.Table, measures_after: Measures, quantity: str) -> Be
     order = np.lexsort((-np.nan_to_num(columns["before"]), ~touched))[:MAX_BARS]
     order = order[np.argsort(-np.nan_to_num(columns["before"][order]), kind="stable")]
     known = columns["after"][np.isfinite(columns["after"])]
-    names = measures_after.brokers
+    names = table["broker"].to_pylist()
     return BeforeAfter(
         brokers=[names[row] for row in order.tolist()],
         before=columns["before"][order],
@@ -116,7 +95,7 @@ def steps_table(preview: Preview) -> pd.DataFrame:
                 "from": step.step.owner,
                 "to": _destination(step.placement),
                 "candidates": len(step.placement.distribution),
-                "traffic": (step.clients.throughput_bytes_per_s or 0.0) / 1e6,
+                "traffic": _megabytes(step.clients.throughput_bytes_per_s),
                 "clients": step.clients.clients,
                 "topics": step.clients.topics,
             }
@@ -125,9 +104,13 @@ def steps_table(preview: Preview) -> pd.DataFrame:
     )
 
 
+def _megabytes(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else bytes_per_s / 1e6
+
+
 def _destination(placement: Placement) -> str:
     if not placement.distribution:
-        return "nobody is eligible"
+        return "nobody is eligible" if placement.is_known else "unknown"
     ranked = sorted(placement.distribution.items(), key=lambda item: -item[1])
     broker, chance = ranked[0]
     rest = "" if len(ranked) == 1 else f" or {len(ranked) - 1} more"

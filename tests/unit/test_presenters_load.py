@@ -178,6 +178,15 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
         at("owner_source"), "owner_source", pa.array(["ownership", None], pa.string())
     )
     assert bundles.owner_words(table) == ["not owned", None]
+    assert bundles.filtered(table, bundles.BundleFilter(owner="not owned")).num_rows == 1
+    told = bundles.answer(table)
+    assert told.endswith("nobody owns 1 of them, the owner of 1 of them is unknown.")
+    groups = bundles.treemap_data(table, "owner").labels
+    assert {"not owned", "owner unknown"} <= set(groups)
+    namespace = table["namespace"][0].as_py()
+    ring = bundles.ring_data(table, namespace)
+    assert ring is not None
+    assert [trace.name for trace in namespace_ring(ring).data] == ["not owned", "owner unknown"]
 
 
 @pytest.mark.parametrize("group_by", ["owner", "namespace"])
