@@ -26,6 +26,9 @@ from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
 _STAMP: Final = "%Y%m%dT%H%M%S"
+_PARTIAL: Final = ".partial-"
+_DROPPED: Final = ".dropped-"
+_LEFT_BEHIND_AFTER_S: Final = 3_600.0
 _ROW_GROUP: Final = 8_192
 """Rows a group: a reader that wants one bundle passes over the groups that cannot hold it."""
 
@@ -41,16 +44,16 @@ def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
     Raises:
         SnapshotError: The directory exists already and is not empty, or cannot be written.
     """
-    if directory.exists() and any(directory.iterdir()):
-        raise SnapshotError(
-            f"{directory} exists already and is not empty.",
-            hint="Name a directory that is not there.",
-        )
     try:
+        if directory.exists() and any(directory.iterdir()):
+            raise SnapshotError(
+                f"{directory} exists already and is not empty.",
+                hint="Name a directory that is not there.",
+            )
         directory.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=".partial-", dir=directory.parent))
+        aside = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=directory.parent))
     except OSError as exc:
-        raise SnapshotError(f"{directory} cannot be written: {exc.strerror}.") from exc
+        raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
     try:
         for name, table in snapshot.tables.items():
             pq.write_table(
@@ -64,7 +67,7 @@ def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
         aside.chmod(0o755)
         aside.replace(directory)
     except OSError as exc:
-        raise SnapshotError(f"{directory} cannot be written: {exc.strerror}.") from exc
+        raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -85,7 +88,7 @@ def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
         ) from exc
     except OSError as exc:
         raise SnapshotError(f"{path} cannot be read: {exc.strerror}.") from exc
-    except msgspec.MsgspecError as exc:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise SnapshotError(
             f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
         ) from exc
@@ -186,7 +189,8 @@ class Shelf:
         save_snapshot(snapshot, path)
         if retention is not None:
             for shelved in expired(self.entries(snapshot.manifest.cluster), taken_at, retention):
-                shutil.rmtree(shelved.path, ignore_errors=True)
+                _drop(shelved.path)
+            _sweep(path.parent, taken_at)
         return Shelved(taken_at, snapshot.snapshot_id, path)
 
     def find(self, cluster: str, snapshot_id: str) -> Shelved:
@@ -206,45 +210,47 @@ class Shelf:
             place=f"cluster {cluster}",
         )
 
-    def read_columns(
-        self, entries: Sequence[Shelved], table: str, columns: Sequence[str]
-    ) -> pa.Table:
-        """Read some columns of one table of many kept snapshots, with ``taken_at`` (ms) in front.
-
-        Snapshots that were dropped meanwhile are passed over.
-        """
-        schema = pa.schema(
-            [
-                pa.field("taken_at", pa.int64()),
-                *(PULSAR_TABLES[table].field(name) for name in columns),
-            ]
-        )
-        parts = []
-        for entry in entries:
-            try:
-                part = pq.read_table(entry.path / f"{table}.parquet", columns=list(columns))
-            except FileNotFoundError:
-                continue
-            moments = pa.array(
-                [round(entry.taken_at.timestamp() * 1000)] * part.num_rows, pa.int64()
-            )
-            parts.append(
-                pa.Table.from_arrays([moments, *part.select(columns).columns], schema=schema)
-            )
-        return pa.concat_tables(parts) if parts else schema.empty_table()
-
 
 def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:
     """Return the entries (oldest first) that the retention no longer allows; never the newest."""
     kept_bytes = 0
     gone: list[Shelved] = []
     for rank, entry in enumerate(reversed(entries)):
-        kept_bytes += sum(part.stat().st_size for part in entry.path.glob("*") if part.is_file())
+        kept_bytes += _size_bytes(entry.path)
         age_s = (now - entry.taken_at).total_seconds()
         over = rank >= retention.max_count or age_s > retention.max_age_s
         if rank and (over or kept_bytes > retention.max_bytes):
             gone.append(entry)
     return gone[::-1]
+
+
+def _size_bytes(directory: Path) -> int:
+    """Return the size of a snapshot on disk; 0 when it was dropped by somebody else meanwhile."""
+    try:
+        return sum(part.stat().st_size for part in directory.iterdir())
+    except OSError:
+        return 0
+
+
+def _drop(directory: Path) -> None:
+    """Take a snapshot out of sight in one step, so that a reader finds all of it or nothing."""
+    aside = directory.with_name(f"{_DROPPED}{directory.name}")
+    try:
+        directory.replace(aside)
+    except OSError:
+        return  # another process dropped it
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sweep(folder: Path, now: datetime) -> None:
+    """Remove what a process that was killed while writing or dropping left behind."""
+    for left in (*folder.glob(f"{_PARTIAL}*"), *folder.glob(f"{_DROPPED}*")):
+        try:
+            age_s = now.timestamp() - left.stat().st_mtime
+        except OSError:
+            continue
+        if age_s > _LEFT_BEHIND_AFTER_S:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _kept(directory: Path) -> Iterator[Shelved]:
