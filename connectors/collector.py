@@ -7,6 +7,7 @@ for the lock, so that it takes over when the first ends. How each is doing stand
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -20,9 +21,10 @@ import msgspec
 
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig, TrimtabConfig
-from core.errors import OpsError
+from core.errors import InvariantError, OpsError
 from core.snapshot.store import Shelf
 
+_log = logging.getLogger("trimtab.collector")
 _LOCK_RETRY_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _SOONEST_AGAIN_S: Final = 5.0
@@ -157,6 +159,9 @@ class _Loop:
                     )
                     told = True
                 self._stop.wait(_LOCK_RETRY_S)
+            except OSError as exc:
+                self._tell("failed", f"{lock.lock_file} cannot be locked: {exc.strerror or exc}.")
+                return False
             else:
                 return True
         return False
@@ -171,6 +176,8 @@ class _Loop:
                     self._once(collector)
                 except OpsError as exc:
                     self._failed(exc)
+                except Exception as exc:  # noqa: BLE001  # one bug must not end the watch over a cluster
+                    self._failed(_as_bug(exc))
                 rest_s = max(0.0, self._every_s - (monotonic() - began))
                 self._status.next_due_at = _text(_now() + timedelta(seconds=rest_s))
                 self._write_status()
@@ -221,6 +228,15 @@ class _Loop:
             aside.replace(path)
         except OSError as exc:
             self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
+
+
+def _as_bug(exc: Exception) -> InvariantError:
+    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    _log.error("a capture ended in a way that it never should", exc_info=exc)
+    return InvariantError(
+        f"The capture failed by a fault of Trimtab itself ({type(exc).__name__}).",
+        hint="It is tried again; please report it with the collector's log.",
+    )
 
 
 def _now() -> datetime:

@@ -22,13 +22,26 @@ WITHIN_S = 30.0
 class Running:
     """A collector in a thread, its events in a queue."""
 
-    def __init__(self, state_dir: Path, clusters: list[ClusterConfig], every_s: float) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        clusters: list[ClusterConfig],
+        every_s: float,
+        fault: Exception | None = None,
+    ) -> None:
+        self._fault = fault
         self.config = TrimtabConfig(state_dir=state_dir, clusters=clusters)
         self.stop = threading.Event()
         self.events: queue.Queue[CollectorEvent] = queue.Queue()
-        arguments = (self.config, clusters, every_s, self.stop, self.events.put)
+        arguments = (self.config, clusters, every_s, self.stop, self._hear)
         self.thread = threading.Thread(target=run_collector, args=arguments)
         self.thread.start()
+
+    def _hear(self, event: CollectorEvent) -> None:
+        self.events.put(event)
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
 
     def next(self, kind: str) -> CollectorEvent:
         while True:
@@ -49,8 +62,8 @@ class Running:
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def make(*clusters: ClusterConfig, every_s: float = 0.2) -> Running:
-        started.append(Running(tmp_path / "state", list(clusters), every_s))
+    def make(*clusters: ClusterConfig, every_s: float = 0.2, **more) -> Running:
+        started.append(Running(tmp_path / "state", list(clusters), every_s, **more))
         return started[-1]
 
     yield make
@@ -103,6 +116,24 @@ def test_one_broken_cluster_does_not_hold_up_another(broker: SmallBroker, start)
     gone = ClusterConfig(name="gone", admin_urls=["http://127.0.0.1:1"])
     running = start(config_for(broker), gone)
     assert {running.next("failed").cluster, running.next("collected").cluster} == {"gone", "c"}
+
+
+def test_fault_of_our_own_is_told_and_logged_and_the_watch_goes_on(
+    broker: SmallBroker, start, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = start(config_for(broker), fault=ZeroDivisionError("a bug"))
+    assert "ZeroDivisionError" in running.next("failed").sentence
+    assert "a bug" in caplog.text
+    running.next("collected")
+    running.end()
+    assert running.status()["last_error"]["code"] == "invariant"
+
+
+def test_lock_that_cannot_be_taken_is_named(broker: SmallBroker, start, tmp_path: Path) -> None:
+    (tmp_path / "state" / "collectors" / "c.lock").mkdir(parents=True)
+    running = start(config_for(broker))
+    assert "c.lock cannot be locked" in running.next("failed").sentence
+    running.end()
 
 
 def test_second_collector_stands_by_and_takes_over(broker: SmallBroker, start) -> None:
