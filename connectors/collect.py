@@ -149,7 +149,7 @@ class PulsarCollector:
             self._drop_session()
             if not readings.brokers:
                 raise failure
-        problems.extend(found.named())
+        problems.extend(found)
         return readings, policies
 
     def _drop_session(self) -> None:

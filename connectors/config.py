@@ -20,7 +20,12 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from core.errors import ConfigError, UnknownNameError
 from core.snapshot.store import Retention
@@ -311,6 +316,12 @@ class TrimtabConfig(BaseSettings):
             return cls(**values)
         except ValidationError as exc:
             raise _as_config_error(exc, chosen) from exc
+        except SettingsError as exc:
+            raise ConfigError(
+                f"A setting of the environment ({', '.join(sorted(_own_environment()))}) is not "
+                "the JSON that it should be.",
+                hint="Write lists and tables as JSON, or put them into the file.",
+            ) from exc
 
     def cluster(self, name: str) -> ClusterConfig:
         """Return the cluster of that name.
@@ -341,7 +352,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _anchored(values: Any, folder: Path) -> Any:
-    """Take relative paths in a file from the file's own folder, wherever the process was started.
+    """Take relative paths in a file from the file's own folder, and ``~`` from the home.
 
     The pages, the collector and a person at a prompt run in different directories.
     """
@@ -350,11 +361,18 @@ def _anchored(values: Any, folder: Path) -> Any:
     if not isinstance(values, dict):
         return values
     return {
-        key: str(folder / value)
+        key: _absolute(value, folder)
         if isinstance(value, str) and (key == "state_dir" or key.endswith("_file"))
         else _anchored(value, folder)
         for key, value in values.items()
     }
+
+
+def _absolute(path: str, folder: Path) -> str:
+    try:
+        return str(folder / Path(path).expanduser())
+    except RuntimeError:  # ~ of a user who is not there: a folder of that name
+        return str(folder / path)
 
 
 def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:

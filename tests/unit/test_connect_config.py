@@ -126,3 +126,27 @@ def test_credentials_that_belong_to_https_never_travel_over_http(
 ) -> None:
     config = ClusterConfig(name="c", admin_urls=admin_urls)
     assert config.web_address(*addresses) == asked
+
+
+def test_setting_of_the_environment_that_is_no_json_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRIMTAB_CLUSTERS", "hush, no JSON")
+    with pytest.raises(ConfigError, match="TRIMTAB_CLUSTERS") as caught:
+        TrimtabConfig.load()
+    assert "hush" not in str(caught.value)
+
+
+def test_paths_of_a_file_start_at_its_folder_and_a_tilde_at_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    path = tmp_path / "trimtab.toml"
+    for text, place in (
+        ("state", tmp_path / "state"),
+        ("~/state", tmp_path / "home" / "state"),
+        ("/state", Path("/state")),
+        ("~nobody-of-that-name/x", tmp_path / "~nobody-of-that-name" / "x"),
+    ):
+        path.write_text(f'state_dir = "{text}"')
+        assert TrimtabConfig.load(path).state_dir == place

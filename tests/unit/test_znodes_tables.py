@@ -210,3 +210,15 @@ def test_thousands_of_problems_are_counted_not_listed() -> None:
     named = log.named()
     assert len(named) == MAX_PER_CODE + 1
     assert "50 more" in named[-1].what
+
+
+def test_problems_of_two_logs_are_counted_together() -> None:
+    found, whole = ProblemLog(), ProblemLog()
+    for number in range(250):
+        found.add("auth", f"/{number}", "Not allowed.", severity="error")
+    whole.add("auth", "elsewhere", "Not allowed.")
+    whole.extend(found)
+    named = whole.named()
+    assert len(whole) == 251
+    assert len(named) == 101
+    assert (named[-1].what[:3], named[-1].severity) == ("151", "error")

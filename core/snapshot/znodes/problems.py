@@ -51,13 +51,21 @@ class ProblemLog:
         if self._count[code] <= MAX_PER_CODE:
             problem = Problem(code=code, place=place, what=what, done=done, severity=severity)
             self._kept.append(problem)
-        elif severity == "error" or code not in self._worst:
-            self._worst[code] = severity
+        else:
+            self._note_unlisted(code, severity)
 
-    def extend(self, problems: tuple[Problem, ...]) -> None:
-        """Note problems that were found elsewhere."""
-        for each in problems:
+    def extend(self, other: ProblemLog) -> None:
+        """Note what another log found, those that it only counted included."""
+        for each in other._kept:
             self.add(each.code, each.place, each.what, done=each.done, severity=each.severity)
+        for code, count in other._count.items():
+            if count > MAX_PER_CODE:
+                self._count[code] += count - MAX_PER_CODE
+                self._note_unlisted(code, other._worst.get(code, "warning"))
+
+    def _note_unlisted(self, code: str, severity: Severity) -> None:
+        if severity == "error" or code not in self._worst:
+            self._worst[code] = severity
 
     def __len__(self) -> int:
         return self._count.total()
