@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from core.errors import SnapshotError, UnknownNameError
+from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import PULSAR_TABLES
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
@@ -192,23 +192,6 @@ class Shelf:
                 _drop(shelved.path)
             _sweep(path.parent, taken_at)
         return Shelved(taken_at, snapshot.snapshot_id, path)
-
-    def find(self, cluster: str, snapshot_id: str) -> Shelved:
-        """Return the kept snapshot with that id.
-
-        Raises:
-            UnknownNameError: It is not (or no longer) kept.
-        """
-        entries = self.entries(cluster)
-        for shelved in entries:
-            if shelved.snapshot_id == snapshot_id:
-                return shelved
-        raise UnknownNameError.of(
-            "snapshot",
-            snapshot_id,
-            [entry.snapshot_id for entry in entries],
-            place=f"cluster {cluster}",
-        )
 
 
 def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:

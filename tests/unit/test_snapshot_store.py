@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import SnapshotError, UnknownNameError
+from core.errors import SnapshotError
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import Retention, Shelf, load_manifest, load_snapshot, save_snapshot
 
@@ -77,14 +77,6 @@ def test_clusters_without_a_snapshot_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert shelf.clusters() == ["c"]
     assert shelf.latest("empty") is None
-
-
-def test_snapshot_is_found_by_its_id(tmp_path: Path) -> None:
-    shelf = filled(tmp_path, 2)
-    wanted = shelf.entries("c")[0]
-    assert shelf.find("c", wanted.snapshot_id) == wanted
-    with pytest.raises(UnknownNameError):
-        shelf.find("c", "0" * 16)
 
 
 def test_place_that_cannot_hold_a_snapshot_is_one_clean_error(tmp_path: Path) -> None:
