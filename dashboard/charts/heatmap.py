@@ -88,14 +88,17 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
                 "tickfont": {"size": 10},
             },
             "cmin": 0,
+            "cmax": scale.end_of(data.values),
         },
         margin={"r": 4},
     )
     figure.update_yaxes(autorange="reversed", row=2, col=1, type="category")
     figure.update_yaxes(autorange="reversed", row=2, col=2, type="category")
-    figure.update_yaxes(ticksuffix=scale.suffix, rangemode="tozero", nticks=4, row=1, col=1)
+    upper = [0, scale.end_of(data.fleet_high)]
+    figure.update_yaxes(ticksuffix=scale.suffix, range=upper, nticks=4, row=1, col=1)
+    now = [0, scale.end_of(data.values[:, -1:])]
     figure.update_xaxes(
-        ticksuffix=scale.suffix, rangemode="tozero", nticks=4, row=2, col=2, title_text="now"
+        ticksuffix=scale.suffix, range=now, nticks=4, row=2, col=2, title_text="now"
     )
     figure.update_xaxes(tickformat=clock_format(data.times), title_text="UTC", row=2, col=1)
     return figure

@@ -22,19 +22,27 @@ class Scale:
         factor: Multiplier.
         suffix: What follows a number on an axis, for example `` MB/s``.
         title: Name of the unit for a column head, for example ``MB/s``.
+        least_span: An axis shows at least so much, in the shown unit: noise must not fill it.
     """
 
     factor: float
     suffix: str
     title: str
+    least_span: float
+
+    def end_of(self, values: NDArray[np.float64]) -> float:
+        """Return where an axis from zero over ``values`` (unscaled, NaN: unknown) ends."""
+        known = values[np.isfinite(values)]
+        highest = float(known.max()) * self.factor * 1.05 if known.size else 0.0
+        return max(highest, self.least_span)
 
 
 _FIXED: Final[dict[str, Scale]] = {
-    "ratio": Scale(100.0, " %", "%"),
-    "bytes/s": Scale(1e-6, " MB/s", "MB/s"),
-    "msgs/s": Scale(1.0, "", "msg/s"),
-    "bundles": Scale(1.0, "", "bundles"),
-    "count": Scale(1.0, "", ""),
+    "ratio": Scale(100.0, " %", "%", 5.0),
+    "bytes/s": Scale(1e-6, " MB/s", "MB/s", 0.01),
+    "msgs/s": Scale(1.0, "", "msg/s", 1.0),
+    "bundles": Scale(1.0, "", "bundles", 1.0),
+    "count": Scale(1.0, "", "", 1.0),
 }
 
 
