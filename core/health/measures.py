@@ -212,14 +212,12 @@ class Measures:
         throughput: In plus out, bytes/s.
         msg_rate: In plus out, messages/s.
         bundle_count: Owned bundles that can move (heartbeat and SLA bundles left out).
-        owned_bundle_count: How many movable bundles have a known owner.
     """
 
     usage: Spread
     throughput: Spread
     msg_rate: Spread
     bundle_count: Spread
-    owned_bundle_count: int
 
     def __iter__(self) -> Iterator[Spread]:
         return iter((self.usage, self.throughput, self.msg_rate, self.bundle_count))
@@ -233,6 +231,12 @@ class Measures:
     def brokers(self) -> tuple[str, ...]:
         """Broker ids in row order."""
         return self.usage.brokers
+
+    @property
+    def owned_bundle_count(self) -> int | None:
+        """How many movable bundles are owned by a known broker; ``None``: unknown."""
+        total = self.bundle_count.total
+        return None if total is None else int(total)
 
     def statistic(self, target: Target) -> float | None:
         """Return what ``target`` looks at; ``None`` when unknown."""
@@ -268,14 +272,14 @@ def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
     table = snapshot.brokers
     names = tuple(table["broker"].to_pylist())
     counts = owned_bundle_counts(snapshot)
+    usage = _finite(weighted_max_usage(table, chosen))
     return Measures(
-        usage=Spread("usage", "usage", "ratio", names, weighted_max_usage(table, chosen)),
+        usage=Spread("usage", "usage", "ratio", names, usage),
         throughput=Spread(
             "throughput", "traffic", "bytes/s", names, _total(table, "msg_throughput")
         ),
         msg_rate=Spread("msg_rate", "message rate", "msgs/s", names, _total(table, "msg_rate")),
         bundle_count=Spread("bundle_count", "bundle count", "bundles", names, counts),
-        owned_bundle_count=int(np.nansum(counts)),
     )
 
 
@@ -283,14 +287,17 @@ def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     """Return how many movable bundles each broker owns, shape ``(n_brokers,)``.
 
     Counted in the bundles table; without one the brokers' own reports are taken (they count
-    heartbeat bundles too).
+    heartbeat bundles too). While the owner of some bundle is unknown, so is the count of a broker
+    that owns none of the others: NaN, not zero.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if bundles.num_rows == 0:
         return column_values(brokers, "bundle_count")
     movable = bundles.filter(pc.invert(bundles["is_broker_bound"]))
     rows = row_of(brokers["broker"], movable["owner"])
-    return np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
+    counts = np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
+    unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
+    return np.where(counts == 0, np.nan, counts) if pc.any(unclear).as_py() else counts
 
 
 def row_of(keys: pa.ChunkedArray, values: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -307,4 +314,10 @@ def column_values(table: pa.Table, name: str) -> Floats:
 
 
 def _total(table: pa.Table, name: str) -> Floats:
-    return column_values(table, f"{name}_in") + column_values(table, f"{name}_out")
+    with np.errstate(over="ignore"):
+        return _finite(column_values(table, f"{name}_in") + column_values(table, f"{name}_out"))
+
+
+def _finite(values: Floats) -> Floats:
+    """What is too large to be a number is somebody's mistake: unknown."""
+    return np.where(np.isfinite(values), values, np.nan)

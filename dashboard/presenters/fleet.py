@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.health.answer import balance_sentence, findings_sentence
 from core.health.findings import Finding, State, overall_state
@@ -49,7 +50,7 @@ class ClusterSummary:
     sentence: str
     findings: str
     brokers: int
-    bundles: int
+    bundles: int | None
     traffic_bytes_per_s: float | None
     deviation_ratio: float | None
     worst: str
@@ -145,24 +146,26 @@ def answer(rows: Sequence[tuple[str, ClusterSummary | None]]) -> str:
     bad = [name for name, one in rows if one is not None and one.state in ("bad", "attention")]
     unseen = [name for name, one in rows if one is None]
     known = [(name, one) for name, one in rows if one is not None]
+    unsure = [name for name, one in rows if one is not None and one.state == "unknown"]
     head = f"{len(bad)} of {count(len(rows), 'cluster')} need attention"
+    if unsure:
+        head += f", {len(unsure)} cannot be judged"
     worst = max(
         (item for item in known if item[1].deviation_ratio is not None),
         key=lambda item: item[1].deviation_ratio or 0.0,
         default=None,
     )
     if worst is not None:
-        head += f"; the least even is {worst[0]}, {format_ratio(worst[1].deviation_ratio)} over"
+        over = format_ratio(worst[1].deviation_ratio)
+        head += f"; the least even is {worst[0]}, its busiest broker {over} over the mean"
     return head + (f"; {count(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
 
 
 def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, str]]:
     """Return label, value and help of the figures at the top."""
     usage, traffic = measures.usage, measures.throughput
-    producers, consumers = (
-        np.nansum(np.array(bundles[f"{side}_count"].cast(pa.float64())))
-        for side in ("producer", "consumer")
-    )
+    clients = [pc.sum(bundles[f"{side}_count"]).as_py() for side in ("producer", "consumer")]
+    owned = measures.owned_bundle_count
     return [
         ("Traffic", format_bytes_per_s(traffic.total), "In plus out over all brokers."),
         (
@@ -183,8 +186,12 @@ def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, s
         ),
         (
             "Bundles",
-            f"{measures.owned_bundle_count:,}",
+            "unknown" if owned is None else f"{owned:,}",
             "Owned bundles that can move (heartbeat and SLA bundles left out).",
         ),
-        ("Clients", f"{producers + consumers:,.0f}", "Producers and consumers."),
+        (
+            "Clients",
+            "unknown" if None in clients else f"{sum(clients):,}",
+            "Producers and consumers of the bundles whose statistics are known.",
+        ),
     ]

@@ -60,17 +60,25 @@ def freshness_badge(
 def coverage_badge(manifest: Manifest) -> Badge:
     """Return how much of what should be there was read: brokers and bundles first."""
     parts: list[str] = []
-    is_whole = True
+    is_whole, is_known = True, True
     for name in ("brokers", "bundles"):
         table = manifest.tables.get(name)
         if table is None or (table.rows == 0 and table.source == "none"):
             parts.append(f"no {name}")
             is_whole = False
             continue
+        is_known &= table.expected is not None
         expected = table.expected if table.expected is not None else table.rows
         is_whole &= table.rows >= expected
         parts.append(
             f"{table.rows:,}{'' if table.rows >= expected else f' of {expected:,}'} {name}"
+        )
+    if is_whole and not is_known:
+        return Badge(
+            text=", ".join(parts),
+            icon=":material/help:",
+            tone="gray",
+            help="How many there should be is unknown, so whether that is all of them is, too.",
         )
     return Badge(
         text=", ".join(parts),

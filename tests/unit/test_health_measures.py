@@ -24,7 +24,6 @@ def measures(*traffic: float) -> Measures:
         throughput=spread(*traffic),
         msg_rate=spread(*traffic, name="msg_rate"),
         bundle_count=spread(*traffic, name="bundle_count"),
-        owned_bundle_count=0,
     )
 
 
@@ -100,6 +99,24 @@ def test_a_snapshot_is_measured_by_its_reports_and_its_ownership() -> None:
     ]
     assert found.bundle_count.total == found.owned_bundle_count == 600
     assert found.brokers == tuple(row["broker"] for row in rows)
+
+
+def test_bundles_whose_owners_are_unknown_are_not_counted_as_none() -> None:
+    fleet = every(make_snapshot(), "bundles", {"owner": None, "owner_source": None})
+    found = measure(fleet)
+    assert found.owned_bundle_count is None
+    assert found.bundle_count.known_count == 0
+    nobody = measure(every(make_snapshot(), "bundles", {"owner": None}))
+    assert nobody.owned_bundle_count == 0
+
+
+def test_a_rate_beyond_all_numbers_is_unknown() -> None:
+    fleet = edited(
+        make_snapshot(),
+        "brokers",
+        {"10.1.0.1:8080": {"msg_rate_in": 1.7e308, "msg_rate_out": 1.7e308}},
+    )
+    assert measure(fleet).msg_rate.value_of("10.1.0.1:8080") is None
 
 
 def test_half_a_throughput_is_no_throughput() -> None:

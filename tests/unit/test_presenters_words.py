@@ -48,6 +48,15 @@ def test_missing_bundles_are_not_called_complete():
     assert badge.tone == "orange"
 
 
+def test_coverage_that_nobody_knows_is_not_called_whole():
+    bundles = replace(MANIFEST.tables["bundles"], rows=600, expected=None)
+    badge = freshness.coverage_badge(
+        replace(MANIFEST, tables={**MANIFEST.tables, "bundles": bundles})
+    )
+    assert "unknown" in badge.help
+    assert badge.icon != ":material/task_alt:"
+
+
 def test_problems_are_counted_and_errors_stand_out():
     problem = Problem(code="malformed", place="/a", what="Bad.", severity="error")
     badge = freshness.problems_badge(replace(MANIFEST, problems=(problem, problem)))
