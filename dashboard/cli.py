@@ -20,7 +20,14 @@ from typing import Annotated
 import typer
 
 from core.errors import OpsError
-from dashboard.cli_output import EXIT_DONE, EXIT_USAGE, UsageFaultError, fail, note, report_bug
+from dashboard.cli_output import (
+    EXIT_DONE,
+    EXIT_USAGE,
+    StoppedError,
+    UsageFaultError,
+    fail,
+    report_bug,
+)
 
 app = typer.Typer(
     name="trimtab",
@@ -278,8 +285,8 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     except (typer.Abort, KeyboardInterrupt):
-        note("Stopped.")
-        return EXIT_DONE
+        # what runs until Ctrl-C ends by itself then: this was stopped before it was done
+        return fail(StoppedError("Stopped before it was done."), as_json=as_json)
     return outcome if isinstance(outcome, int) else EXIT_DONE
 
 
@@ -292,7 +299,8 @@ class _WithoutPandas(MetaPathFinder):
     """Hides pandas from the commands.
 
     pyarrow imports it, wherever it is installed, only to ask whether a list is one of its series;
-    that would be most of a command's start-up, and no command works with pandas.
+    that would be most of a command's start-up, and no command works with pandas. (Python's own
+    way, ``None`` in ``sys.modules``, is not understood by pyarrow's compiled import.)
     """
 
     def find_spec(

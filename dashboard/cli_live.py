@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core.errors import ConfigError
+from core.errors import ConfigError, OpsError
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli_capture import captured_answer
@@ -44,6 +44,7 @@ READY_S: Final = 120.0
 """How long a component may take to be ready, on a busy machine."""
 
 _DEMO_PERIOD_S: Final = 10.0
+_WRITTEN_BY_US: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
@@ -73,7 +74,7 @@ def demo(options: DemoOptions) -> int:
     started = time.monotonic()
     state = options.state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
     config = state.resolve() / "trimtab.toml"
-    config.unlink(missing_ok=True)
+    _clear_own_config(config)
     port = free_port(options.port)
     keeps_state = options.state_dir is not None
     with told_to_end(threading.Event()) as stop, Supervisor(state.resolve() / "logs", stop) as all_:
@@ -190,13 +191,22 @@ def collect(config: Path | None, names: Sequence[str], every: str | None) -> int
     if not chosen:
         raise ConfigError("The configuration names no cluster.", hint="Add a [[clusters]] entry.")
     if period_s == 0:
-        for cluster in chosen:
-            shelved = services.keep(loaded, services.capture(cluster))
-            note(f"{cluster.name}: {shelved.path}")
-        return EXIT_DONE
+        outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
+        return EXIT_DONE if all(outcomes) else EXIT_REFUSED
     with told_to_end(threading.Event()) as stop:
         services.run_collector(loaded, chosen, period_s, stop, note)
     return EXIT_DONE
+
+
+def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
+    """Keep one snapshot; a cluster that cannot be read is named and does not stop the others."""
+    try:
+        shelved = services.keep(config, services.capture(cluster))
+    except OpsError as error:
+        note(f"{cluster.name}: {error}")
+        return False
+    note(f"{cluster.name}: {shelved.path}")
+    return True
 
 
 def capture(config: Path | None, cluster: str, out: Path, *, as_json: bool) -> int:
@@ -273,10 +283,26 @@ def _watch_pages(all_: Supervisor, pages: Child, collector: Child | None) -> Non
             told = True
 
 
+def _clear_own_config(path: Path) -> None:
+    """Remove what an earlier demo wrote.
+
+    Raises:
+        ConfigError: Somebody else wrote it: it may point at real clusters.
+    """
+    if not path.exists():
+        return
+    if not path.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY_US):
+        raise ConfigError(
+            f"{path} is not the demo's own: it would be overwritten.",
+            hint="Name another --state-dir.",
+        )
+    path.unlink()
+
+
 def _write_config(path: Path, fleet: services.RunningFleet, state_dir: Path) -> None:
     """Write a configuration that points at the fleet; it appears whole or not at all."""
     lines = [
-        "# Points at the sandbox that wrote it; worthless once that has ended.",
+        _WRITTEN_BY_US,
         f"state_dir = {json.dumps(str(state_dir))}",
         f"collect_every_s = {_DEMO_PERIOD_S}",
         "",

@@ -27,6 +27,12 @@ class UsageFaultError(OpsError):
     code = "usage"
 
 
+class StoppedError(OpsError):
+    """A person ended the command before it was done."""
+
+    code = "stopped"
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command found out.
@@ -121,7 +127,7 @@ def _is_number(text: str) -> bool:
 def report_bug(kind: type[BaseException], error: BaseException, *, as_json: bool) -> None:
     """Say in one sentence that Trimtab itself failed; TRIMTAB_DEBUG=1 shows where."""
     bug = InvariantError(
-        f"Trimtab failed by itself: {kind.__name__}: {error}",
+        f"Trimtab failed by itself: {kind.__name__}: {error}.",
         hint="Please report it; run the command again with TRIMTAB_DEBUG=1 for the details.",
     )
     fail(bug, as_json=as_json)

@@ -162,7 +162,11 @@ def _fit(setting: Setting, value: object) -> object:
 def _finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # an int of hundreds of digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _fit_names(value: object) -> object:
@@ -229,7 +233,7 @@ class EffectiveSettings:
             UnknownNameError: An override, or the release line, that does not exist.
             InputError: An override of the wrong type.
         """
-        return _merge(_known_release(release), {}, {}, {}, overrides or {})
+        return _merge(_known_release(release), {}, {}, overrides or {})
 
     def value(self, key: str) -> Value:
         """Return the typed value.
@@ -330,7 +334,7 @@ def effective_settings(
         by_broker[key] = {**shared, **own}
         common = Counter(by_broker[key].values()).most_common(1)[0][0]
         texts[key] = by_broker[key].get(deciding or "", common)
-    return _merge(line, texts, by_broker, {}, overrides or {})
+    return _merge(line, texts, by_broker, overrides or {})
 
 
 def _known_release(release: str) -> str:
@@ -350,9 +354,9 @@ def _merge(
     release: str,
     texts: Mapping[str, tuple[str, Origin]],
     by_broker: Mapping[str, Mapping[str, tuple[str, Origin]]],
-    values: dict[str, Value],
     overrides: Mapping[str, object],
 ) -> EffectiveSettings:
+    values: dict[str, Value] = {}
     origins: dict[str, Origin] = {}
     problems: list[str] = []
     for key, (text, origin) in texts.items():

@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import ConfigError
 from dashboard import services
-from dashboard.cli_live import duration_s
+from dashboard.cli_live import DemoOptions, demo, duration_s
 from dashboard.cli_output import UsageFaultError
 from dashboard.supervisor import (
     Child,
@@ -146,6 +146,15 @@ def test_durations_are_read(text, seconds) -> None:
 def test_what_is_no_duration_is_bad_usage(text) -> None:
     with pytest.raises(UsageFaultError):
         duration_s(text)
+
+
+def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_path) -> None:
+    file = tmp_path / "trimtab.toml"
+    file.write_text('[[clusters]]\nname = "real"\n')
+    options = DemoOptions(1, 1, 1, 8501, open_browser=False, state_dir=tmp_path)
+    with pytest.raises(ConfigError, match="not the demo's own"):
+        demo(options)
+    assert "real" in file.read_text()
 
 
 def test_paths_in_a_configuration_are_taken_from_its_own_folder(tmp_path) -> None:

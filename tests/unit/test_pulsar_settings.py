@@ -134,6 +134,7 @@ def test_set_options_are_typed_by_the_setting() -> None:
         "loadBalancerBrokerThresholdShedderPercentage=1.5",
         "loadBalancerBrokerThresholdShedderPercentage=true",
         "loadBalancerHistoryResourcePercentage=NaN",
+        f"loadBalancerHistoryResourcePercentage={10**400}",
         "lowerBoundarySheddingEnabled=1",
         "defaultNamespaceBundleSplitAlgorithm=3",
         "loadBalancerSheddingExcludedNamespaces=[1]",
