@@ -44,13 +44,13 @@ class Memo(Generic[K, V]):
                     return self._kept[key]
             try:
                 value = self._compute(key)
+                with self._lock:
+                    self._kept[key] = value
+                    while len(self._kept) > self._max_entries:
+                        self._kept.popitem(last=False)
             finally:
                 with self._lock:
                     self._busy.pop(key, None)
-            with self._lock:
-                self._kept[key] = value
-                while len(self._kept) > self._max_entries:
-                    self._kept.popitem(last=False)
             return value
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from core.errors import SnapshotError
 from core.health.findings import Finding, assess
 from core.health.measures import Measures, measure
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -115,11 +116,14 @@ _HISTORY_COLUMNS: Final = (
 )
 
 
+_UNREADABLE: Final = (OSError, pa.ArrowException)
+
+
 def _broker_columns(shelved: Shelved) -> pa.Table | None:
-    """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile."""
+    """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
         table = pq.read_table(shelved.path / "brokers.parquet", columns=list(_HISTORY_COLUMNS))
-    except FileNotFoundError:
+    except _UNREADABLE:
         return None
     return table.cast(
         pa.schema([PULSAR_TABLES["brokers"].field(name) for name in table.schema.names])
@@ -181,7 +185,7 @@ def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa
                 columns=list(_BUNDLE_HISTORY),
                 filters=[("namespace", "=", namespace), ("lower", "=", lower)],
             )
-        except FileNotFoundError:
+        except _UNREADABLE:
             continue
         moments = pa.array([entry.taken_at] * part.num_rows, pa.timestamp("ms", tz="UTC"))
         parts.append(part.append_column("taken_at", moments))
@@ -189,10 +193,14 @@ def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa
 
 
 def _owners(shelved: Shelved) -> pa.Table | None:
+    """Bundles whose owner, or that they have none, is known: an unknown owner is no move."""
+    columns = ["bundle", "owner", "owner_source"]
     try:
-        return pq.read_table(shelved.path / "bundles.parquet", columns=["bundle", "owner"])
-    except FileNotFoundError:
+        table = pq.read_table(shelved.path / "bundles.parquet", columns=columns)
+    except _UNREADABLE:
         return None
+    known = pc.or_(pc.is_valid(table["owner"]), pc.is_valid(table["owner_source"]))
+    return table.filter(known).select(["bundle", "owner"])
 
 
 _owner_tables = Memo(_owners, max_entries=2)
@@ -237,6 +245,16 @@ def _listed(key: tuple[Path, str, int]) -> ShelfState:
 
 
 _listings = Memo(_listed, max_entries=64)
+
+
+def newest_summary(kept: ShelfState) -> ClusterSummary | None:
+    """Return the row of what is kept; ``None`` where nothing is, or the newest is damaged."""
+    if kept.latest is None:
+        return None
+    try:
+        return cluster_summary(kept.latest)
+    except SnapshotError:
+        return None
 
 
 def shelf_state(shelf: Shelf, cluster: str) -> ShelfState:

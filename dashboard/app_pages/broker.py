@@ -60,7 +60,7 @@ with left:
     )
 with right:
     words.section("About")
-    facts = presenter.facts(snapshot, row)
+    facts = {name: words.plain(text) for name, text in presenter.facts(snapshot, row).items()}
     st.table(facts, border="horizontal", alt=f"Facts about {broker}")
 
 mine = presenter.bundles_of(reading.movable, broker)

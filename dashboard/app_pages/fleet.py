@@ -15,6 +15,7 @@ from dashboard.reading import (
     broker_history,
     cluster_summary,
     moves_seen,
+    newest_summary,
     span_minutes,
     thinned,
     within,
@@ -23,16 +24,13 @@ from dashboard.reading import (
 page = frame.open_page("Fleet overview")
 reading = page.reading
 kept = frame.kept_by_cluster(page.config)
-summaries = {
-    name: cluster_summary(held.latest) if held.latest is not None else None
-    for name, held in kept.items()
-}
+summaries = {name: newest_summary(held) for name, held in kept.items()}
 summaries[page.name] = cluster_summary(page.shelved)
 words.answer(presenter.answer(list(summaries.items())))
 
 with st.container(horizontal=True, gap="small"):
     for label, value, text in presenter.key_figures(reading.measures, reading.movable):
-        st.metric(label, value, help=text, border=True, width="content")
+        st.metric(label, value, help=words.plain(text), border=True, width="content")
 
 words.section("Clusters", "Click a cluster to open its brokers.")
 hour = timedelta(hours=1)

@@ -48,7 +48,7 @@ def _one(finding: Finding, *, key: str) -> None:
                 key=key,
                 type="tertiary",
                 icon=":material/arrow_forward:",
-                help=f"Open {finding.subject_kind} {finding.subject}",
+                help=words.plain(f"Open {finding.subject_kind} {finding.subject}"),
                 on_click=_go,
                 args=(page, finding.subject_kind, finding.subject),
             )

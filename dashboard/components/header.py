@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.errors import SnapshotError
 from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.drawers import problems_drawer, search_dialog
@@ -89,7 +90,8 @@ def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
         )
         st.caption(f"{len(kept.entries):,} snapshots are kept. Now follows the newest.")
     if is_gone:
-        st.toast(f"The snapshot of {asked} is no longer kept: this is the newest.", duration="long")
+        text = f"The snapshot of {asked} is no longer kept: this is the newest."
+        st.toast(words.plain(text), duration="long")
     chosen = by_text.get(text or NOW)
     return (chosen, True) if chosen is not None else (kept.latest, False)
 
@@ -123,7 +125,10 @@ def _search_button(shelved: Shelved | None) -> None:
         key="_search_button",
     ):
         assert shelved is not None  # noqa: S101  # the button is disabled without a snapshot
-        search_dialog(reading(shelved).snapshot)
+        try:
+            search_dialog(reading(shelved).snapshot)
+        except SnapshotError:
+            return  # the page itself says why
 
 
 def _badges(config: Config, choice: Choice, every: int | None) -> None:
@@ -138,7 +143,10 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
             read_only=choice.cluster.read_only,
         )
     )
-    manifest = reading(shelved).snapshot.manifest
+    try:
+        manifest = reading(shelved).snapshot.manifest
+    except SnapshotError:
+        return  # the page itself says why
     words.badge(freshness.coverage_badge(manifest))
     item = freshness.problems_badge(manifest)
     if manifest.problems and st.button(

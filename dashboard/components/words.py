@@ -42,7 +42,8 @@ def plain(text: str) -> str:
 
 def badge(item: Badge) -> None:
     """Show a badge with its help."""
-    st.badge(item.text, icon=item.icon, color=item.tone, help=item.help or None)
+    text, more = plain(item.text), plain(item.help)
+    st.badge(text, icon=item.icon, color=item.tone, help=more or None)
 
 
 def section(text: str, note: str = "") -> None:

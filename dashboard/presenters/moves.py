@@ -36,7 +36,10 @@ class Move:
 
 
 def moves_between(tables: Sequence[tuple[datetime, pa.Table]]) -> list[Move]:
-    """Return the moves seen from each table (``bundle``, ``owner``) to the next, oldest first.
+    """Return the moves seen from each table to the next, oldest first.
+
+    Args:
+        tables: Time and table (``bundle``, ``owner``; a null owner is nobody, not unknown).
 
     Cost:
         One pass over the columns a pair; Python only for the bundles that moved.
