@@ -222,3 +222,18 @@ def test_problems_of_two_logs_are_counted_together() -> None:
     assert len(whole) == 251
     assert len(named) == 101
     assert (named[-1].what[:3], named[-1].severity) == ("151", "error")
+
+
+@pytest.mark.parametrize(("group", "named"), [('"grp1"', True), ("grp1", False)])
+def test_anti_affinity_group_that_was_stored_with_its_quotes_is_named(group, named) -> None:
+    policies = {
+        "bundles": {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1},
+        "namespaceAntiAffinityGroup": group,
+    }
+    problems = ProblemLog()
+    readings = Readings(local_policies={"acme/orders": json.dumps(policies).encode()})
+    made = assemble(readings, problems)
+    (namespace,) = made.tables["namespaces"].to_pylist()
+    assert namespace["anti_affinity_group"] == group
+    places = [each.place for each in problems.named() if "quotes" in each.what]
+    assert places == (["/admin/local-policies/acme/orders"] if named else [])

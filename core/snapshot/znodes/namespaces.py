@@ -65,6 +65,7 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
         spaces.take(namespace, _boundaries(local.bundles, place, problems), "local-policies")
         if local.namespace_anti_affinity_group:
             spaces.anti_affinity[namespace] = local.namespace_anti_affinity_group
+            _check_group(local.namespace_anti_affinity_group, place, problems)
     for namespace, raw in readings.policies.items():
         _take_policies(spaces, namespace, raw, problems)
     for namespace, raw in readings.boundaries.items():
@@ -81,6 +82,18 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
             severity="error",
         )
     return spaces
+
+
+def _check_group(group: str, place: str, problems: ProblemLog) -> None:
+    """Brokers store the body of the request as it is: sent as JSON, its quotes belong to it."""
+    if group.startswith('"'):
+        problems.add(
+            "inconsistent",
+            place,
+            f"Its anti-affinity group is named {group}, quotes included.",
+            done="No other namespace is in that group, most likely; set it again without quotes.",
+            subject="namespaceAntiAffinityGroup",
+        )
 
 
 def _take_policies(spaces: Spaces, namespace: str, raw: bytes, problems: ProblemLog) -> None:
