@@ -92,18 +92,20 @@ class Sandbox:
 
     def stop(self) -> None:
         """Stop everything and leave nothing behind. Twice is harmless."""
-        if self._loop is not None and self._thread is not None:
-            self._call(self._close(), _CALL_TIMEOUT_S)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_CALL_TIMEOUT_S)
-            self._loop.close()
-        self._loop = self._thread = self._cluster = None
-        if self._zookeeper is not None:
-            self._zookeeper.kill()  # its data go with it
-            self._zookeeper = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        try:
+            if self._loop is not None and self._thread is not None:
+                self._call(self._close(), _CALL_TIMEOUT_S)
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join(_CALL_TIMEOUT_S)
+                self._loop.close()
+        finally:  # whatever the brokers do, the server and its files go
+            self._loop = self._thread = self._cluster = None
+            if self._zookeeper is not None:
+                self._zookeeper.kill()  # its data go with it
+                self._zookeeper = None
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
 
     def __enter__(self) -> Self:
         self.start()
