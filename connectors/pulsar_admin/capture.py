@@ -147,7 +147,8 @@ class RestCapture:
         tried: set[str] = set()
 
         def ask(name: str) -> dict[str, str]:
-            tried.add(name)
+            if monotonic() < self._ends_at:
+                tried.add(name)
             if name in kept:
                 self._client.request("GET", urls[name], _VERSION)
                 return kept[name]
