@@ -168,7 +168,10 @@ def broker_history(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]
     return [(moment, table) for moment, table in tables if table is not None]
 
 
-_BUNDLE_HISTORY: Final = ("bundle", "namespace", "lower", "upper", "owner", *RATES)
+_BUNDLE_HISTORY: Final = (
+    *("bundle", "namespace", "lower", "upper", "owner", "owner_source"),
+    *RATES,
+)
 
 
 def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa.Table:

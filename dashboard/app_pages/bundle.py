@@ -30,7 +30,9 @@ def missing(snapshot: PulsarSnapshot, name: str) -> None:
     if parts:
         words.answer(f"{name} was split: its range is now {len(parts)} bundles.")
         for part in parts[:16]:
-            st.button(part, key=f"_part_{part}", on_click=frame.bundle_link, args=(part,))
+            st.button(
+                words.plain(part), key=f"_part_{part}", on_click=frame.bundle_link, args=(part,)
+            )
         return
     known = presenter.bundles_in(snapshot.bundles, namespace_of(name)) or reading.hottest
     unknown = UnknownNameError.of("bundle", name, known, place="this snapshot")
@@ -71,7 +73,10 @@ with st.container(horizontal=True):
     )
     if owner:
         st.button(
-            f"Open {owner}", icon=":material/dns:", on_click=frame.broker_link, args=(str(owner),)
+            words.plain(f"Open {owner}"),
+            icon=":material/dns:",
+            on_click=frame.broker_link,
+            args=(str(owner),),
         )
 
 topics = state.topics_of(bundle, page.shelved.snapshot_id)
@@ -113,7 +118,7 @@ words.section("Topics", "Read from the owner when asked: topics are not part of 
 address = page.cluster.web_address(*presenter.web_addresses_of(snapshot, str(owner or "")))
 if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not address):
     try:
-        with st.spinner(f"Asking {owner}", show_time=True):
+        with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
             topics = services.fetch_topics(page.cluster, str(address), bundle)
         state.keep_topics(bundle, page.shelved.snapshot_id, topics)
         st.rerun()

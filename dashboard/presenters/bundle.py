@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -56,6 +57,8 @@ def answer(row: Row, fleet_total: float | None) -> str:
         f"is on {owner}"
         if owner
         else "has no owner: its topics answer nobody until it is looked up"
+        if row["owner_source"]
+        else "has an unknown owner: it could not be read"
     )
     throughput = _number(row["throughput"])
     if throughput is None:
@@ -116,12 +119,15 @@ def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], lis
     series = [
         Series(f"traffic {way}", _column(history, f"msg_throughput_{way}")) for way in ("in", "out")
     ]
-    owners: list[str | None] = history["owner"].to_pylist()
     names: list[str] = history["bundle"].to_pylist()
+    owners: list[str | None] = history["owner"].to_pylist()
+    sources = history["owner_source"].to_pylist()
+    # an owner that could not be read is no move
+    known = [at for at, owner in enumerate(owners) if owner or sources[at]]
     moves = [
-        Move(seen_at=times[at], bundle=names[at], from_broker=owners[at - 1], to_broker=owners[at])
-        for at in range(1, len(owners))
-        if owners[at] != owners[at - 1]
+        Move(seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at])
+        for before, at in pairwise(known)
+        if owners[at] != owners[before]
     ]
     return times, series, moves
 

@@ -245,6 +245,7 @@ def test_bundle_answer_names_owner_traffic_and_clients():
     told = bundle.answer(row, MEASURES.throughput.total)
     assert row["owner"] in told
     assert "clients" in told
+    assert "unknown owner" in bundle.answer({**row, "owner": None, "owner_source": None}, 1.0)
     assert bundle.find_row(MOVABLE, "no/such/0x0_0x1") is None
 
 
@@ -261,7 +262,8 @@ def test_history_of_a_bundle_marks_every_change_of_owner():
     table = pa.table(
         {
             "bundle": ["t/n/0x0_0x1"] * 4,
-            "owner": ["a:1", "b:1", "b:1", "a:1"],
+            "owner": ["a:1", "b:1", None, "a:1"],
+            "owner_source": ["ownership", "ownership", None, "ownership"],
             "msg_throughput_in": [1.0, 2.0, 3.0, None],
             "msg_throughput_out": [1.0, 2.0, 3.0, 4.0],
             "taken_at": pa.array(times, pa.timestamp("ms", tz="UTC")),
