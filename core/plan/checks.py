@@ -6,7 +6,6 @@ first and refuse.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
 from core.health.measures import column_values
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
@@ -100,7 +99,7 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
     """Check that the destination is a live broker with a report that can be trusted."""
     row = basis.view.broker_index.get(destination)
     if row is None:
-        near = _near(destination, basis.view.brokers)
+        near = _near("broker", destination, basis.view.brokers)
         yield _error(
             "destination_unknown",
             destination,
@@ -287,7 +286,7 @@ def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
             "unknown_bundle",
             bundle,
             f"There is no bundle named {bundle!r}: namespace {namespace!r} is unknown.",
-            _near(namespace, view.namespaces),
+            _near("namespace", namespace, view.namespaces),
         )
     code = view.namespace_index[namespace]
     names = [str(view.bundles[row]) for row in np.flatnonzero(view.bundle_namespace == code)]
@@ -304,7 +303,7 @@ def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
         "unknown_bundle",
         bundle,
         f"There is no bundle named {bundle!r} in {namespace}, which has {len(names)}.",
-        _near(bundle, names),
+        _near("bundle", bundle, names),
     )
 
 
@@ -324,9 +323,8 @@ def _short(class_name: str | None) -> str:
     return (class_name or "an unknown load manager").rpartition(".")[2]
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known)[:20_000], n=3, cutoff=0.5)
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+def _near(kind: str, name: str, known: Iterable[str]) -> str:
+    return UnknownNameError.of(kind, name, known).hint
 
 
 def _error(code: str, subject: str, sentence: str, hint: str = "") -> Diagnostic:

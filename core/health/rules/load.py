@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values
-from core.pulsar.load import limiting_resource
+from core.pulsar.load import limiting_resource, resource_weights
 from core.units import (
     datetime_to_ms,
     format_age,
@@ -30,18 +30,21 @@ def overloaded_brokers(context: HealthContext) -> Iterator[Finding]:
     limit = context.settings.number(_OVERLOADED) / 100.0
     spread = context.measures.usage
     resources = limiting_resource(context.snapshot.brokers, context.settings)
+    weights = resource_weights(context.settings)
     for row in spread.ranked:
         value = float(spread.values[row])
         if value <= limit:
             return
         broker, resource = spread.brokers[row], resources[row] or "unknown"
+        # with a weight it is no share of the resource any more
+        by = "of its" if weights.get(resource, 1.0) == 1.0 else "by its weighted"
         yield Finding(
             code="broker_overloaded",
             severity="error",
             subject_kind="broker",
             subject=broker,
             sentence=(
-                f"{broker} is at {format_ratio(value)} of its {_resource_text(resource)}, "
+                f"{broker} is at {format_ratio(value)} {by} {_resource_text(resource)}, "
                 f"over the overload limit of {format_ratio(limit)}."
             ),
             evidence={"usage_ratio": value, "limit_ratio": limit, "resource": resource},

@@ -61,11 +61,14 @@ def isolation_violations(context: HealthContext) -> Iterator[Finding]:
         policy.name: set(_eligible(policy, brokers, context.settings.release))
         for policy in policies
     }
-    for namespace in sorted(set(pairs["namespace"].to_pylist())):
+    pairs = pairs.sort_by([("namespace", "ascending"), ("owner", "ascending")])
+    names = pairs["namespace"].combine_chunks().dictionary_encode()
+    starts = np.searchsorted(names.indices, np.arange(len(names.dictionary) + 1))
+    for number, namespace in enumerate(names.dictionary.to_pylist()):
         policy = governing_policy(policies, namespace)
         if policy is None:
             continue
-        rows = pairs.filter(pc.equal(pairs["namespace"], namespace)).to_pylist()
+        rows = pairs.slice(starts[number], starts[number + 1] - starts[number]).to_pylist()
         wrong = [row for row in rows if row["owner"] not in allowed_by_policy[policy.name]]
         if wrong:
             count = sum(row["bundle_count"] for row in wrong)

@@ -66,7 +66,8 @@ def capacity_missing(context: HealthContext) -> Iterator[Finding]:
                 subject_kind="broker" if len(missing) == 1 else "cluster",
                 subject=missing[0] if len(missing) == 1 else "",
                 sentence=(
-                    f"{_names(missing)} report no limit for {resource.replace('_', ' ')}: "
+                    f"{_names(missing)} {'reports' if len(missing) == 1 else 'report'} no limit "
+                    f"for {resource.replace('_', ' ')}: "
                     "the load manager takes that as 0 % used."
                 ),
                 evidence={"resource": resource, "rows": missing},
