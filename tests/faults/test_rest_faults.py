@@ -30,7 +30,7 @@ from core.errors import (
 )
 from core.snapshot import PulsarSnapshot
 
-QUICK = {"connect_s": 1.0, "read_s": 0.6, "answer_s": 1.0}
+QUICK = {"connect_s": 2.0, "read_s": 1.5, "answer_s": 3.0}
 PATH = "/admin/v2/brokers"
 TRACE = (
     "\n --- An unexpected error occurred in the server ---\n\nMessage: null\n\nStacktrace:\n\n"
@@ -128,7 +128,7 @@ def _drip(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n")
     pause = threading.Event()
     try:
-        for _ in range(100):
+        while True:  # until the client has had enough and hangs up
             connection.sendall(b" ")
             pause.wait(0.1)
     except OSError:
@@ -338,14 +338,14 @@ def test_capture_ends_in_its_time_and_the_next_one_begins_with_those_it_did_not_
         hung = [stack.enter_context(HungPort()).name for _ in range(4)]
         serve_cluster(broker)
         broker.answers["/admin/v2/brokers"] = said([*hung, broker.name])
-        timeouts = {**QUICK, "capture_s": 2.0}
+        timeouts = {"read_s": 1.0, "answer_s": 2.0, "capture_s": 3.0}
         config = config_for(broker.url, timeouts=timeouts, rest_fan_out=1)
         collector = PulsarCollector(config)
         began = monotonic()
         first, second = collector.collect(), collector.collect()
         took_s = monotonic() - began
         collector.close()
-    assert took_s < 8
+    assert took_s < 10
     late = {problem.place for problem in first.manifest.problems if problem.code == "timeout"}
     assert late >= {broker.url, *(f"http://{name}" for name in hung)}
     assert first.settings.num_rows == 0

@@ -261,6 +261,13 @@ def test_nothing_listening_raises_one_clean_error() -> None:
     assert caught.value.hint
 
 
+def hang_up(connection: socket.socket) -> None:
+    """End a connection at once: a mere close waits for the thread that is reading from it."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 class CuttingProxy:
     """Passes bytes to a server; cuts the connection at a large answer, or for good after some."""
 
@@ -292,7 +299,7 @@ class CuttingProxy:
         except OSError:
             pass
         finally:
-            target.close()
+            hang_up(target)
 
     def _down(self, source: socket.socket, target: socket.socket) -> None:
         stream = source.makefile("rb")
@@ -310,14 +317,14 @@ class CuttingProxy:
         except (OSError, ValueError):
             pass
         finally:
-            target.close()
-            source.close()
+            hang_up(target)
+            hang_up(source)
 
     def cut(self) -> None:
         """Cut every connection, and take no new one."""
         self._listener.close()
         for each in self._open:
-            each.close()
+            hang_up(each)
 
 
 def test_znode_that_breaks_the_connection_is_found_and_the_others_are_read(
@@ -342,7 +349,7 @@ def test_server_that_stops_in_the_middle_is_named_and_what_was_read_stays(
     cluster: RecordedCluster,
 ) -> None:
     proxy = CuttingProxy(cluster.server.port, answers=8)
-    timeouts = {"zookeeper_s": 1.5, "session_s": 2.0, "capture_s": 10.0}
+    timeouts = {"zookeeper_s": 3.0, "session_s": 6.0, "capture_s": 20.0}
     try:
         snapshot = cluster.capture(zookeeper=f"{proxy.address}/{cluster.name}", timeouts=timeouts)
     finally:
@@ -360,7 +367,7 @@ def test_server_that_came_back_is_read_with_a_fresh_session(
     with StrictZooKeeper(tmp_path / "zk") as server:
         cluster = RecordedCluster(server, "stopping")
         collector = PulsarCollector(
-            cluster.config(timeouts={"zookeeper_s": 2.0, "session_s": 2.0, "capture_s": 10.0})
+            cluster.config(timeouts={"zookeeper_s": 4.0, "session_s": 6.0, "capture_s": 20.0})
         )
         try:
             assert collector.collect().manifest.problems == ()
@@ -397,7 +404,7 @@ def test_expired_session_is_replaced(cluster: RecordedCluster) -> None:
 def test_hung_server_is_named_in_time_and_read_again_when_it_goes_on(tmp_path: Path) -> None:
     with StrictZooKeeper(tmp_path / "zk") as server:
         cluster = RecordedCluster(server, "hung")
-        timeouts = {"zookeeper_s": 1.0, "session_s": 6.0, "capture_s": 5.0}
+        timeouts = {"zookeeper_s": 3.0, "session_s": 6.0, "capture_s": 20.0}
         collector = PulsarCollector(cluster.config(timeouts=timeouts))
         try:
             assert collector.collect().brokers.num_rows == 3
@@ -406,7 +413,7 @@ def test_hung_server_is_named_in_time_and_read_again_when_it_goes_on(tmp_path: P
             began = monotonic()
             with pytest.raises(RemoteError) as caught:
                 collector.collect()
-            assert monotonic() - began < 15
+            assert monotonic() - began < 30
             assert "zookeeper" in caught.value.message
             os.kill(server.pid, signal.SIGCONT)
             assert collector.collect().brokers.num_rows == 3
