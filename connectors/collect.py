@@ -71,6 +71,7 @@ class PulsarCollector:
         self.changed.clear()
         problems = ProblemLog()
         self._renew_credentials(problems)
+        _note_unverified(self.config, problems)
         if self._rest is not None:
             self._rest.begin(began + self.config.timeouts.capture_s)
         readings, facts, policies = self._read(problems)
@@ -251,6 +252,17 @@ class PulsarCollector:
             release=made.release,
             problems=problems.named(),
             unavailable=tuple(lacks),
+        )
+
+
+def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
+    over_tls = [url for url in config.admin_urls if url.startswith("https:")]
+    if over_tls and not config.tls.verify:
+        problems.add(
+            "unverified",
+            over_tls[0],
+            "The certificates of the brokers are not checked.",
+            done="Whoever is in between could answer for them; name ca_file and leave verify on.",
         )
 
 

@@ -117,7 +117,7 @@ class Tls(_Strict):
         ca_file: Certificates to trust instead of the system's.
         cert_file: Our certificate, for mutual TLS.
         key_file: Its key.
-        verify: Whether the broker's certificate is checked; turning it off is said on every page.
+        verify: Whether the broker's certificate is checked; every snapshot says when it is not.
     """
 
     ca_file: Path | None = None

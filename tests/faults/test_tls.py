@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient
 from core.errors import ConfigError, UnreachableError
@@ -93,6 +94,16 @@ def test_broker_of_a_known_authority_is_trusted(server: str, certificates: Path)
 def test_broker_of_an_unknown_authority_is_refused_as_such(server: str) -> None:
     with pytest.raises(UnreachableError, match="TLS"):
         ask(server)
+
+
+def test_certificates_that_are_not_checked_are_a_problem_of_every_snapshot(server: str) -> None:
+    assert ask(server, verify=False) == ["a:1"]
+    collector = PulsarCollector(ClusterConfig(name="c", admin_urls=[server], tls={"verify": False}))
+    try:
+        problems = collector.collect().manifest.problems
+    finally:
+        collector.close()
+    assert [each.place for each in problems if each.code == "unverified"] == [server]
 
 
 @pytest.mark.parametrize("server", ["mutual"], indirect=True)
