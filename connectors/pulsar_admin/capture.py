@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from connectors.config import ClusterConfig
-from connectors.pulsar_admin.client import AdminClient, quoted
+from connectors.pulsar_admin.client import AdminClient, NotAskedError, quoted
 from core.errors import (
     InputError,
     NotFoundError,
@@ -107,13 +107,17 @@ class RestCapture:
                 raise error
             else:
                 answers[futures[future]] = future.result()
-        for future in late:  # still under way, or never begun
-            silent[futures[future]] = RemoteTimeoutError(
-                "It did not answer before the time of the capture was up.",
-                endpoint=futures[future],
-                operation="GET",
-                outcome="unknown",
-                hint="Raise timeouts.capture_s or rest_fan_out.",
+        for future in late:
+            silent[futures[future]] = (
+                NotAskedError.at(futures[future], "GET")
+                if future.cancelled()
+                else RemoteTimeoutError(
+                    "It did not answer before the time of the capture was up.",
+                    endpoint=futures[future],
+                    operation="GET",
+                    outcome="unknown",
+                    hint="Raise timeouts.capture_s.",
+                )
             )
         return answers, silent
 

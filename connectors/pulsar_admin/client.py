@@ -28,7 +28,6 @@ from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translat
 from core.errors import (
     ConfigError,
     InputError,
-    Outcome,
     ProtocolError,
     RemoteError,
     RemoteTimeoutError,
@@ -57,6 +56,23 @@ class AdminAnswer:
     status: int
     body: bytes
     url: str
+
+
+class NotAskedError(RemoteTimeoutError):
+    """There was no time left to ask: it tells nothing about the broker."""
+
+    code = "not_asked"
+
+    @classmethod
+    def at(cls, endpoint: str, operation: str) -> NotAskedError:
+        """Build the error."""
+        return cls(
+            f"There was no time left to ask {endpoint} ({operation}).",
+            endpoint=endpoint,
+            operation=operation,
+            outcome="not_sent",
+            hint="Raise timeouts.capture_s or rest_fan_out.",
+        )
 
 
 class AdminClient:
@@ -174,7 +190,7 @@ class AdminClient:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
         left_s = deadline - monotonic()
         if left_s <= 0:
-            raise _too_late(endpoint, operation, "not_sent")
+            raise NotAskedError.at(endpoint, operation)
         headers = {"Accept": "application/json", **self._authorization}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -218,7 +234,7 @@ class AdminClient:
                     outcome="unknown",
                 )
             if monotonic() > deadline:
-                raise _too_late(endpoint, operation, "unknown")
+                raise _too_late(endpoint, operation)
         expected = response.headers.get("Content-Length", "")
         encoded = "Content-Encoding" in response.headers
         if expected.isdigit() and not encoded and size < int(expected):
@@ -281,12 +297,12 @@ def _place(url: str) -> str:
     return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
 
 
-def _too_late(endpoint: str, operation: str, outcome: Outcome) -> RemoteTimeoutError:
+def _too_late(endpoint: str, operation: str) -> RemoteTimeoutError:
     return RemoteTimeoutError(
         f"{endpoint} did not finish its answer to {operation} before the time for it was up.",
         endpoint=endpoint,
         operation=operation,
-        outcome=outcome,
+        outcome="unknown",
         hint="The broker may be overloaded; raise timeouts.answer_s or timeouts.capture_s.",
     )
 
