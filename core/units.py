@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-MIB = 1024 * 1024
 KBIT_BYTES = 125
 
 
@@ -60,3 +59,8 @@ def format_age(seconds: float | None) -> str:
         if seconds >= 2 * size or (name == "min" and seconds >= 90):
             return f"{seconds / size:.0f} {name}"
     return f"{max(seconds, 0):.0f} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 broker``, ``2 brokers``, ``12,000 brokers``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

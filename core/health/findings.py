@@ -124,11 +124,6 @@ def capped(findings: Iterable[Finding], limit: int = MAX_OF_ONE_CODE) -> list[Fi
     return kept
 
 
-def counted(number: int, noun: str) -> str:
-    """Return ``1 broker``, ``2 brokers``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def overall_state(findings: Iterable[Finding]) -> State:
     """Return the worst state: ``ok`` only when nothing is wrong and nothing is unknown."""
     severities = {finding.severity for finding in findings}

@@ -29,8 +29,6 @@ Bools = NDArray[np.bool_]
 MeasureName = Literal["usage", "throughput", "msg_rate", "bundle_count"]
 Verdict = Literal["balanced", "unbalanced", "unknown"]
 
-MEASURE_NAMES: Final[tuple[MeasureName, ...]] = ("usage", "throughput", "msg_rate", "bundle_count")
-
 
 @dataclass(frozen=True, eq=False)
 class Spread:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.plan.preview import Preview
-from core.units import format_bytes_per_s, format_ratio
+from core.units import counted, format_bytes_per_s, format_ratio
 
 
 def plan_sentence(preview: Preview) -> str:
@@ -15,10 +15,10 @@ def plan_sentence(preview: Preview) -> str:
     if not count:
         return "Nothing would happen: none of these bundles can be unloaded."
     clients = preview.clients.clients
-    who = "an unknown number of clients" if clients is None else _counted(clients, "client")
+    who = "an unknown number of clients" if clients is None else counted(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    return f"Unloading {_counted(count, 'bundle')} ({moved}, {who}) {effect}."
+    return f"Unloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
 
 
 def _effect(preview: Preview) -> str:
@@ -34,7 +34,3 @@ def _effect(preview: Preview) -> str:
         f"{verb} the busiest broker from {format_ratio(old)} to {format_ratio(new)} above the "
         "mean traffic"
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

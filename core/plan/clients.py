@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.units import format_bytes_per_s, format_msgs_per_s
+from core.units import counted, format_bytes_per_s, format_msgs_per_s
 
 _COLUMNS = ("producer_count", "consumer_count", "topic_count", "cache_size_bytes")
 
@@ -48,12 +48,12 @@ class ClientImpact:
         if self.clients is None:
             return "How many clients reconnect is unknown: the bundles' statistics are missing."
         topics = (
-            "an unknown number of topics" if self.topics is None else _count(self.topics, "topic")
+            "an unknown number of topics" if self.topics is None else counted(self.topics, "topic")
         )
-        producers = _count(self.producers or 0, "producer")
-        consumers = _count(self.consumers or 0, "consumer")
+        producers = counted(self.producers or 0, "producer")
+        consumers = counted(self.consumers or 0, "consumer")
         return (
-            f"{_count(self.clients, 'client')} reconnect ({producers}, {consumers}) and "
+            f"{counted(self.clients, 'client')} reconnect ({producers}, {consumers}) and "
             f"{topics} close and open again; {format_msgs_per_s(self.msg_rate_msgs_per_s)}, "
             f"{format_bytes_per_s(self.throughput_bytes_per_s)} move."
         )
@@ -95,7 +95,3 @@ def _whole_sum(column: pa.ChunkedArray) -> int | None:
 def _both(parts: Sequence[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -218,7 +218,7 @@ def _before_after(snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: 
         "arrivals": pa.array(_spread_out(count, shift.touched, shift.arrivals)),
     }
     measured = measure(snapshot, settings).usage.values
-    _, usage_after = resource_usage_after(brokers, settings, shift)
+    usage_after = resource_usage_after(brokers, settings, shift)
     expected = shift.probability @ usage_after
     columns |= _quantity("usage_ratio", measured, shift, usage_after, expected)
     for name, parts in QUANTITIES.items():

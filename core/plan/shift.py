@@ -166,16 +166,13 @@ def shift_of(
     return shift
 
 
-def resource_usage_after(
-    brokers: pa.Table, settings: EffectiveSettings, shift: Shift
-) -> tuple[Floats, Floats]:
-    """Return the touched brokers' weighted usage before and after.
+def resource_usage_after(brokers: pa.Table, settings: EffectiveSettings, shift: Shift) -> Floats:
+    """Return the touched brokers' weighted usage after each scenario.
 
     Returns:
-        Shapes ``(n_touched,)`` and ``(n_scenarios, n_touched)``, ratio, NaN where unknown.
+        Shape ``(n_scenarios, n_touched)``, ratio, NaN where unknown.
     """
     weights = resource_weights(settings)
-    before: list[Floats] = []
     after: list[Floats] = []
     known = np.zeros(shift.touched.size, np.bool_)
     for resource in WEIGHED:
@@ -183,14 +180,9 @@ def resource_usage_after(
         limit = column_values(brokers, f"{resource}_limit")[shift.touched]
         known |= np.isfinite(usage)
         moved = np.maximum(usage + shift.delta[:, :, CARRIED.index(f"{resource}_usage")], 0.0)
-        weight = weights[resource]
-        before.append(percent_usage(usage, limit).astype(np.float64) * weight)
-        bounds = np.broadcast_to(limit, moved.shape)
-        after.append(percent_usage(moved, bounds).astype(np.float64) * weight)
-    return (
-        np.where(known, np.max(before, axis=0) / 100.0, np.nan),
-        np.where(known, np.max(after, axis=0) / 100.0, np.nan),
-    )
+        percent = percent_usage(moved, np.broadcast_to(limit, moved.shape))
+        after.append(percent.astype(np.float64) * weights[resource])
+    return np.where(known, np.max(after, axis=0) / 100.0, np.nan)
 
 
 def _used(resource: str, brokers: pa.Table, bundles: pa.Table, counted_at: Ints) -> Floats:

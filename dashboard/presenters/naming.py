@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from core.ids import host_of
-from core.units import format_age
-
 RESOURCE_NAMES: Final = {
     "cpu": "CPU",
     "memory": "heap",
@@ -25,18 +22,8 @@ def resource_name(resource: str | None) -> str:
 
 
 def clock(moment: datetime | None) -> str:
-    """Return ``14:03:05 UTC`` (with the date when it is not of today's hour span)."""
+    """Return ``14:03:05 UTC``, or ``unknown`` for ``None``."""
     return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S UTC")
-
-
-def day_clock(moment: datetime | None) -> str:
-    """Return ``2026-11-21 14:03:05 UTC``."""
-    return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def age(seconds: float | None) -> str:
-    """Return ``4 s ago`` or ``unknown``."""
-    return UNKNOWN if seconds is None else f"{format_age(max(0.0, seconds))} ago"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -60,8 +47,3 @@ def file_name(cluster: str, what: str, moment: datetime, suffix: str) -> str:
         sign if sign.isalnum() or sign in "-_." else "-" for sign in f"{cluster}-{what}"
     )
     return f"{plain}-{stamp}.{suffix}"
-
-
-def short_broker(broker: str | None) -> str:
-    """Return the host part of a broker id when it is unambiguous enough to read, else the id."""
-    return UNKNOWN if broker is None else host_of(broker) or broker

@@ -8,7 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.findings import Finding, HealthContext, Severity, counted
+from core.health.findings import Finding, HealthContext, Severity
+from core.units import counted
 
 _SHOWN: Final = 10
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.findings import Finding, HealthContext, counted
+from core.health.findings import Finding, HealthContext
 from core.pulsar.isolation import (
     IsolationPolicy,
     MatcherDifference,
@@ -17,6 +17,7 @@ from core.pulsar.isolation import (
     matcher_differences,
     parse_isolation_policies,
 )
+from core.units import counted
 
 _SHOWN: Final = 10
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from core.health.findings import Finding, HealthContext
 
 _SILENT: Final = {"unreachable": "refuses connections", "timeout": "does not answer in time"}
+_ADDRESS: Final = re.compile(r"https?://[^/]+/?\Z")  # not one answer of it, which has a path
 _NO_LEADER: Final = " It is the leader: nobody places bundles until another broker leads."
+
+
+def _addresses(row: dict[str, Any]) -> Iterator[str]:
+    """Return a broker's web addresses; its id is one, where it never told any."""
+    for url in (row["web_url"], row["web_url_tls"]):
+        if url:
+            yield url.rstrip("/")
+    yield from (f"http://{row['broker']}", f"https://{row['broker']}")
 
 
 def silent_brokers(context: HealthContext) -> Iterator[Finding]:
@@ -19,17 +29,11 @@ def silent_brokers(context: HealthContext) -> Iterator[Finding]:
     the configuration still knows that there should be a broker.
     """
     brokers = context.snapshot.brokers.select(["broker", "web_url", "web_url_tls", "is_leader"])
-    row_by_url = {
-        url: row
-        for row in brokers.to_pylist()
-        for url in (row["web_url"], row["web_url_tls"])
-        if url
-    }
+    row_by_url = {url: row for row in brokers.to_pylist() for url in _addresses(row)}
     for problem in context.snapshot.manifest.problems:
-        is_address = problem.place.startswith(("http://", "https://"))
-        if problem.code not in _SILENT or not is_address:
+        if problem.code not in _SILENT or not _ADDRESS.match(problem.place):
             continue
-        row = row_by_url.get(problem.place)
+        row = row_by_url.get(problem.place.rstrip("/"))
         evidence = {"place": problem.place, "problem": problem.code}
         said = _SILENT[problem.code]
         if row is None:

@@ -30,6 +30,7 @@ from core.pulsar.placement.selectors import (
 )
 from core.pulsar.ranges import Ints
 from core.pulsar.view import Flags, Floats
+from core.units import counted
 
 _CLOSE_RATIO: Final = 0.05
 _NAMED: Final = 3
@@ -158,7 +159,7 @@ def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> R
     domains = view.failure_domains
 
     def reason(row: int) -> str:
-        words = f"{counts[row]} namespaces of anti-affinity group {view.groups[group]!r}"
+        words = f"{counted(counts[row], 'namespace')} of anti-affinity group {view.groups[group]!r}"
         if context.domains is None:
             return f"{words}, the least is {least}"
         return f"{words} on it; failure domain {domains[row] or 'default'!r} or it has too many"
@@ -170,7 +171,7 @@ def _serving_reason(context: PlacementContext, namespace: int, before: Flags) ->
     counts = context.range_counts(np.array([namespace]))[0]
     least = int(counts[before].min())
     name = context.view.namespaces[namespace]
-    return lambda row: f"{counts[row]} bundles of {name}, the least is {least}"
+    return lambda row: f"{counted(counts[row], 'bundle')} of {name}, the least is {least}"
 
 
 def _class_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:
