@@ -28,6 +28,7 @@ from core.errors import (
     ThrottledError,
     UnreachableError,
 )
+from core.health.findings import assess
 from core.snapshot import PulsarSnapshot
 
 QUICK = {"connect_s": 2.0, "read_s": 1.5, "answer_s": 3.0}
@@ -319,6 +320,9 @@ def test_hung_dead_and_failing_brokers_do_not_stop_the_capture(broker: SmallBrok
     assert codes[failing.url] == "server"
     assert codes["http://127.0.0.1:1"] == "unreachable"
     assert broker.url not in codes
+    found = {(finding.code, finding.subject) for finding in assess(snapshot)}
+    assert {("broker_silent", hung.name), ("broker_silent", "127.0.0.1:1")} <= found
+    assert "address_silent" not in {code for code, _ in found}  # nobody configured those
     loads = dict(
         zip(
             snapshot.brokers.column("broker").to_pylist(),
