@@ -201,7 +201,12 @@ class ZooKeeperReader:
             client._call(request_of(reads, client.chroot), result)  # noqa: SLF001  # kazoo's way to send a request type
             return lambda timeout_s: list(result.get(timeout=timeout_s))
         singles = [self._single(read) for read in reads]
-        return lambda timeout_s: [_single_answer(each, timeout_s) for each in singles]
+
+        def wait(timeout_s: float) -> list[Answer]:
+            ends_at = monotonic() + timeout_s
+            return [_single_answer(each, max(ends_at - monotonic(), 0.0)) for each in singles]
+
+        return wait
 
     def _single(self, read: Read) -> Any:
         client = self._client

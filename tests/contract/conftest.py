@@ -15,6 +15,7 @@ from connectors.sandbox.fleet import Sandbox, SandboxOptions
 
 _LIVE = Path(__file__).parent.parent / "live"
 _NAMESPACE = "acme/orders"
+_PATIENT = pytest.mark.timeout(600)  # the first test may have to fetch the jars
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def _real(folder: Path) -> Iterator[PulsarUnderTest]:
     scope="module",  # the real one ends with the module: another suite may need the memory
     params=[
         pytest.param("sandbox", marks=pytest.mark.zookeeper),
-        pytest.param("real", marks=[pytest.mark.live, pytest.mark.slow]),
+        pytest.param("real", marks=[pytest.mark.live, pytest.mark.slow, _PATIENT]),
     ],
 )
 def pulsar(

@@ -14,13 +14,19 @@ from real_pulsar import RealPulsar, RealPulsarOptions, why_not
 from traffic import Traffic, make_namespaces, topic_names
 
 _HERE = Path(__file__).parent
+_FIRST_TEST_S = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder is ``live``; one line says why when it cannot run."""
+    """Everything in this folder is ``live``; one line says why when it cannot run.
+
+    The first test may have to fetch the jars and start the cluster within its own time.
+    """
     ours = [item for item in items if _HERE in item.path.parents]
     for item in ours:
         item.add_marker(pytest.mark.live)
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_FIRST_TEST_S))
 
 
 class ClusterHolder:

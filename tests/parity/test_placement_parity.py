@@ -63,6 +63,8 @@ def _round_case(rounds: list[Fleet]) -> Case:
     return {"conf": told[0]["conf"], "rounds": told}
 
 
+pytestmark = pytest.mark.timeout(900)  # the first test may have to fetch the jars
+
 WHOLE = [make_fleet(seed) for seed in range(FLEETS)]
 CALM = [_calm_fleet(seed) for seed in range(1_000, 1_120)]
 ALONE = {
