@@ -94,10 +94,13 @@ class Sandbox:
         """Stop everything and leave nothing behind. Twice is harmless."""
         try:
             if self._loop is not None and self._thread is not None:
-                self._call(self._close(), _CALL_TIMEOUT_S)
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join(_CALL_TIMEOUT_S)
-                self._loop.close()
+                try:
+                    self._call(self._close(), _CALL_TIMEOUT_S)
+                finally:
+                    self._call(_end_the_rest(), _CALL_TIMEOUT_S)
+                    self._loop.call_soon_threadsafe(self._loop.stop)
+                    self._thread.join(_CALL_TIMEOUT_S)
+                    self._loop.close()
         finally:  # whatever the brokers do, the server and its files go
             self._loop = self._thread = self._cluster = None
             if self._zookeeper is not None:
@@ -273,3 +276,12 @@ def _allow_open_files(count: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < count:
         most = count if hard == resource.RLIM_INFINITY else min(count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def _end_the_rest() -> None:
+    """Cancel what still runs on this loop, and let its connections close before the loop does."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    await asyncio.sleep(0)
