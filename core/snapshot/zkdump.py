@@ -182,6 +182,9 @@ class _Taken:
 def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> None:
     try:
         entry = msgspec.json.decode(line, type=_Line)
+        raw = bytes(entry.value)
+        if raw.startswith(b'"'):
+            raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
     except UNREADABLE as exc:
         reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
         problems.add(
@@ -192,9 +195,6 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
             severity="error",
         )
         return
-    raw = bytes(entry.value)
-    if raw.startswith(b'"'):
-        raw = msgspec.json.decode(raw, type=str).encode()  # some dump tools quote the value
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)

@@ -237,3 +237,12 @@ def test_anti_affinity_group_that_was_stored_with_its_quotes_is_named(group, nam
     assert namespace["anti_affinity_group"] == group
     places = [each.place for each in problems.named() if "quotes" in each.what]
     assert places == (["/admin/local-policies/acme/orders"] if named else [])
+
+
+@pytest.mark.parametrize("value", [b'"\xff"', b'"\\q"', b'"\\ud800"', b'"', b"\x00"])
+def test_quoted_value_that_is_no_text_costs_its_line_only(tmp_path: Path, value: bytes) -> None:
+    leader = {"path": "/loadbalance/leader", "value": {"brokerId": "a:1"}}
+    line = b'{"path": "/loadbalance/brokers/a:1", "value": ' + value + b"}"
+    snapshot = import_zk_dump(dump(tmp_path, leader, line), "x", NOW)
+    assert snapshot.manifest.leader == "a:1"
+    assert [problem.place for problem in snapshot.manifest.problems] == ["dump.jsonl line 2"]
