@@ -104,6 +104,7 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         return
     started = column_values(context.snapshot.brokers, "started_at")
     now_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
+    others = counts.total / max(counts.known_count - 1, 1)
     for row in np.flatnonzero(counts.values == 0):
         broker = counts.brokers[row]
         age_s = float(now_ms - started[row]) / 1000 if np.isfinite(started[row]) else None
@@ -114,10 +115,10 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
             subject_kind="broker",
             subject=broker,
             sentence=(
-                f"{broker} owns no bundle while the others own {counts.mean:.0f} on average{since}."
+                f"{broker} owns no bundle while the others own {others:.0f} on average{since}."
             ),
             evidence={
-                "mean_bundles": counts.mean,
+                "mean_bundles": others,
                 "started_seconds_ago": age_s,
             },
             hint="A new or restarted broker gets bundles only when some are unloaded.",
