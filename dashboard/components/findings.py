@@ -7,7 +7,8 @@ from typing import Final
 
 import streamlit as st
 
-from core.health.findings import Finding, count_by_severity
+from core.health.answer import findings_sentence
+from core.health.findings import Finding
 from dashboard import state
 from dashboard.components import words
 
@@ -27,8 +28,7 @@ def finding_list(findings: Sequence[Finding], *, key: str, limit: int = 12) -> N
         return
     shown = list(findings)
     if len(findings) > limit:
-        counts = count_by_severity(findings)
-        text = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        text = findings_sentence(tuple(findings))
         if not st.toggle(f"Show all {len(findings)} ({text})", key=f"_{key}_all"):
             shown = shown[:limit]
     for number, finding in enumerate(shown):

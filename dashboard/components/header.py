@@ -136,13 +136,6 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     shelved = choice.shelved
     if shelved is None:
         return
-    words.badge(
-        freshness.mode_badge(
-            is_past=choice.is_past,
-            taken_at=clock(shelved.taken_at),
-            read_only=choice.cluster.read_only,
-        )
-    )
     try:
         manifest = reading(shelved).snapshot.manifest
     except SnapshotError:
@@ -161,7 +154,7 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
 
 
 def _watch(config: Config, choice: Choice) -> None:
-    """Draw the freshness badge; draw the page again as soon as there is a newer snapshot."""
+    """Draw mode and freshness, which age; draw the page again when there is a newer snapshot."""
     shelved = choice.shelved
     assert shelved is not None  # noqa: S101  # drawn only where there is a snapshot
     newest = shelf_state(services.shelf(config), choice.cluster.name).latest
@@ -169,11 +162,15 @@ def _watch(config: Config, choice: Choice) -> None:
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
     status = collector_status(services.collector_status_path(config, choice.cluster.name))
-    words.badge(
-        freshness.freshness_badge(
-            reading(shelved).snapshot.manifest,
-            now=services.now(),
-            every_s=config.collect_every_s,
-            status=status,
+    manifest = reading(shelved).snapshot.manifest
+    now, every_s = services.now(), config.collect_every_s
+    with st.container(horizontal=True, gap="xsmall", width="content"):
+        words.badge(
+            freshness.mode_badge(
+                is_past=choice.is_past,
+                taken_at=clock(shelved.taken_at),
+                read_only=choice.cluster.read_only,
+                is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
+            )
         )
-    )
+        words.badge(freshness.freshness_badge(manifest, now=now, every_s=every_s, status=status))

@@ -33,6 +33,11 @@ class Badge:
     help: str = ""
 
 
+def is_stale(manifest: Manifest, *, now: datetime, every_s: float) -> bool:
+    """Return whether three collections have been missed since the reading."""
+    return (now - manifest.taken_at).total_seconds() > STALE_AFTER_INTERVALS * every_s
+
+
 def freshness_badge(
     manifest: Manifest, *, now: datetime, every_s: float, status: Mapping[str, object]
 ) -> Badge:
@@ -40,7 +45,7 @@ def freshness_badge(
     age_s = (now - manifest.taken_at).total_seconds()
     text = f"{format_age(max(0.0, age_s))} ago"
     error = last_error(status)
-    if age_s > STALE_AFTER_INTERVALS * every_s:
+    if is_stale(manifest, now=now, every_s=every_s):
         why = f" The collector's last error: {error}" if error else ""
         return Badge(
             text=f"stale: {text}",
@@ -131,8 +136,8 @@ def environment_badge(environment: str) -> Badge:
     )
 
 
-def mode_badge(*, is_past: bool, taken_at: str, read_only: bool) -> Badge:
-    """Return what a person looks at and may do."""
+def mode_badge(*, is_past: bool, taken_at: str, read_only: bool, is_stale: bool = False) -> Badge:
+    """Return what a person looks at and may do; what is stale is never called live."""
     limit = " Nothing can be changed on this cluster from here." if read_only else ""
     if is_past:
         return Badge(
@@ -141,9 +146,11 @@ def mode_badge(*, is_past: bool, taken_at: str, read_only: bool) -> Badge:
             tone="blue",
             help="A kept snapshot, not the newest one. Choose Now under Time to return." + limit,
         )
+    word = "last known" if is_stale else "live"
+    why = " It is stale: the cluster may look different by now." if is_stale else ""
     return Badge(
-        text="live, read-only" if read_only else "live",
+        text=f"{word}, read-only" if read_only else word,
         icon=":material/lock:" if read_only else ":material/sensors:",
-        tone="gray",
-        help="The newest snapshot of the collector." + limit,
+        tone="orange" if is_stale else "gray",
+        help="The newest snapshot of the collector." + why + limit,
     )

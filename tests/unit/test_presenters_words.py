@@ -48,6 +48,12 @@ def test_missing_bundles_are_not_called_complete():
     assert badge.tone == "orange"
 
 
+def test_stale_is_never_called_live():
+    badge = freshness.mode_badge(is_past=False, taken_at="", read_only=True, is_stale=True)
+    assert "live" not in badge.text
+    assert badge.tone == "orange"
+
+
 def test_coverage_that_nobody_knows_is_not_called_whole():
     bundles = replace(MANIFEST.tables["bundles"], rows=600, expected=None)
     badge = freshness.coverage_badge(
