@@ -169,9 +169,10 @@ class PulsarCollector:
             for name, report in zip(registry.names, registry.reports, strict=True)
         }
         dynamic = decode_dynamic(readings.dynamic, ProblemLog())
+        rest.note_other_addresses(urls, problems)  # few: they must not wait for a thousand others
         facts = rest.settings(urls, started, dynamic, problems)
-        rest.note_other_addresses(urls, problems)
         if not facts.runtime:
+            rest.begin(monotonic() + self.config.timeouts.answer_s)  # the others used up the time
             facts.runtime = rest.settings_of_any(problems)
         return facts
 

@@ -26,6 +26,7 @@ from core.errors import (
     RemoteTimeoutError,
     UnreachableError,
 )
+from core.pulsar.settings import SETTINGS
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes.assemble import decode_dynamic
 
@@ -36,6 +37,9 @@ _VERSION: Final = f"{ADMIN}/brokers/version"
 _REPORT: Final = f"{ADMIN}/broker-stats/load-report"
 _RUNTIME_KEPT_S: Final = 600.0
 _MOST_NAMESPACES: Final = 2_000
+_WANTED: Final = frozenset(
+    {setting.key for setting in SETTINGS} | {"clusterName", "brokerVersion", "loadManagerClassName"}
+)
 _NO_SUCH_OPERATION: Final = "UnsupportedOperation"
 
 
@@ -44,7 +48,7 @@ class RestFacts:
     """What the brokers answered.
 
     Attributes:
-        runtime: Broker id -> running settings.
+        runtime: Broker id -> running settings, those of the catalogue and who the broker is.
         silent: Broker id -> why it did not answer.
     """
 
@@ -156,7 +160,7 @@ class RestCapture:
             if name in kept:
                 self._client.request("GET", urls[name], _VERSION)
                 return kept[name]
-            return self._client.get(urls[name], RUNTIME, dict[str, str])
+            return _wanted(self._client.get(urls[name], RUNTIME, dict[str, str]))
 
         # those that cost a time-out last time come last, so that the others are always reached
         facts = RestFacts(*self.ask_each(sorted(urls, key=self._was_silent.__contains__), ask))
@@ -193,7 +197,7 @@ class RestCapture:
             "No broker answers at the address it registered; this admin URL does.",
             done="Settings are those of whichever broker answered there.",
         )
-        return {base: settings}
+        return {base: _wanted(settings)}
 
     def owned_bundles(
         self, cluster: str, urls: Mapping[str, str], problems: ProblemLog
@@ -354,6 +358,11 @@ class RestCapture:
                 error.code, f"{base}{ADMIN}{path}", error.message, done="What it lists is unknown."
             )
         return [name for path in answers for name in answers[path]]
+
+
+def _wanted(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that anything here uses: a broker tells 568, and there may be 1,000."""
+    return {name: value for name, value in settings.items() if name in _WANTED}
 
 
 def _address(broker: str, base: str) -> str:
