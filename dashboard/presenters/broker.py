@@ -89,7 +89,7 @@ def resources(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -
         usage = column_values(table, f"{name}_usage")[0]
         limit = column_values(table, f"{name}_limit")[0]
         ratios.append(column_values(table, f"{name}_ratio")[0])
-        texts.append(_resource_text(name, float(usage), float(limit), weights.get(name)))
+        texts.append(_resource_text(name, float(usage), float(limit), weights.get(name, 0.0)))
     return Resources(
         names=[RESOURCE_NAMES[name] for name in RESOURCES],
         ratios=np.array(ratios, dtype=np.float64),
@@ -98,7 +98,7 @@ def resources(snapshot: PulsarSnapshot, settings: EffectiveSettings, row: int) -
     )
 
 
-def _resource_text(name: str, usage: float, limit: float, weight: float | None) -> str:
+def _resource_text(name: str, usage: float, limit: float, weight: float) -> str:
     if not np.isfinite(usage):
         return "unknown"
     if not np.isfinite(limit) or limit <= 0:
@@ -111,7 +111,7 @@ def _resource_text(name: str, usage: float, limit: float, weight: float | None) 
         text = f"{share} · {used} of {most}"
     else:
         text = f"{share} · {usage / 1024:.1f} of {limit / 1024:.1f} GiB"
-    if weight is not None and weight != 1.0:
+    if weight != 1.0:
         text += " · not counted" if weight == 0 else f" · weight {weight:g}"
     return text
 
