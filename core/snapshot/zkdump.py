@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.errors import InputError
 from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.znodes import ProblemLog, Readings, assemble
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.decode import UNREADABLE
+from core.units import datetime_to_ms, ms_to_datetime
 
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
 _ISOLATION: Final = re.compile(r"/admin/clusters/([^/]+)/namespaceIsolationPolicies\Z")
@@ -45,7 +48,8 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
     Args:
         path: The dump.
         cluster: Trimtab's name for the cluster.
-        now: When the dump was taken, aware UTC.
+        now: The present, aware UTC: the snapshot's moment where the dump tells none. Else that
+            is the newest load report or znode in it, so that its ages are those of that day.
     Raises:
         InputError: The file cannot be read, or holds no znode of Pulsar at all.
     """
@@ -68,12 +72,11 @@ def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
         )
     readings.pulsar_cluster = roots.own_cluster(taken.clusters)
     taken.settle()
-    return _snapshot(readings, cluster, now, problems)
+    return _snapshot(taken, cluster, now, problems)
 
 
-def _snapshot(
-    readings: Readings, cluster: str, now: datetime, problems: ProblemLog
-) -> PulsarSnapshot:
+def _snapshot(taken: _Taken, cluster: str, now: datetime, problems: ProblemLog) -> PulsarSnapshot:
+    readings = taken.readings
     made = assemble(readings, problems)
     tables = {
         name: TableManifest(
@@ -86,7 +89,7 @@ def _snapshot(
     }
     manifest = Manifest(
         cluster=cluster,
-        taken_at=now,
+        taken_at=_moment(made.tables["brokers"], taken.newest_mtime, now),
         tables=tables,
         pulsar_cluster=readings.pulsar_cluster,
         load_manager=made.load_manager,
@@ -98,12 +101,20 @@ def _snapshot(
     return PulsarSnapshot.build(manifest, made.tables)
 
 
+def _moment(brokers: pa.Table, newest_mtime: int, now: datetime) -> datetime:
+    """Return when the dump was taken, as far as its own times tell; never after ``now``."""
+    newest_report = pc.max(brokers["reported_at"]).as_py() or 0
+    newest = max(newest_report, newest_mtime)
+    return ms_to_datetime(newest) if 0 < newest <= datetime_to_ms(now) else now
+
+
 class _Taken:
     """Sorts znodes into readings by their path."""
 
     def __init__(self, readings: Readings) -> None:
         self.readings = readings
         self.count = 0
+        self.newest_mtime = 0
         self.clusters: list[str] = []
         self.isolation: dict[str, bytes] = {}
         self.domains: dict[str, dict[str, bytes]] = {}
@@ -131,6 +142,7 @@ class _Taken:
 
     def take(self, path: str, raw: bytes, mtime: int | None) -> None:
         """Keep one znode when it is one of those that matter."""
+        self.newest_mtime = max(self.newest_mtime, mtime or 0)
         for root, keep in self._under:
             if path.startswith(f"{root}/"):
                 keep(path[len(root) + 1 :], raw, mtime)
