@@ -52,7 +52,7 @@ def test_dump_of_loadbalance_only_has_owners_and_boundaries_from_the_reports(
     assert namespace["boundaries_source"] == "bundle-names"
     assert namespace["boundaries"] == [0, 0x40000000, 0x80000000, 0xC0000000, 0xFFFFFFFF]
     newest_report = datetime(2025, 10, 9, 8, 53, 20, tzinfo=UTC)
-    assert snapshot.manifest.taken_at == newest_report
+    assert three.manifest.taken_at == newest_report
 
 
 def test_broker_bound_namespace_is_marked(three: PulsarSnapshot) -> None:
