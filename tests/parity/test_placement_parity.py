@@ -22,6 +22,8 @@ from core.pulsar.view import LoadView
 
 FLEETS = 240
 DRAWS = 120
+# thousands of counts are looked at in each run, so one in a billion is far out
+UNBELIEVABLE = 1e-9
 ROUNDS = 6
 
 Case = dict[str, Any]
@@ -105,6 +107,14 @@ def _takes_turns_twice(fleet: Fleet, placement: Placement) -> bool:
     )
 
 
+def _likelihood(total: int, chance: float, seen: int) -> float:
+    """Probability of a count at least as far out as ``seen``; exact, a normal curve is not."""
+    weights = [
+        math.comb(total, k) * chance**k * (1.0 - chance) ** (total - k) for k in range(total + 1)
+    ]
+    return 2.0 * min(sum(weights[: seen + 1]), sum(weights[seen:]))
+
+
 def _disagreement(counts: dict[str, int], distribution: dict[str, float], *, exact: bool) -> str:
     """What the draws say against the distribution; blank when they fit."""
     total = sum(counts.values())
@@ -114,8 +124,7 @@ def _disagreement(counts: dict[str, int], distribution: dict[str, float], *, exa
         chance, seen = distribution.get(broker, 0.0), counts.get(broker, 0)
         if chance == 0.0:
             return f"{broker} was picked, and is ruled out"
-        spread = 6.0 * math.sqrt(total * chance * (1 - chance)) + 1.0
-        if exact and abs(seen - total * chance) > spread:
+        if exact and _likelihood(total, chance, seen) < UNBELIEVABLE:
             return f"{broker} was picked {seen} of {total} times, p is {chance:.3f}"
     return ""
 
