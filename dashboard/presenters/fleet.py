@@ -185,7 +185,7 @@ def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, s
             "How far the busiest broker stands above the mean; the target is 20 %.",
         ),
         (
-            "Bundles",
+            "Owned bundles",
             "unknown" if owned is None else f"{owned:,}",
             "Owned bundles that can move (heartbeat and SLA bundles left out).",
         ),
