@@ -31,6 +31,7 @@ bundles = st.multiselect(
     key=state.BUNDLES,
     bind="query-params",
     accept_new_options=True,
+    select_all=False,  # else it stands first, and Enter takes it
     placeholder="Choose one of the hottest, or type a bundle's name",
 )
 with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -63,9 +64,10 @@ request = UnloadRequest(
 )
 plan, preview = unload_preview(request)
 words.answer(presenter.answer(plan, preview))
-for item in plan.diagnostics:
-    show = {"error": st.error, "warning": st.warning, "info": st.info}[item.severity]
-    show(words.plain(f"{item.sentence} {item.hint}".strip()), icon=ICONS[item.severity])
+for severity, sentences in presenter.remarks(plan).items():
+    show = {"error": st.error, "warning": st.warning, "info": st.info}[severity]
+    mark = "- " if len(sentences) > 1 else ""
+    show("\n".join(mark + words.plain(one) for one in sentences), icon=ICONS[severity])
 if not preview.steps:
     st.stop()
 

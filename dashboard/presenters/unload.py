@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from core.health.measures import DEFAULT_TARGET
 from core.plan.answer import plan_sentence
-from core.plan.model import Plan
+from core.plan.model import DiagnosticSeverity, Plan
 from core.plan.preview import Preview, StepPreview
 from core.pulsar.placement import Placement
 from dashboard.charts.bars import BeforeAfter
@@ -28,6 +28,7 @@ QUANTITIES: Final[dict[str, tuple[str, Unit]]] = {
 
 MAX_BARS: Final = 24
 MAX_LISTED: Final = 200
+MAX_REMARKS: Final = 6
 
 
 def answer(plan: Plan, preview: Preview) -> str:
@@ -38,6 +39,18 @@ def answer(plan: Plan, preview: Preview) -> str:
     is_known = all(step.placement.is_known for step in steps)
     takers = _takers(plan, steps) if is_known else "where they would go is unknown"
     return f"{plan_sentence(preview).removesuffix('.')}; {takers}."
+
+
+def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
+    """Return what there is to know about the plan by severity, worst first; a few of each."""
+    severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
+    told = {one: plan.by_severity(one) for one in severities}
+    return {
+        severity: [f"{item.sentence} {item.hint}".strip() for item in items[:MAX_REMARKS]]
+        + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
+        for severity, items in told.items()
+        if items
+    }
 
 
 def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:

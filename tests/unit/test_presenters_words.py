@@ -173,6 +173,15 @@ def test_unload_with_a_destination_names_it():
     assert SNAPSHOT.brokers["broker"][5].as_py() in unload.answer(plan, preview)
 
 
+def test_unload_remarks_are_grouped_and_the_many_are_counted():
+    few = build_unload_plan(SNAPSHOT, ["a/b/1", "a/b/2"], now=NOON)
+    assert [len(told) for told in unload.remarks(few).values()] == [2]
+    many = build_unload_plan(SNAPSHOT, [f"a/b/{row}" for row in range(20)], now=NOON)
+    assert list(unload.remarks(many)) == ["error"]
+    assert len(unload.remarks(many)["error"]) == unload.MAX_REMARKS + 1
+    assert unload.remarks(many)["error"][-1] == "14 more like these."
+
+
 @pytest.mark.parametrize("quantity", unload.QUANTITIES)
 def test_before_and_after_of_every_quantity_covers_the_touched_brokers(quantity):
     _, preview = previewed(2)
