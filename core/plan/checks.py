@@ -281,6 +281,13 @@ def _stale(basis: Basis, broker: str, role: str) -> Iterator[Diagnostic]:
 
 def _unknown_bundle(view: LoadView, bundle: str) -> Diagnostic:
     namespace = namespace_of(bundle)
+    if "/" not in namespace:
+        return _error(
+            "unknown_bundle",
+            bundle,
+            f"{bundle!r} is not a bundle's name.",
+            "Write tenant/namespace/0xLOW_0xHIGH.",
+        )
     if namespace not in view.namespace_index:
         return _error(
             "unknown_bundle",

@@ -116,6 +116,13 @@ def test_an_unknown_namespace_is_named(fleet) -> None:
     assert "acme/orders" in plan.diagnostics[0].hint
 
 
+def test_what_is_no_bundle_name_is_told_its_form(fleet) -> None:
+    plan = planned(fleet, "rubbish")
+    assert codes(plan) == ["unknown_bundle"]
+    assert plan.diagnostics[0].sentence == "'rubbish' is not a bundle's name."
+    assert "tenant/namespace/0x" in plan.diagnostics[0].hint
+
+
 def test_a_split_bundle_names_its_parts(fleet) -> None:
     rows = [row for row in fleet.bundles.to_pylist() if row["namespace"] == "acme/orders"][:2]
     parent = f"acme/orders/0x{rows[0]['lower']:08x}_0x{rows[1]['upper']:08x}"
