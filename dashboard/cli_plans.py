@@ -90,12 +90,14 @@ def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
             if not item.placement.distribution:
                 say(f"  to nobody: {item.placement.why}")
             say(f"  {item.command}")
-        say()
-        table(*cli_plan_json.before_after_text(outcome))
-        say()
-        say(f"In all {outcome.clients.sentence()}")
-        for text in outcome.notes:
-            say(f"Note: {text}")
+            say(f"  {item.rest}")
+        if outcome.steps:
+            say()
+            table(*cli_plan_json.before_after_text(outcome))
+            say()
+            say(f"In all {outcome.clients.sentence()}")
+            for text in outcome.notes:
+                say(f"Note: {text}")
         if body["expired"]:
             say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
 

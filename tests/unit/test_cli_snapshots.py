@@ -172,6 +172,7 @@ def test_unload_writes_a_plan_that_preview_reads(trimtab, fleet, tmp_path) -> No
     assert code == 0
     assert "clients reconnect" in out
     assert bundles[1] in out
+    assert "  curl -X PUT " in out
 
 
 def test_unload_without_a_file_shows_the_plan(trimtab, fleet) -> None:
