@@ -127,11 +127,7 @@ def dashboard(config: Path | None, port: int, *, with_collector: bool, open_brow
     """``trimtab dashboard``: the pages, and a collector unless one runs elsewhere."""
     chosen = services.config_path(config)
     loaded = services.load_config(chosen)
-    if not loaded.clusters:
-        raise ConfigError(
-            "The configuration names no cluster.",
-            hint="Write trimtab.toml (README: Point it at a real cluster), or run `trimtab demo`.",
-        )
+    _must_name_clusters(loaded, chosen)
     port = free_port(port)
     with (
         told_to_end(threading.Event()) as stop,
@@ -166,8 +162,6 @@ def check(config: Path | None, *, as_json: bool) -> int:
     }
 
     def show() -> None:
-        if not results:
-            say("The configuration is valid, but it names no cluster.")
         for name, items in results.items():
             say(name)
             table(
@@ -185,11 +179,11 @@ def check(config: Path | None, *, as_json: bool) -> int:
 def collect(config: Path | None, names: Sequence[str], every: str | None) -> int:
     """``trimtab collect``: keep snapshots of clusters, until told to end."""
     end_with_parent()
-    loaded = services.load_config(services.config_path(config))
+    path = services.config_path(config)
+    loaded = services.load_config(path)
+    _must_name_clusters(loaded, path)
     period_s = duration_s(every) if every is not None else loaded.collect_every_s
     chosen = [loaded.cluster(name) for name in names] or list(loaded.clusters)
-    if not chosen:
-        raise ConfigError("The configuration names no cluster.", hint="Add a [[clusters]] entry.")
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
         return EXIT_DONE if all(outcomes) else EXIT_REFUSED
@@ -229,6 +223,18 @@ def duration_s(text: str) -> float:
     if match is None:
         raise UsageFaultError(f"{text!r} is not a duration.", hint="Write 60s, 5min or 2h.")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def _must_name_clusters(config: services.Config, path: Path | None) -> None:
+    if config.clusters:
+        return
+    raise ConfigError(
+        f"{path} names no cluster."
+        if path
+        else "There is no configuration: neither --config nor TRIMTAB_CONFIG names one, "
+        "and no trimtab.toml is here.",
+        hint="Write one (README: Point it at a real cluster), or run `trimtab demo`.",
+    )
 
 
 def _own_command(*words: str) -> list[str]:
