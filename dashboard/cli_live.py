@@ -147,11 +147,13 @@ def dashboard(config: Path | None, port: int, *, with_collector: bool, open_brow
 
 def check(config: Path | None, *, as_json: bool) -> int:
     """``trimtab check``: the configuration, then every endpoint."""
-    loaded = services.load_config(services.config_path(config))
+    path = services.config_path(config)
+    loaded = services.load_config(path)
+    _must_name_clusters(loaded, path)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
     all_fine = all(item.ok for items in results.values() for item in items)
     body = {
-        "ok": all_fine and bool(results),
+        "ok": all_fine,
         "clusters": {
             name: [
                 {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
@@ -207,7 +209,9 @@ def capture(config: Path | None, cluster: str, out: Path, *, as_json: bool) -> i
     """``trimtab capture``: one snapshot of one cluster, into a directory."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
-    loaded = services.load_config(services.config_path(config))
+    path = services.config_path(config)
+    loaded = services.load_config(path)
+    _must_name_clusters(loaded, path)
     snapshot = services.capture(loaded.cluster(cluster))
     save_snapshot(snapshot, out)
     return emit(captured_answer(snapshot, out), as_json=as_json)

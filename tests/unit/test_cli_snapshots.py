@@ -175,6 +175,19 @@ def test_unload_writes_a_plan_that_preview_reads(trimtab, fleet, tmp_path) -> No
     assert "  curl -X PUT " in out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("check",), ("dashboard",), ("collect", "--every", "0"), ("capture", "x", "--out", "y")],
+)
+def test_without_a_configuration_that_is_what_is_said(trimtab, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRIMTAB_CONFIG", raising=False)
+    code, out, err = trimtab(*words)
+    assert (code, out) == (1, "")
+    assert "There is no configuration" in err
+    assert "trimtab demo" in err
+
+
 def test_unload_without_a_file_shows_the_plan(trimtab, fleet) -> None:
     bundle = owned_by(make_snapshot(), "10.1.0.11:8080")[0]
     code, out, _ = trimtab("unload", fleet, "--bundle", bundle)
