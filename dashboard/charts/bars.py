@@ -128,7 +128,7 @@ def distribution_bars(brokers: Sequence[str], probabilities: Sequence[float]) ->
     )
     styled(figure, height=40 + 24 * max(1, len(brokers)))
     figure.update_yaxes(autorange="reversed", type="category")
-    figure.update_xaxes(range=[0, 112], visible=False)
+    figure.update_xaxes(range=[0, 130], visible=False)
     return figure
 
 

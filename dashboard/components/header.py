@@ -173,4 +173,8 @@ def _watch(config: Config, choice: Choice) -> None:
                 is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
             )
         )
-        words.badge(freshness.freshness_badge(manifest, now=now, every_s=every_s, status=status))
+        words.badge(
+            freshness.freshness_badge(
+                manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
+            )
+        )

@@ -40,10 +40,10 @@ def placement_panel(placement: Placement, *, key: str) -> None:
                 rows,
                 {
                     "broker": tables.words("Broker", pinned=True),
+                    "why": st.column_config.TextColumn("Reason", width=300),
                     "rule": st.column_config.TextColumn(
                         "Rule", width=255, help="The filter or class of the real load manager."
                     ),
-                    "why": st.column_config.TextColumn("Reason", width=300),
                     "score": st.column_config.NumberColumn(
                         "Score", format="%.4g", help=placement.score_label or None
                     ),

@@ -39,11 +39,23 @@ def is_stale(manifest: Manifest, *, now: datetime, every_s: float) -> bool:
 
 
 def freshness_badge(
-    manifest: Manifest, *, now: datetime, every_s: float, status: Mapping[str, object]
+    manifest: Manifest,
+    *,
+    now: datetime,
+    every_s: float,
+    status: Mapping[str, object],
+    is_past: bool = False,
 ) -> Badge:
     """Return how old the reading is; stale after three missed collections is never called live."""
     age_s = (now - manifest.taken_at).total_seconds()
     text = f"{format_age(max(0.0, age_s))} ago"
+    if is_past:
+        return Badge(
+            text=text,
+            icon=":material/schedule:",
+            tone="gray",
+            help="An earlier snapshot, chosen by its time; Time, now leads back to the newest.",
+        )
     error = last_error(status)
     if is_stale(manifest, now=now, every_s=every_s):
         why = f" The collector's last error: {error}" if error else ""

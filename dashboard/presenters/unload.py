@@ -144,12 +144,12 @@ def ruled_out_table(placement: Placement) -> pd.DataFrame:
         rows.append(
             {
                 "broker": broker,
-                "rule": rule,
                 "why": why or reason,
+                "rule": rule,
                 "score": placement.scores.get(broker),
             }
         )
-    return pd.DataFrame(rows, columns=["broker", "rule", "why", "score"])
+    return pd.DataFrame(rows, columns=["broker", "why", "rule", "score"])
 
 
 def ruled_out_note(placement: Placement) -> str:
@@ -160,4 +160,8 @@ def ruled_out_note(placement: Placement) -> str:
         rules[rule] = rules.get(rule, 0) + 1
     parts = ", ".join(f"{number:,} by {rule}" for rule, number in rules.items())
     more = len(placement.ruled_out) - MAX_LISTED
-    return (parts or "none") + (f"; the first {MAX_LISTED} are listed" if more > 0 else "") + "."
+    return (
+        (parts or "None is ruled out")
+        + (f"; the first {MAX_LISTED} are listed" if more > 0 else "")
+        + "."
+    )

@@ -30,6 +30,14 @@ def test_older_than_three_intervals_is_stale(age_s, is_stale):
     assert badge.text.startswith("stale") == is_stale
 
 
+def test_a_snapshot_chosen_by_its_time_is_never_called_stale():
+    badge = freshness.freshness_badge(
+        MANIFEST, now=NOON + timedelta(hours=2), every_s=60, status={}, is_past=True
+    )
+    assert "stale" not in badge.text
+    assert badge.tone == "gray"
+
+
 def test_error_before_the_last_success_is_forgotten():
     status = {
         "last_error": {"code": "x", "message": "No answer.", "hint": ""},
