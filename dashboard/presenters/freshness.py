@@ -101,7 +101,8 @@ def coverage_badge(manifest: Manifest) -> Badge:
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
-        help="Everything that should be there was read."
+        help="Everything that should be there was read. Bundles that nobody owns and the brokers' "
+        "own (heartbeat, SLA) are among them."
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )
