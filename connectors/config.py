@@ -32,6 +32,7 @@ from core.snapshot.store import Retention
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
+MAX_FAULTS: Final = 4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
 
@@ -376,16 +377,23 @@ def _absolute(path: str, folder: Path) -> str:
 
 
 def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:
-    """Say the first thing that is wrong; inputs are never repeated, they may be secrets."""
-    first = exc.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "the whole"
-    said = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        said = "there is no such setting"
-    more = f" ({exc.error_count() - 1} more)" if exc.error_count() > 1 else ""
+    """Say the first things that are wrong; inputs are never repeated, they may be secrets."""
+    found = [
+        (
+            ".".join(str(part) for part in error["loc"]) or "the whole",
+            "there is no such setting"
+            if error["type"] == "extra_forbidden"
+            else error["msg"].removeprefix("Value error, "),
+        )
+        for error in exc.errors(include_url=False, include_input=False)
+    ]
+    (place, said), *others = found
+    also = "".join(f"; {at}: {what}" for at, what in others[:MAX_FAULTS])
+    more = f" ({len(others) - MAX_FAULTS} more)" if len(others) > MAX_FAULTS else ""
     where = path or f"the environment ({', '.join(sorted(_own_environment()))})"
     return ConfigError(
-        f"{place} in {where}: {said}{more}.", hint="docs/configuration.md lists every setting."
+        f"{place} in {where}: {said}{also}{more}.",
+        hint="docs/configuration.md lists every setting.",
     )
 
 

@@ -150,3 +150,10 @@ def test_paths_of_a_file_start_at_its_folder_and_a_tilde_at_the_home(
     ):
         path.write_text(f'state_dir = "{text}"')
         assert TrimtabConfig.load(path).state_dir == place
+
+
+def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, '[[clusters]]\nname = "a b"\nenviroment = "test"\nadmin_urls = ["x"]\n')
+    for place in ("clusters.0.name", "clusters.0.enviroment", "clusters.0.admin_urls"):
+        assert place in caught.value.message
