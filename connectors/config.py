@@ -32,7 +32,6 @@ from core.snapshot.store import Retention
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
-MAX_FAULTS: Final = 4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
 
@@ -388,8 +387,8 @@ def _as_config_error(exc: ValidationError, path: Path | None) -> ConfigError:
         for error in exc.errors(include_url=False, include_input=False)
     ]
     (place, said), *others = found
-    also = "".join(f"; {at}: {what}" for at, what in others[:MAX_FAULTS])
-    more = f" ({len(others) - MAX_FAULTS} more)" if len(others) > MAX_FAULTS else ""
+    also = "".join(f"; {at}: {what}" for at, what in others[:4])
+    more = f" ({len(others) - 4} more)" if others[4:] else ""
     where = path or f"the environment ({', '.join(sorted(_own_environment()))})"
     return ConfigError(
         f"{place} in {where}: {said}{also}{more}.",
