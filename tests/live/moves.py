@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
@@ -29,6 +29,8 @@ class Landing:
     left: str
     distribution: dict[str, float]
     landed: str
+    ruled_out: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
 
     @property
     def probability(self) -> float:
@@ -100,7 +102,9 @@ def move_and_compare(
     assert sum(placement.distribution.values()) == pytest.approx(1.0)
     left = view.brokers[view.owner[view.bundle_row(bundle)]]
     landed = unload(cluster, truth, bundle)
-    return Landing(bundle, left, placement.distribution, landed)
+    return Landing(
+        bundle, left, placement.distribution, landed, placement.ruled_out, placement.scores
+    )
 
 
 class InTurn:
@@ -140,5 +144,9 @@ def report(landings: list[Landing]) -> str:
         f" of {len(each.distribution)}"
         for index, each in enumerate(landings)
     ]
+    for each in landings:
+        if each.probability <= 0:
+            why = each.ruled_out.get(each.landed, "no reason was given")
+            lines.append(f"   {each.landed} was ruled out: {why}; scores {each.scores}")
     sharp = sum(1 for each in landings if len(each.distribution) == 1)
     return "\n".join([*lines, f"{sharp} of {len(landings)} foretold as certain"])
