@@ -22,6 +22,7 @@ from core.pulsar.isolation import (
     parse_isolation_policies,
 )
 from core.pulsar.javahash import java_hash_order
+from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import DEFAULT_MSGS_PER_S, usage_is_known, weighted_max_usage
 from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
@@ -30,15 +31,8 @@ from core.snapshot import LoadManager, PulsarSnapshot
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_STARTED: Final = (
-    "Some brokers have a stored long-term rate of 0 although their bundles have traffic: they "
-    "started after the leader's last write, and the leader itself may know more."
-)
 _LARGEST: Final = 1e200
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
-_SAME_RATIO: Final = 1e-3
-"""Two sums of averages that differ by less were written together."""
-_MOVED_RATIO: Final = 0.1  # averages drift by less between two writes, a moved bundle is more
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -48,7 +42,8 @@ class LoadView:
     Attributes:
         usage: Weighted maximum per broker, ratio; 0 where ``usage_known`` is false.
         has_report: Whether anything of the broker's load report is known.
-        broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it.
+        broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it;
+            ``broker_long_doubt`` off at the most, either way.
         bundle_names: The same as ``bundles``, for searching.
         owner: Broker of each bundle by ownership.
         reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
@@ -76,6 +71,7 @@ class LoadView:
     broker_throughput: Floats
     broker_short_rate: Floats
     broker_long_rate: Floats
+    broker_long_doubt: Floats
     broker_topics: Ints
     broker_bundles: Ints
     serves_persistent: Flags
@@ -111,7 +107,8 @@ class LoadView:
         bundle_part = _bundle_columns(snapshot, names, has_report)
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
-        long_rate, note = _leader_long_rates(brokers, bundle_part)
+        stored = _total(brokers, "long_msg_rate", unknown=np.nan)
+        long_rate, note = leader_long_rates(stored, bundle_part)
         policies, problems = parse_isolation_policies(snapshot.policies)
         stored_domains = parse_failure_domains(snapshot.policies)
         domains = brokers.column("failure_domain").to_pylist()
@@ -128,6 +125,9 @@ class LoadView:
             broker_throughput=_total(brokers, "msg_throughput"),
             broker_short_rate=_total(brokers, "short_msg_rate"),
             broker_long_rate=long_rate,
+            broker_long_doubt=long_rate_doubt(
+                snapshot, bundle_part, long_rate, has_moved=note != ""
+            ),
             broker_topics=_ints(brokers, "topic_count"),
             broker_bundles=_ints(brokers, "bundle_count"),
             serves_persistent=_flags(brokers, "persistent_topics_enabled"),
@@ -346,40 +346,6 @@ def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) ->
     number = {group: index for index, group in enumerate(groups)}
     codes = [number.get(group_by_namespace.get(name, ""), -1) for name in bundle_part["namespaces"]]
     return {"namespace_group": np.array(codes, np.int32), "groups": groups}
-
-
-def _leader_long_rates(brokers: pa.Table, bundles: dict[str, Any]) -> tuple[Floats, str]:
-    """Return each broker's long-term rate as the leader holds it, and a note.
-
-    ZooKeeper has it as of the leader's last write, up to 15 minutes ago, and all zero for a broker
-    that started since. The leader itself adds up the averages of the bundles that are reported
-    *now*. Where both sums cover the same traffic (the totals agree), brokers whose bundles changed
-    since that write get the present sum. Where they cover about the same, that is told by a larger
-    difference; otherwise the stored value is all there is.
-    """
-    reporter = np.asarray(bundles["reporter"])
-    reported = reporter >= 0
-    rates = np.asarray(bundles["bundle_long_rate"], np.float64)[reported]
-    present = np.bincount(reporter[reported], weights=rates, minlength=brokers.num_rows).astype(
-        np.float64
-    )
-    stored = _total(brokers, "long_msg_rate", unknown=np.nan)
-    unknown = np.isnan(stored)
-    if unknown.all():
-        return present, "Long-term rates of brokers are sums over their bundles." * bool(rates.size)
-    known_total = float(stored[~unknown].sum())
-    same_write = not unknown.any() and _close(present.sum(keepdims=True), known_total).all()
-    if not (same_write or _close(present.sum(keepdims=True), known_total, _MOVED_RATIO).all()):
-        started = bool(((stored == 0) & (present > 0)).any())
-        return np.where(unknown, present, stored), _STARTED * started
-    moved = unknown | ~_close(present, stored, _SAME_RATIO if same_write else _MOVED_RATIO)
-    note = "Long-term rates of brokers whose bundles changed are sums over their present bundles."
-    return np.where(moved, present, stored), note if moved.any() else ""
-
-
-def _close(one: Floats, other: Floats | float, ratio: float = _SAME_RATIO) -> Flags:
-    with np.errstate(invalid="ignore"):
-        return np.abs(one - other) <= ratio * np.maximum(np.abs(one), np.abs(other))
 
 
 def _own_class(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> str | None:

@@ -27,12 +27,14 @@ class PlacementContext:
         settings: What the leader goes by.
         memory: What the leader remembers.
         available: Brokers that take part at all.
+        knows_leader: Whether the leader's averages are known and not only what it last wrote.
     """
 
     view: LoadView
     settings: EffectiveSettings
     memory: PlacementMemory = field(default_factory=PlacementMemory)
     available: Flags = field(default_factory=lambda: np.ones(0, np.bool_))
+    knows_leader: bool = True
 
     @classmethod
     def of(
@@ -51,7 +53,7 @@ class PlacementContext:
         if candidates is not None:
             available[:] = False
             available[[view.broker_row(name) for name in candidates]] = True
-        return cls(view, settings, memory or PlacementMemory(), available)
+        return cls(view, settings, memory or PlacementMemory(), available, memory is not None)
 
     @cached_property
     def overload_ratio(self) -> float:
@@ -114,6 +116,12 @@ class PlacementContext:
         extra = np.zeros(len(self.view.brokers))
         np.add.at(extra, brokers, self.view.bundle_long_rate[bundles])
         return extra + self.view.broker_long_rate
+
+    @cached_property
+    def long_doubt(self) -> Floats:
+        """How far a long-term rate may be off, msg/s; nothing where the leader's own are known."""
+        doubt = self.view.broker_long_doubt
+        return np.zeros_like(doubt) if self.knows_leader else doubt
 
     def range_counts(self, namespaces: Ints) -> Codes:
         """Bundles of some namespaces per broker, preallocated ones included."""

@@ -217,6 +217,11 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
             "Some brokers serve one kind of topics only; a bundle that the leader knows to hold "
             "non-persistent topics goes by that kind, any other by persistent ones."
         )
+    if isinstance(asked, LeastLongTermMessageRate) and context.long_doubt.any():
+        notes.append(
+            "Bundles moved since the leader last wrote its averages: brokers that may have the "
+            "least long-term rate as far as these tell share the chance."
+        )
     unknown = int((context.usable & ~view.usage_known).sum())
     if unknown:
         notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")

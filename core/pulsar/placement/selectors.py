@@ -66,10 +66,10 @@ class LeastLongTermMessageRate:
     def picks(
         self, context: PlacementContext, mask: Flags, _before: Flags | None = None, /
     ) -> Flags:
-        """Return the brokers that share the least score."""
+        """Return the brokers that share the least score, or may as far as anybody can tell."""
         scores = np.where(mask, self.scores(context), np.inf)
-        least = np.asarray(scores.min(axis=1, initial=np.inf))
-        return np.asarray(mask & (scores == least[:, None]), np.bool_)
+        least = np.asarray((scores + context.long_doubt).min(axis=1, initial=np.inf))
+        return np.asarray(mask & (scores - context.long_doubt <= least[:, None]), np.bool_)
 
     def scores(self, context: PlacementContext) -> Floats:
         """Return msg/s in + out, infinite for overloaded brokers."""
