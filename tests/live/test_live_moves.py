@@ -19,8 +19,8 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
 TRIALS = 20
-# Lookups of topics that nobody uses fill the leader's memory of what it placed, which no znode
-# shows: with many of those, about one of seven picks is not the one that we foretell.
+# A cluster of its own: lookups of topics that nobody uses fill the leader's memory of what it
+# placed, which no znode shows.
 pytestmark = pytest.mark.usefixtures("fresh_start")
 
 
