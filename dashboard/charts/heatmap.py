@@ -98,7 +98,7 @@ def broker_heatmap(data: HeatmapData) -> go.Figure:
     figure.update_yaxes(ticksuffix=scale.suffix, range=upper, nticks=4, row=1, col=1)
     now = [0, scale.end_of(data.values[:, -1:])]
     figure.update_xaxes(
-        ticksuffix=scale.suffix, range=now, nticks=4, row=2, col=2, title_text="now"
+        ticksuffix=scale.suffix, range=now, nticks=4, row=2, col=2, title_text="last snapshot"
     )
     figure.update_xaxes(tickformat=clock_format(data.times), title_text="UTC", row=2, col=1)
     return figure

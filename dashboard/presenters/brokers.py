@@ -150,7 +150,7 @@ def heatmap_note(data: HeatmapData, measure: BrokerMeasure, *, total: int) -> st
     }.get(measure.key, "")
     pct = data.tolerance_ratio * 100
     band = (
-        f"Above: mean and range of all brokers. Right: now, coloured by distance from the mean "
-        f"(teal within ± {pct:.0f} %, amber within ± {2 * pct:.0f} %, orange beyond)."
+        "Above: mean and range of all brokers. Right: the last one, coloured by distance from the "
+        f"mean (teal within ± {pct:.0f} %, amber within ± {2 * pct:.0f} %, orange beyond)."
     )
     return " ".join(text for text in (what, f"{since}, UTC.", band + part) if text)
