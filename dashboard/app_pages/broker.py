@@ -7,6 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import UnknownNameError
+from core.units import counted
 from dashboard import state
 from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
@@ -14,7 +15,6 @@ from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.presenters.naming import count
 from dashboard.reading import moves_seen, span_minutes, thinned, within
 
 page = frame.open_page("Broker")
@@ -98,7 +98,7 @@ else:
     state.note_ticked(is_any=bool(chosen))
     with st.container(horizontal=True):
         st.button(
-            f"Preview unload of {count(len(chosen), 'bundle')}" if chosen else "Preview unload",
+            f"Preview unload of {counted(len(chosen), 'bundle')}" if chosen else "Preview unload",
             type="primary",
             icon=":material/swap_horiz:",
             disabled=not chosen,

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from core.ids import namespace_of, parse_range
 from core.snapshot import PulsarSnapshot
-from core.units import format_bytes_per_s, format_msgs_per_s
+from core.units import counted, format_bytes_per_s, format_msgs_per_s
 from dashboard.charts.lines import Series
 from dashboard.presenters.moves import NOBODY, Move
-from dashboard.presenters.naming import count
 
 Row = dict[str, object]
 Floats = NDArray[np.float64]
@@ -65,8 +64,8 @@ def answer(row: Row, fleet_total: float | None) -> str:
         return f"{row['bundle']} {where}; what it carries is unknown."
     share = f" ({throughput / fleet_total * 100:.1f} % of the fleet)" if fleet_total else ""
     topics, clients = _number(row["topic_count"]), _clients(row)
-    who = "" if topics is None else f" over {count(int(topics), 'topic')}"
-    whom = "" if clients is None else f" for {count(clients, 'client')}"
+    who = "" if topics is None else f" over {counted(int(topics), 'topic')}"
+    whom = "" if clients is None else f" for {counted(clients, 'client')}"
     return (
         f"{row['bundle']} {where} and carries {format_bytes_per_s(throughput)}{share}, "
         f"{format_msgs_per_s(_number(row['msg_rate']))}{who}{whom}."
@@ -106,7 +105,7 @@ def samples_note(row: Row) -> str:
     if short is None or long is None:
         return "The leader holds no averages of this bundle: only the hottest are written."
     return (
-        f"{count(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
+        f"{counted(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
         "placement goes by the long one."
     )
 
@@ -164,10 +163,10 @@ def topics_note(topics: pa.Table) -> str:
     traffic = _column(topics, "msg_throughput_in") + _column(topics, "msg_throughput_out")
     total = float(np.nansum(traffic))
     if total <= 0 or topics.num_rows < 2:
-        return f"{count(topics.num_rows, 'topic')}."
+        return f"{counted(topics.num_rows, 'topic')}."
     top = float(np.nanmax(traffic)) / total
     tail = " A split cannot divide one topic." if top > 0.5 else ""
-    return f"{count(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
+    return f"{counted(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
 
 
 def _column(table: pa.Table, name: str) -> Floats:

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.ids import range_text
-from core.units import format_bytes_per_s
+from core.units import counted, format_bytes_per_s
 from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
-from dashboard.presenters.naming import count
 
 Floats = NDArray[np.float64]
 GroupBy = Literal["owner", "namespace"]
@@ -199,7 +198,7 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
     for group in groups[:MAX_GROUPS].tolist():
         rows = np.flatnonzero(code == group)
         rows = rows[np.argsort(-load[rows], kind="stable")]
-        nodes.group(names[group], float(totals[group]), count(len(rows), "bundle"))
+        nodes.group(names[group], float(totals[group]), counted(len(rows), "bundle"))
         for row in rows[:MAX_LEAVES].tolist():
             name = bundles["bundle"][row].as_py()
             label = _leaf_label(bundles, row, group_by)
@@ -246,7 +245,7 @@ class _Nodes:
         total = sum(
             value for value, up in zip(self.values, self.parents, strict=True) if up == ROOT
         )
-        self._add(ROOT, "all", "", total, count(self.parents.count(ROOT), "group"))
+        self._add(ROOT, "all", "", total, counted(self.parents.count(ROOT), "group"))
         values = np.array(self.values, dtype=np.float64)
         return TreemapData(self.ids, self.labels, self.parents, values, "bytes/s", self.notes)
 

@@ -17,8 +17,7 @@ from core.health.findings import Finding, State, overall_state
 from core.health.measures import Measures, column_values
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import Manifest
-from core.units import format_age, format_bytes_per_s, format_msgs_per_s, format_ratio
-from dashboard.presenters.naming import count
+from core.units import counted, format_age, format_bytes_per_s, format_msgs_per_s, format_ratio
 
 STATE_WORDS: Final[dict[State, str]] = {
     "bad": "✖ errors",
@@ -147,7 +146,7 @@ def answer(rows: Sequence[tuple[str, ClusterSummary | None]]) -> str:
     unseen = [name for name, one in rows if one is None]
     known = [(name, one) for name, one in rows if one is not None]
     unsure = [name for name, one in rows if one is not None and one.state == "unknown"]
-    head = f"{len(bad)} of {count(len(rows), 'cluster')} need attention"
+    head = f"{len(bad)} of {counted(len(rows), 'cluster')} need attention"
     if unsure:
         head += f", {len(unsure)} cannot be judged"
     worst = max(
@@ -158,7 +157,7 @@ def answer(rows: Sequence[tuple[str, ClusterSummary | None]]) -> str:
     if worst is not None:
         over = format_ratio(worst[1].deviation_ratio)
         head += f"; the least even is {worst[0]}, its busiest broker {over} over the mean"
-    return head + (f"; {count(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
+    return head + (f"; {counted(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
 
 
 def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, str]]:

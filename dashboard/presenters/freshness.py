@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from core.snapshot import Manifest
-from core.units import format_age
-from dashboard.presenters.naming import count
+from core.units import counted, format_age
 
 STALE_AFTER_INTERVALS: Final = 3.0
 
@@ -113,7 +112,7 @@ def problems_badge(manifest: Manifest) -> Badge:
     number = len(manifest.problems)
     errors = sum(problem.severity == "error" for problem in manifest.problems)
     return Badge(
-        text=count(number, "problem") if number else "no problems",
+        text=counted(number, "problem") if number else "no problems",
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
         help="What could not be read, and what was done instead.",

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dashboard.presenters.naming import count
+from core.units import counted
 
 NOBODY = "nobody"
 
@@ -113,5 +113,5 @@ def moves_sentence(moves: Sequence[Move], minutes: float) -> str:
     if not moves:
         return f"No move was seen {span}."
     back = len(returning(moves))
-    tail = f", {count(back, 'time')} back to a broker it had left" if back else ""
-    return f"{count(len(moves), 'move')} seen {span}{tail}."
+    tail = f", {counted(back, 'time')} back to a broker it had left" if back else ""
+    return f"{counted(len(moves), 'move')} seen {span}{tail}."

@@ -26,11 +26,6 @@ def clock(moment: datetime | None) -> str:
     return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%H:%M:%S UTC")
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Return ``1 bundle``, ``12 bundles``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def listed(names: Sequence[str], limit: int = 3) -> str:
     """Return ``a, b and 4 more``."""
     shown = list(names[:limit])

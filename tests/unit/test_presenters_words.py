@@ -9,6 +9,7 @@ from core.plan.build import build_unload_plan
 from core.plan.preview import preview_plan
 from core.pulsar.lookup import lookup_topic
 from core.snapshot import Problem
+from core.units import counted
 from dashboard.memo import Memo
 from dashboard.presenters import freshness, naming, search, unload
 from dashboard.presenters.lookup import answer as lookup_answer
@@ -104,8 +105,8 @@ def test_names_are_listed_up_to_three(names, text):
 
 
 def test_one_is_singular():
-    assert naming.count(1, "bundle") == "1 bundle"
-    assert naming.count(1_200, "bundle") == "1,200 bundles"
+    assert counted(1, "bundle") == "1 bundle"
+    assert counted(1_200, "bundle") == "1,200 bundles"
 
 
 # -- search ----------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def previewed(count, **options):
 def test_unload_answer_says_cost_effect_and_taker(count):
     plan, preview = previewed(count)
     told = unload.answer(plan, preview)
-    assert told.startswith(f"Unloading {naming.count(count, 'bundle')} (")
+    assert told.startswith(f"Unloading {counted(count, 'bundle')} (")
     assert "clients" in told
     assert "mean traffic" in told
 
