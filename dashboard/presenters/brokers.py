@@ -143,7 +143,7 @@ def heatmap_note(data: HeatmapData, measure: BrokerMeasure, *, total: int) -> st
     shown = len(data.rows)
     part = "" if shown >= total else f" The {shown} hottest of {total:,} brokers are drawn."
     points = len(data.times)
-    since = f"{points} snapshots" if points != 1 else "one snapshot so far"
+    since = f"{points} snapshots" if points != 1 else "One snapshot so far"
     what = {
         "usage": "What the load manager compares: the largest weighted resource.",
         "bandwidth": "The busier direction of the network cards.",
