@@ -161,10 +161,13 @@ class Supervisor:
 @contextlib.contextmanager
 def told_to_end(stop: threading.Event) -> Iterator[threading.Event]:
     """Let Ctrl-C and SIGTERM set ``stop`` for the time of the block."""
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+
+    def tell(*_: object) -> None:
+        # Event.set takes a lock that whoever was interrupted may hold, a first signal's own
+        # handler included: only another thread can wait for it
+        threading.Thread(target=stop.set, daemon=True).start()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
