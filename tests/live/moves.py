@@ -18,7 +18,7 @@ from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
-SETTLE_WITHIN_S: Final = 90.0
+SETTLE_WITHIN_S: Final = 150.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cluster_truth import BROKER_AVERAGES, BUNDLE_DATA, REPORTS, ClusterTruth
 from java_process import wait_until
+from moves import wait_settled
 from our_reading import STEADY_ATTEMPTS, capture, config_of, rows_by, steady_capture
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE
@@ -99,6 +100,7 @@ def test_every_number_of_a_brokers_row_is_that_of_its_znode(
 def test_bundles_carry_the_statistics_of_the_broker_that_reports_them(
     modular: RealPulsar, truth: ClusterTruth
 ) -> None:
+    wait_settled(modular, truth)  # a report that came before the traffic names few bundles
     snapshot, znodes = steady_capture(modular, truth, REPORTS)
     bundles = rows_by(snapshot.bundles, "bundle")
     reported = 0
