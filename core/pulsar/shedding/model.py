@@ -1,0 +1,168 @@
+"""What a shedding strategy is asked and what it answers.
+
+A strategy is a fold, ``(view, config, state, recently_unloaded)`` to ``(decision, next state)``: it
+reads no clock and keeps nothing; what the real class remembers between rounds is its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import LoadView
+
+Label = Literal["success", "skip", "failure"]
+"""Moves were found; nothing to do, with the reason; the question cannot be answered."""
+
+Reason = Literal[
+    "overloaded",
+    "underloaded",
+    "balanced",
+    "no_bundles",
+    "no_brokers",
+    "no_load_data",
+    "outdated_data",
+    "hit_count",
+    "cool_down",
+    "too_small",
+    "disabled",
+    "unavailable",
+]
+"""Why; upstream's own words where it has one (``UnloadDecision.Reason``)."""
+
+ConfigT = TypeVar("ConfigT")
+StateT = TypeVar("StateT")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One bundle leaves one broker.
+
+    Attributes:
+        broker: Where it leaves.
+        bundle: Name.
+        destination: Where the strategy itself wants it; ``None``: placement decides.
+    """
+
+    broker: str
+    bundle: str
+    destination: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One condition on the way to a move: what was measured against what, and how far it is.
+
+    Attributes:
+        name: The condition in a few words, the same for every broker.
+        measured: The value found, in ``unit``; NaN where it is unknown.
+        threshold: What it is compared with, same unit.
+        unit: For example ``ratio``, ``bytes/s``, ``msg/s``, ``bundles``, ``rounds``.
+        is_open: Whether the way to a move goes on here.
+        distance: How much ``measured`` has to change until the verdict turns, same unit: above zero
+            while the gate is shut, zero or below while it is open.
+        sentence: All of that in words.
+    """
+
+    name: str
+    measured: float
+    threshold: float
+    unit: str
+    is_open: bool
+    distance: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTrace:
+    """The gates of one broker, or of the whole cluster, in the order in which they were asked.
+
+    Attributes:
+        broker: Broker id; ``None``: the cluster as a whole, or a pair that ``sentence`` names.
+        sheds: Whether bundles leave it.
+        gates: A shut gate is the last one.
+        sentence: The verdict in words.
+    """
+
+    broker: str | None
+    sheds: bool
+    gates: tuple[Gate, ...]
+    sentence: str
+
+
+def no_trace() -> tuple[BrokerTrace, ...]:
+    """Return no explanation at all."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What one round of a strategy decides.
+
+    Attributes:
+        label: Moves or none.
+        reason: Why.
+        moves: In the order in which the real class picks: brokers in its order, bundles of a broker
+            in its order.
+        sentence: The verdict in words, with numbers.
+        explain: Makes the trace; asked only when somebody reads it.
+        notes: What was assumed.
+    """
+
+    label: Label
+    reason: Reason
+    moves: tuple[Move, ...] = ()
+    sentence: str = ""
+    explain: Callable[[], tuple[BrokerTrace, ...]] = field(
+        default=no_trace, compare=False, repr=False
+    )
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def trace(self) -> tuple[BrokerTrace, ...]:
+        """The gates of every broker."""
+        return self.explain()
+
+    def bundles_by_broker(self) -> dict[str, list[str]]:
+        """Return ``{broker: bundles}`` in picking order; brokers without moves are absent."""
+        found: dict[str, list[str]] = {}
+        for move in self.moves:
+            found.setdefault(move.broker, []).append(move.bundle)
+        return found
+
+
+class SheddingStrategy(Protocol[ConfigT, StateT]):
+    """One shedding strategy, named like the upstream class."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def config(self, settings: EffectiveSettings) -> ConfigT:
+        """Return what the strategy goes by, out of the settings in force."""
+        ...
+
+    def initial_state(self) -> StateT:
+        """Return the memory of a leader that just started."""
+        ...
+
+    def decide(
+        self,
+        view: LoadView,
+        config: ConfigT,
+        state: StateT,
+        recently_unloaded: AbstractSet[str],
+        /,
+    ) -> tuple[Decision, StateT]:
+        """Return what this round unloads, and the memory for the next one.
+
+        Args:
+            view: Load of the cluster.
+            config: Of :meth:`config`.
+            state: Of the round before, or :meth:`initial_state`.
+            recently_unloaded: Names of bundles in their grace period.
+        """
+        ...

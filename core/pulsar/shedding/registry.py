@@ -1,0 +1,29 @@
+"""Every shedding strategy there is, by the name of its upstream class."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from core.errors import UnknownNameError
+from core.pulsar.shedding.model import SheddingStrategy
+
+# states and configs differ by strategy: whoever takes one out of here passes back what it gave
+AnyStrategy = SheddingStrategy[Any, Any]
+
+SHEDDING_STRATEGIES: Final[tuple[AnyStrategy, ...]] = ()
+"""In the order in which people are shown them; a test holds that every module is listed."""
+
+SHEDDING_STRATEGY_NAMES: Final = tuple(strategy.name for strategy in SHEDDING_STRATEGIES)
+
+
+def find_shedding_strategy(name: str) -> AnyStrategy:
+    """Return the strategy with that class name, with or without its package.
+
+    Raises:
+        UnknownNameError: There is none; the hint offers near names.
+    """
+    simple = name.rpartition(".")[2]
+    for strategy in SHEDDING_STRATEGIES:
+        if strategy.name == simple:
+            return strategy
+    raise UnknownNameError.of("shedding strategy", name, SHEDDING_STRATEGY_NAMES)
