@@ -1,0 +1,203 @@
+"""What a journal holds: one entry an event, in order, each sealed by the hash of all before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from core.actions.model import Control, Ending, Observation, RunId, RunOptions, RunState
+from core.plan.model import Plan
+
+FIRST_LINK: Final = "0" * 64
+"""What the first entry of a journal names as the hash before it."""
+
+SettingFate = Literal["restored", "changed_by_others", "failed"]
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
+    """Base of all events; ``kind`` in JSON is the class name."""
+
+
+class RunRequested(_Event, frozen=True, kw_only=True):
+    """A person asked for a plan to be carried out; ``undoes``: the run that it takes back."""
+
+    plan: Plan
+    options: RunOptions
+    reason: str
+    undoes: RunId | None = None
+
+
+class ControlAsked(_Event, frozen=True, kw_only=True):
+    """A person asked to pause, resume or stop a run."""
+
+    control: Control
+    reason: str = ""
+
+
+class RunClaimed(_Event, frozen=True, kw_only=True):
+    """A worker took the run up, for the first time or after another one was lost."""
+
+    worker: str
+    lease: str
+    is_takeover: bool = False
+
+
+class RunRefused(_Event, frozen=True, kw_only=True):
+    """A run that never began."""
+
+    code: str
+    sentence: str
+    hint: str = ""
+
+
+class RunPaused(_Event, frozen=True, kw_only=True):
+    """No further step is begun until it is resumed."""
+
+    sentence: str
+
+
+class RunResumed(_Event, frozen=True, kw_only=True):
+    """Steps are begun again."""
+
+    sentence: str
+
+
+class StepBegun(_Event, frozen=True, kw_only=True):
+    """The intent: written before anything is sent. ``step``: place in the plan, from 0."""
+
+    step: int
+    seen: Observation
+
+
+class StepEnded(_Event, frozen=True, kw_only=True):
+    """What became of a step. ``is_by_looking``: settled later, from UNKNOWN or after a crash.
+
+    ``took_ms``: from the intent to the visible effect.
+    """
+
+    step: int
+    ending: Ending
+    is_by_looking: bool = False
+    took_ms: float | None = None
+
+
+class SettingSaved(_Event, frozen=True, kw_only=True):
+    """The intent to change a setting for the run; ``before=None``: it had no dynamic value."""
+
+    key: str
+    before: str | None
+    during: str
+
+
+class SettingChanged(_Event, frozen=True, kw_only=True):
+    """The setting has been changed."""
+
+    key: str
+
+
+class SettingRestored(_Event, frozen=True, kw_only=True):
+    """How a changed setting was left; ``failed`` is tried again by the next worker."""
+
+    key: str
+    fate: SettingFate
+    sentence: str
+
+
+class ForeignMove(_Event, frozen=True, kw_only=True):
+    """A bundle changed hands during the run, and not by it."""
+
+    bundle: str
+    source: str | None
+    destination: str | None
+    sentence: str
+
+
+class RunEnded(_Event, frozen=True, kw_only=True):
+    """The end: ``DONE``, ``STOPPED`` or ``FAILED``."""
+
+    state: RunState
+    sentence: str
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker after a run: weighted usage 0..1 and throughput in bytes/s; ``None``: unknown."""
+
+    broker: str
+    usage_ratio: float | None
+    throughput_bytes_per_s: float | None
+
+
+class RunMeasured(_Event, frozen=True, kw_only=True):
+    """What came of it, read from a snapshot some time after the end.
+
+    ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers.
+    """
+
+    snapshot_id: str
+    taken_at: datetime
+    usage_deviation: float | None
+    throughput_deviation: float | None
+    brokers: tuple[Measured, ...] = ()
+
+
+Event = (
+    RunRequested
+    | ControlAsked
+    | RunClaimed
+    | RunRefused
+    | RunPaused
+    | RunResumed
+    | StepBegun
+    | StepEnded
+    | SettingSaved
+    | SettingChanged
+    | SettingRestored
+    | ForeignMove
+    | RunEnded
+    | RunMeasured
+)
+"""Every event there is."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """An event with who, where and when; ``at`` aware UTC. ``actor``: a person or a worker."""
+
+    run_id: RunId
+    cluster: str
+    at: datetime
+    actor: str
+    event: Event
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A record in its place in the journal.
+
+    Attributes:
+        seq: From 1, without gaps.
+        record: What happened.
+        previous: Hash of the entry before.
+        digest: Hash of this entry: SHA-256 over the previous hash and the record's canonical JSON.
+    """
+
+    seq: int
+    record: Record
+    previous: str
+    digest: str
+
+
+def canonical(record: Record) -> str:
+    """Return the record as the JSON that is hashed and stored: sorted keys, no blanks, ASCII."""
+    content: Mapping[str, Any] = msgspec.to_builtins(record)
+    return json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+
+
+def link(previous: str, seq: int, text: str) -> str:
+    """Return the hash that seals entry ``seq`` with canonical JSON ``text`` after ``previous``."""
+    return hashlib.sha256(f"{previous}\n{seq}\n{text}".encode("ascii")).hexdigest()

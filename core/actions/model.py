@@ -1,0 +1,119 @@
+"""Words of a run: states of runs and steps, what was seen, what came of it, how careful to be.
+
+A *run* is one plan being carried out, or waiting to be. A step's state only ever moves along
+:data:`LEGAL_MOVES`; everything that is known about a run follows from its journal entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, NewType
+
+from core.errors import InvariantError
+
+RunId = NewType("RunId", str)
+"""Sortable by time, unique: ``20261121-174455-3fa9c1``."""
+
+StepState = Literal["PENDING", "RUNNING", "DONE", "FAILED", "UNKNOWN", "SKIPPED"]
+RunState = Literal["QUEUED", "RUNNING", "PAUSED", "DONE", "STOPPED", "FAILED", "REFUSED"]
+Control = Literal["pause", "resume", "stop"]
+
+LEGAL_MOVES: Final[Mapping[StepState, frozenset[StepState]]] = MappingProxyType(
+    {
+        "PENDING": frozenset({"RUNNING", "SKIPPED"}),
+        "RUNNING": frozenset({"DONE", "FAILED", "UNKNOWN"}),
+        "UNKNOWN": frozenset({"DONE", "FAILED"}),  # by looking at the cluster, never by repeating
+        "DONE": frozenset(),
+        "FAILED": frozenset(),
+        "SKIPPED": frozenset(),
+    }
+)
+"""From each state of a step to the states it may take next."""
+
+ENDED_RUNS: Final[frozenset[RunState]] = frozenset({"DONE", "STOPPED", "FAILED", "REFUSED"})
+SETTLED_STEPS: Final[frozenset[StepState]] = frozenset({"DONE", "FAILED", "SKIPPED"})
+
+
+def moved(before: StepState, after: StepState) -> StepState:
+    """Return ``after``, the state a step takes.
+
+    Raises:
+        InvariantError: A step never goes that way.
+    """
+    if after not in LEGAL_MOVES[before]:
+        raise InvariantError(f"A step cannot go from {before} to {after}.")
+    return after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is to be carried out; part of its request, so that it is on record.
+
+    Attributes:
+        pace_per_min: Most steps begun a minute.
+        max_failures: Steps that may fail (or stay unknown) before the run stops by itself.
+        verify_within_s: How long the visible effect of a step is awaited before it is UNKNOWN.
+        pause_balancer: Whether the cluster's own shedding is switched off for the run.
+    """
+
+    pace_per_min: float = 10.0
+    max_failures: int = 1
+    verify_within_s: float = 30.0
+    pause_balancer: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of a step's subject by looking at the cluster, at one moment.
+
+    Attributes:
+        exists: The subject is there under that name (a bundle that was split is not).
+        holder: Broker id of the owner; ``None``: nobody owns it.
+        token: Changes whenever the holder changes hands, even back to the same one (the ownership
+            znode's creation transaction); ``None`` where the cluster shows no such thing.
+        value: For settings: the value that is set; ``None``: not set.
+        detail: One sentence for people, empty when there is nothing to add.
+    """
+
+    exists: bool
+    holder: str | None = None
+    token: str | None = None
+    value: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a step or a run is not begun.
+
+    Attributes:
+        code: Stable word: the guard's or precondition's name, for example ``moved_meanwhile``.
+        sentence: The thing, the measured value and the bound, in one sentence.
+        hint: What to do about it.
+    """
+
+    code: str
+    sentence: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What became of a step, as the cluster showed it.
+
+    Attributes:
+        state: ``DONE``, ``FAILED``, ``UNKNOWN`` or ``SKIPPED``.
+        code: Stable word: ``landed``, ``landed_elsewhere``, ``returned``, ``given_up`` (nobody has
+            asked for the bundle since), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
+        sentence: What happened, with its names and numbers.
+        hint: What to do next; empty when nothing.
+        after: What was seen at the end; ``None`` when it could not be looked at.
+    """
+
+    state: StepState
+    code: str
+    sentence: str
+    hint: str = ""
+    after: Observation | None = None

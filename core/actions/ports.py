@@ -1,0 +1,176 @@
+"""What the executor needs of the world: a journal, a cluster, a lease and a clock.
+
+Implemented in ``connectors``; a rehearsal (``--dry-run``) and the tests implement them too, so
+that nothing in the executor knows whether it acts for real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from core.actions.events import Entry, Record
+from core.actions.model import Ending, Observation, Refusal, RunId
+from core.plan.model import Step
+from core.snapshot import PulsarSnapshot
+
+
+class Journal(Protocol):
+    """Append-only; safe to use from many threads and processes at once."""
+
+    def append(self, record: Record) -> Entry:
+        """Add a record and return it in its place; it is durable when this returns.
+
+        Raises:
+            RemoteError: The journal cannot be written; nothing was added.
+        """
+        ...
+
+    def entries(
+        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+    ) -> Sequence[Entry]:
+        """Return entries with ``seq > after`` in order, of one run or of all."""
+        ...
+
+    def open_runs(self, cluster: str) -> Sequence[RunId]:
+        """Return the runs of a cluster that have been requested and not ended, oldest first."""
+        ...
+
+    def moves_since(self, cluster: str, moment: datetime) -> int:
+        """Return how many steps of the cluster were begun since ``moment``: the move budget."""
+        ...
+
+
+class Action(Protocol):
+    """One step on one cluster: look, act, look again. Made anew for every step."""
+
+    def look(self) -> Observation:
+        """Read the subject's live state, past every cache.
+
+        Raises:
+            RemoteError: It cannot be read.
+        """
+        ...
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why the step's precondition does not hold any more, ``None`` when it does."""
+        ...
+
+    def send(self) -> None:
+        """Ask the cluster to do it, once.
+
+        Raises:
+            RemoteError: ``outcome`` tells whether it may have happened all the same.
+        """
+        ...
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return what came of it, ``None`` while the effect is not visible yet."""
+        ...
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when the time for :meth:`ending` is up.
+
+        Either a settled state (for example ``given_up``: the bundle was closed and nobody has
+        asked for it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under
+        way any more, ``FAILED`` with code ``not_done``.
+        """
+        ...
+
+
+class Cluster(Protocol):
+    """The cluster as the executor acts on it."""
+
+    @property
+    def name(self) -> str:
+        """Trimtab's name of it."""
+        ...
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the configuration forbids every action."""
+        ...
+
+    @property
+    def exclusions(self) -> Sequence[str]:
+        """Namespaces that plans never touch."""
+        ...
+
+    @property
+    def moves_per_day(self) -> int:
+        """Most steps begun in 24 hours."""
+        ...
+
+    def snapshot(self) -> PulsarSnapshot:
+        """Return a fresh snapshot.
+
+        Raises:
+            RemoteError: Nothing could be read.
+        """
+        ...
+
+    def action(self, step: Step) -> Action:
+        """Return the action that carries out a step."""
+        ...
+
+    def dynamic_setting(self, key: str) -> str | None:
+        """Return the dynamic value of a setting, ``None`` when it has none.
+
+        Raises:
+            RemoteError: It cannot be read.
+        """
+        ...
+
+    def set_dynamic_setting(self, key: str, value: str | None) -> None:
+        """Set a dynamic setting, or take it away with ``None``.
+
+        Raises:
+            RemoteError: It was refused, or nobody knows.
+        """
+        ...
+
+
+class Lease(Protocol):
+    """The right to be the only writer of a cluster."""
+
+    @property
+    def place(self) -> str:
+        """Where it is held, for people: ``zookeeper host:port/trimtab/writer``."""
+        ...
+
+    def acquire(self) -> bool:
+        """Try to take it; ``False`` when somebody else holds it.
+
+        Raises:
+            RemoteError: It cannot be asked for.
+        """
+        ...
+
+    def is_held(self) -> bool:
+        """Return whether it is certainly still ours: asked of its place, not remembered."""
+        ...
+
+    def holder(self) -> str | None:
+        """Return who holds it, for people; ``None`` when nobody does."""
+        ...
+
+    def release(self) -> None:
+        """Give it back; harmless when it is not held."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests need none."""
+
+    def now(self) -> datetime:
+        """Return the present moment, aware UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; ``True`` when this process was told to end meanwhile."""
+        ...
