@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 import platformdirs
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -27,11 +25,13 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from connectors.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from core.errors import ConfigError, UnknownNameError
 from core.snapshot.store import Retention
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
+_SQLITE: Final = "sqlite:///"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HOSTS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*(/[\w./-]*)?\Z")
 
@@ -50,114 +50,7 @@ def _admin_url(text: str) -> str:
 AdminUrl = Annotated[str, AfterValidator(_admin_url)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Auth(_Strict):
-    """How to prove who we are to the admin interface: a token, or user and password, or neither."""
-
-    token: SecretStr | None = None
-    token_file: Path | None = None
-    username: str | None = None
-    password: SecretStr | None = None
-    password_file: Path | None = None
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Auth:
-        if self.token is not None and self.token_file is not None:
-            raise ValueError("give token or token_file, not both")
-        if self.username is not None and self.has_token:
-            raise ValueError("give a token or a user name, not both")
-        if (self.username is None) != (self.password is None and self.password_file is None):
-            raise ValueError("basic authentication needs both username and password(_file)")
-        return self
-
-    @property
-    def has_token(self) -> bool:
-        """Whether a token is configured."""
-        return self.token is not None or self.token_file is not None
-
-    def read_token(self) -> str:
-        """Return the token, read anew from its file so that a rotated one is picked up.
-
-        Raises:
-            ConfigError: The file cannot be read or is empty.
-        """
-        return _secret(self.token, self.token_file, "token_file")
-
-    def read_password(self) -> str:
-        """Return the password, read anew from its file.
-
-        Raises:
-            ConfigError: The file cannot be read or is empty.
-        """
-        return _secret(self.password, self.password_file, "password_file")
-
-
-def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
-    if value is not None:
-        return value.get_secret_value()
-    try:
-        text = path.read_text().strip() if path is not None else ""
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(
-            f"The file named by {key} cannot be read: {path}.",
-            hint="Check its path, its owner and its mode.",
-        ) from exc
-    if not text:
-        raise ConfigError(f"The file named by {key} is empty: {path}.", hint="Put the secret in.")
-    return text
-
-
-class Tls(_Strict):
-    """TLS towards the admin interface.
-
-    Attributes:
-        ca_file: Certificates to trust instead of the system's.
-        cert_file: Our certificate, for mutual TLS.
-        key_file: Its key.
-        verify: Whether the broker's certificate is checked; every snapshot says when it is not.
-    """
-
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    verify: bool = True
-
-    @model_validator(mode="after")
-    def _pair(self) -> Tls:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("mutual TLS needs both cert_file and key_file")
-        return self
-
-
-class ZooKeeperAuth(_Strict):
-    """Digest authentication towards ZooKeeper.
-
-    Attributes:
-        digest: ``user:password``.
-        digest_file: A file that holds it.
-    """
-
-    digest: SecretStr | None = None
-    digest_file: Path | None = None
-
-    def credential(self) -> str:
-        """Return ``user:password``.
-
-        Raises:
-            ConfigError: There is none, or it does not read ``user:password``.
-        """
-        found = _secret(self.digest, self.digest_file, "digest_file")
-        if ":" not in found:
-            raise ConfigError(
-                "The ZooKeeper credential has no colon.", hint="It reads user:password."
-            )
-        return found
-
-
-class Timeouts(_Strict):
+class Timeouts(Strict):
     """How long to wait, in seconds.
 
     Attributes:
@@ -178,7 +71,25 @@ class Timeouts(_Strict):
     capture_s: float = Field(default=50.0, gt=0, le=3600)
 
 
-class ClusterConfig(_Strict):
+class ApplyLimits(Strict):
+    """How careful runs are on a cluster; a run may ask for less haste, never for more.
+
+    Attributes:
+        pace_per_min: Most steps begun a minute.
+        max_failures: Steps that may fail, or stay unknown, before a run stops by itself.
+        verify_within_s: How long the visible effect of a step is awaited.
+        moves_per_day: Most steps begun in 24 hours, over all runs.
+        max_steps: Most steps of one run.
+    """
+
+    pace_per_min: float = Field(default=10.0, gt=0, le=600)
+    max_failures: int = Field(default=1, ge=1)
+    verify_within_s: float = Field(default=30.0, ge=1, le=600)
+    moves_per_day: int = Field(default=500, ge=0)
+    max_steps: int = Field(default=200, ge=1)
+
+
+class ClusterConfig(Strict):
     """One cluster.
 
     Attributes:
@@ -193,22 +104,24 @@ class ClusterConfig(_Strict):
             and no admin URL is given.
         read_budget: Most znodes read in one capture.
         rest_fan_out: Most admin requests in flight at once.
+        apply: How careful runs are.
     """
 
     name: str
     kind: Literal["pulsar"] = "pulsar"
     zookeeper: str | None = None
-    admin_urls: list[AdminUrl] = []
+    admin_urls: list[AdminUrl] = Field(default_factory=list)
     auth: Auth = Auth()
     tls: Tls = Tls()
     zookeeper_auth: ZooKeeperAuth | None = None
     environment: Environment = "production"
     read_only: bool = True
-    exclusions: list[str] = []
+    exclusions: list[str] = Field(default_factory=list)
     timeouts: Timeouts = Timeouts()
     pulsar_cluster: str | None = None
     read_budget: int = Field(default=500_000, ge=100)
     rest_fan_out: int = Field(default=16, ge=1, le=32)
+    apply: ApplyLimits = ApplyLimits()
 
     @field_validator("name")
     @classmethod
@@ -247,7 +160,7 @@ class ClusterConfig(_Strict):
         return url.rstrip("/") if url and url.startswith(("http://", "https://")) else None
 
 
-class Keep(_Strict):
+class Keep(Strict):
     """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
 
     max_count: int = Field(default=1_500, ge=2)
@@ -269,6 +182,7 @@ class TrimtabConfig(BaseSettings):
         state_dir: Where snapshots and collector states live.
         collect_every_s: Seconds between two captures of a cluster.
         keep: How many snapshots stay.
+        journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
     """
 
     model_config = SettingsConfigDict(
@@ -281,6 +195,12 @@ class TrimtabConfig(BaseSettings):
     )
     collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
     keep: Keep = Keep()
+    journal_url: SecretStr | None = None
+
+    @property
+    def journal_address(self) -> SecretStr:
+        """The journal's URL; by default a SQLite file in the state directory."""
+        return self.journal_url or SecretStr(f"{_SQLITE}{self.state_dir / 'journal.db'}")
 
     @classmethod
     def settings_customise_sources(  # pydantic-settings calls it so
@@ -360,12 +280,15 @@ def _anchored(values: Any, folder: Path) -> Any:
         return [_anchored(value, folder) for value in values]
     if not isinstance(values, dict):
         return values
-    return {
-        key: _absolute(value, folder)
-        if isinstance(value, str) and (key == "state_dir" or key.endswith("_file"))
-        else _anchored(value, folder)
-        for key, value in values.items()
-    }
+    return {key: _anchored_value(key, value, folder) for key, value in values.items()}
+
+
+def _anchored_value(key: str, value: Any, folder: Path) -> Any:
+    if not isinstance(value, str):
+        return _anchored(value, folder)
+    if key == "journal_url" and value.startswith(_SQLITE) and value != _SQLITE:
+        return _SQLITE + _absolute(value.removeprefix(_SQLITE), folder)
+    return _absolute(value, folder) if key == "state_dir" or key.endswith("_file") else value
 
 
 def _absolute(path: str, folder: Path) -> str:

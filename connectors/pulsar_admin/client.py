@@ -23,7 +23,8 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
-from connectors.config import Auth, ClusterConfig
+from connectors.config import ClusterConfig
+from connectors.credentials import Auth
 from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translate
 from core.errors import (
     ConfigError,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, Unpack
 
 import numpy as np
 
 from core.errors import InputError
-from core.health.measures import measure
+from core.health.measures import Measures, measure
+from core.ids import PlanId
 from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
 from core.plan.clients import client_impact
 from core.plan.model import (
     DEFAULT_LIFETIME_S,
+    LEAST_FORESEEN,
+    BrokerExpectation,
     Diagnostic,
     Expected,
     Plan,
@@ -24,7 +27,7 @@ from core.plan.model import (
 )
 from core.plan.outcomes import Outcomes, PlacementRules, carry_through
 from core.plan.project import project_scenario
-from core.pulsar.placement import find_strategy
+from core.pulsar.placement import Placement, find_strategy
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -40,6 +43,9 @@ class UnloadOptions(TypedDict, total=False):
     """What may be said about an unload besides which bundles."""
 
     destination: str | None
+    destinations: Mapping[str, str]
+    undoes: str | None
+    derived_from: PlanId | None
     strategy: str | None
     overrides: Mapping[str, object] | None
     release: str | None
@@ -54,12 +60,19 @@ class _Asked:
 
     bundles: tuple[str, ...]
     destination: str | None = None
+    destinations: Mapping[str, str] = field(default_factory=dict)
+    undoes: str | None = None
+    derived_from: PlanId | None = None
     strategy: str | None = None
     overrides: Mapping[str, object] | None = None
     release: str | None = None
     reason: str = ""
     lifetime_s: float = DEFAULT_LIFETIME_S
     exclusions: Collection[str] = field(default_factory=frozenset)
+
+    def destination_of(self, bundle: str) -> str | None:
+        """Who is asked to take the bundle; ``None``: the cluster places it."""
+        return self.destinations.get(bundle, self.destination)
 
 
 def build_unload_plan(
@@ -78,17 +91,24 @@ def build_unload_plan(
         bundles: Names; a name given twice counts once.
         now: The moment of planning, aware UTC.
         **options: ``destination``: broker id that is asked to take all of them, ``None``: the
-            cluster places each. ``strategy``: placement strategy to assume, ``None``: the one in
-            force. ``overrides``: settings to assume, upstream key to value. ``release``: release
-            line to assume. ``reason``: kept in the plan. ``lifetime_s``: how long it may be
-            applied. ``exclusions``: namespaces that the configuration keeps out of every plan.
+            cluster places each. ``destinations``: bundle to broker id, wins over ``destination``.
+            ``undoes``, ``derived_from``: the run or the plan that this one comes from.
+            ``strategy``: placement strategy to assume, ``None``: the one in force. ``overrides``:
+            settings to assume, upstream key to value. ``release``: release line to assume.
+            ``reason``: kept in the plan. ``lifetime_s``: how long it may be applied.
+            ``exclusions``: namespaces that the configuration keeps out of every plan.
     Raises:
-        InputError: No bundle was named.
+        InputError: No bundle was named, or a destination is given for one that was not.
         UnknownNameError: A setting, release or strategy that does not exist.
     """
     asked = _Asked(tuple(dict.fromkeys(bundles)), **options)
     if not asked.bundles:
         raise InputError("No bundle was named.", hint="Name at least one bundle to unload.")
+    if strangers := asked.destinations.keys() - set(asked.bundles):
+        raise InputError(
+            f"A destination is given for {min(strangers)}, which is not to be unloaded.",
+            hint="Name the bundle too, or drop its destination.",
+        )
     settings = effective_settings(snapshot, overrides=asked.overrides, release=asked.release)
     strategy = find_strategy(asked.strategy).name if asked.strategy else None
     basis = Basis(
@@ -101,6 +121,10 @@ def build_unload_plan(
     steps, found = _checked_steps(basis, asked)
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
+    steps = [
+        replace(step, foreseen=_foreseen(placed))
+        for step, placed in zip(steps, outcomes.placements, strict=True)
+    ]
     found += _about_outcomes(steps, outcomes)
     diagnostics = tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))
     errored = any(item.severity == "error" for item in diagnostics)
@@ -125,6 +149,8 @@ def build_unload_plan(
             complete=len(steps) == len(asked.bundles),
             applyable=bool(steps) and not errored,
             errored=errored,
+            undoes=asked.undoes,
+            derived_from=asked.derived_from,
         )
     )
 
@@ -132,19 +158,23 @@ def build_unload_plan(
 def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], list[Diagnostic]]:
     """Return a step for every bundle that may be unloaded, and what was found on the way."""
     found = list(check_cluster(basis))
-    destination = asked.destination
-    if destination is not None:
-        found += check_destination(basis, destination)
-    is_known = not any(item.code in _NO_DESTINATION for item in found)
+    unfit: set[str] = set()
+    wanted = [asked.destination_of(bundle) for bundle in asked.bundles]
+    for name in dict.fromkeys(broker for broker in wanted if broker is not None):
+        about = list(check_destination(basis, name))
+        if any(item.code in _NO_DESTINATION for item in about):
+            unfit.add(name)
+        found += about
     steps: list[UnloadBundle] = []
-    for bundle in asked.bundles:
+    for bundle, destination in zip(asked.bundles, wanted, strict=True):
+        is_fit = destination not in unfit
         about = list(check_bundle(basis, bundle))
         stops = any(item.severity == "error" or item.code == "not_owned" for item in about)
-        if not stops and destination is not None and is_known:
+        if not stops and destination is not None and is_fit:
             about += check_move(basis, bundle, destination)
             stops = any(item.severity == "error" for item in about)
         found += about
-        if not stops and is_known:
+        if not stops and is_fit:
             owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
             steps.append(
                 UnloadBundle(
@@ -186,6 +216,12 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
             )
 
 
+def _foreseen(placed: Placement) -> dict[str, float]:
+    """Where the step is expected to land, most likely first."""
+    likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
+    return {broker: p for broker, p in likely if p >= LEAST_FORESEEN}
+
+
 def _expected(basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Expected:
     snapshot, settings = basis.snapshot, basis.settings
     before = measure(snapshot, settings)
@@ -206,6 +242,25 @@ def _expected(basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes) -
         clients=impact.clients,
         topics=impact.topics,
         is_exact=outcomes.is_exact,
+        brokers=_touched(before, after if is_known else None, steps, outcomes),
+    )
+
+
+def _touched(
+    before: Measures, after: Measures | None, steps: Sequence[UnloadBundle], outcomes: Outcomes
+) -> tuple[BrokerExpectation, ...]:
+    """Who loses or gains a bundle in the most likely outcome; ``after=None``: unknown."""
+    ends = outcomes.most_likely.destinations
+    names = {step.owner for step in steps} | {name for name in ends if name is not None}
+    return tuple(
+        BrokerExpectation(
+            broker=name,
+            usage_before=before.usage.value_of(name),
+            usage_after=after.usage.value_of(name) if after else None,
+            throughput_before=before.throughput.value_of(name),
+            throughput_after=after.throughput.value_of(name) if after else None,
+        )
+        for name in sorted(names)
     )
 
 

@@ -18,11 +18,14 @@ import msgspec
 
 from core.ids import PlanId, SnapshotId
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Version of the plan file's form; a file of another version is refused."""
 
 DEFAULT_LIFETIME_S: Final = 600.0
 """How long a plan may be applied after it was made, unless its maker says otherwise."""
+
+LEAST_FORESEEN: Final = 0.01
+"""Destinations less likely than this are not written into a plan."""
 
 _UNSEALED: Final = PlanId("")
 
@@ -37,6 +40,8 @@ class UnloadBundle:
         bundle: Name, ``tenant/namespace/0xL_0xU``.
         owner: Broker id of the owner when the plan was made: the step's precondition.
         destination: Broker id that is asked to take it, or ``None``: the cluster places it.
+        foreseen: Broker id to probability, at least :data:`LEAST_FORESEEN`: where it is expected
+            to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
         reason: Why, one sentence; shown and kept, never interpreted.
         kind: Tag of the step's type in a plan file.
     """
@@ -44,8 +49,14 @@ class UnloadBundle:
     bundle: str
     owner: str
     destination: str | None = None
+    foreseen: Mapping[str, float] = field(default_factory=dict, hash=False)
     reason: str = ""
     kind: Literal["unload_bundle"] = "unload_bundle"
+
+    @property
+    def likely(self) -> tuple[str, ...]:
+        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
+        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
 
 
 Step = UnloadBundle
@@ -89,6 +100,25 @@ class PolicyRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerExpectation:
+    """One broker that the plan touches, before and after the most likely outcome.
+
+    Attributes:
+        broker: Its id.
+        usage_before: Weighted usage, 0..1; ``None``: unknown.
+        usage_after: The same afterwards.
+        throughput_before: In plus out, bytes/s; ``None``: unknown.
+        throughput_after: The same afterwards.
+    """
+
+    broker: str
+    usage_before: float | None = None
+    usage_after: float | None = None
+    throughput_before: float | None = None
+    throughput_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What the plan is expected to do, in a few numbers (the preview has them per broker).
 
@@ -102,6 +132,7 @@ class Expected:
         clients: Producers and consumers that will reconnect; ``None``: unknown.
         topics: Topics that are closed and opened again; ``None``: unknown.
         is_exact: Every outcome was enumerated; otherwise they were sampled.
+        brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
     """
 
     usage_deviation_before: float | None = None
@@ -112,6 +143,7 @@ class Expected:
     clients: int | None = None
     topics: int | None = None
     is_exact: bool = True
+    brokers: tuple[BrokerExpectation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +168,8 @@ class Plan:
         complete: Every bundle that was asked for has a step.
         applyable: There is a step and no error.
         errored: There is an error: look, never apply.
+        undoes: The run that it takes back.
+        derived_from: Id of the plan that it was edited from.
     """
 
     plan_id: PlanId = _UNSEALED
@@ -153,6 +187,8 @@ class Plan:
     complete: bool
     applyable: bool
     errored: bool
+    undoes: str | None = None
+    derived_from: PlanId | None = None
 
     @property
     def short_id(self) -> str:

@@ -1,0 +1,121 @@
+"""The parts of the configuration that prove who we are: tokens, passwords, certificates.
+
+Secrets never leave their fields unasked: printing a configuration shows none of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+
+from core.errors import ConfigError
+
+
+class Strict(BaseModel):
+    """Base of every table of the file: an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Auth(Strict):
+    """How to prove who we are to the admin interface: a token, or user and password, or neither."""
+
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Auth:
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("give token or token_file, not both")
+        if self.username is not None and self.has_token:
+            raise ValueError("give a token or a user name, not both")
+        if (self.username is None) != (self.password is None and self.password_file is None):
+            raise ValueError("basic authentication needs both username and password(_file)")
+        return self
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is configured."""
+        return self.token is not None or self.token_file is not None
+
+    def read_token(self) -> str:
+        """Return the token, read anew from its file so that a rotated one is picked up.
+
+        Raises:
+            ConfigError: The file cannot be read or is empty.
+        """
+        return _secret(self.token, self.token_file, "token_file")
+
+    def read_password(self) -> str:
+        """Return the password, read anew from its file.
+
+        Raises:
+            ConfigError: The file cannot be read or is empty.
+        """
+        return _secret(self.password, self.password_file, "password_file")
+
+
+def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
+    if value is not None:
+        return value.get_secret_value()
+    try:
+        text = path.read_text().strip() if path is not None else ""
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(
+            f"The file named by {key} cannot be read: {path}.",
+            hint="Check its path, its owner and its mode.",
+        ) from exc
+    if not text:
+        raise ConfigError(f"The file named by {key} is empty: {path}.", hint="Put the secret in.")
+    return text
+
+
+class Tls(Strict):
+    """TLS towards the admin interface.
+
+    Attributes:
+        ca_file: Certificates to trust instead of the system's.
+        cert_file: Our certificate, for mutual TLS.
+        key_file: Its key.
+        verify: Whether the broker's certificate is checked; every snapshot says when it is not.
+    """
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    verify: bool = True
+
+    @model_validator(mode="after")
+    def _pair(self) -> Tls:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("mutual TLS needs both cert_file and key_file")
+        return self
+
+
+class ZooKeeperAuth(Strict):
+    """Digest authentication towards ZooKeeper.
+
+    Attributes:
+        digest: ``user:password``.
+        digest_file: A file that holds it.
+    """
+
+    digest: SecretStr | None = None
+    digest_file: Path | None = None
+
+    def credential(self) -> str:
+        """Return ``user:password``.
+
+        Raises:
+            ConfigError: There is none, or it does not read ``user:password``.
+        """
+        found = _secret(self.digest, self.digest_file, "digest_file")
+        if ":" not in found:
+            raise ConfigError(
+                "The ZooKeeper credential has no colon.", hint="It reads user:password."
+            )
+        return found
