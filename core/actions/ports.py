@@ -172,5 +172,9 @@ class Clock(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait; ``True`` when this process was told to end meanwhile."""
+        """Wait; ``True``, without waiting any further, once this process was told to end."""
+        ...
+
+    def hold(self, seconds: float) -> None:
+        """Wait all of it, also when told to end: what is under way is looked at to its end."""
         ...
