@@ -1,0 +1,263 @@
+"""What is known of a run: its journal entries, folded into one view.
+
+Every reader (pages, command line, worker) folds the same entries and so says the same. What never
+happens in a sound run raises an ``InvariantError``, which names the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from core.actions.events import (
+    ControlAsked,
+    Entry,
+    ForeignMove,
+    Record,
+    RunClaimed,
+    RunEnded,
+    RunMeasured,
+    RunPaused,
+    RunRefused,
+    RunRequested,
+    RunResumed,
+    SettingChanged,
+    SettingRestored,
+    SettingSaved,
+    StepBegun,
+    StepEnded,
+)
+from core.actions.model import SETTLED_STEPS, Refusal, RunId, moved
+from core.actions.views import AskedControl, RunView, SettingView, StepView
+from core.errors import InvariantError
+
+__all__ = ["AskedControl", "RunView", "SettingView", "StepView", "fold", "run_id_at"]
+
+
+def run_id_at(moment: datetime, salt: str) -> RunId:
+    """Return the id of a run that is requested at ``moment`` (aware UTC): sortable by time.
+
+    Args:
+        moment: When.
+        salt: Six hexadecimal digits, drawn by the caller, that tell runs of one second apart.
+    """
+    return RunId(f"{moment:%Y%m%d-%H%M%S}-{salt}")
+
+
+def fold(entries: Iterable[Entry], onto: RunView | None = None) -> RunView:
+    """Return what is known of a run.
+
+    Args:
+        entries: Entries of one run in order, from its request on; with ``onto``: those after it.
+        onto: What was known before.
+    Raises:
+        InvariantError: No entries at all, entries of several runs, out of order, or something
+            that never happens: a step that goes where none can, an end with steps still open.
+    """
+    view = onto
+    for entry in entries:
+        view = _begun(entry) if view is None else _grown(view, entry)
+    if view is None:
+        raise InvariantError("A run without a journal entry cannot be folded.")
+    return view
+
+
+def _begun(entry: Entry) -> RunView:
+    record, event = entry.record, entry.record.event
+    if not isinstance(event, RunRequested):
+        raise _illegal(entry, "a run begins with its request")
+    return RunView(
+        run_id=record.run_id,
+        cluster=record.cluster,
+        plan=event.plan,
+        options=event.options,
+        reason=event.reason,
+        requested_by=record.actor,
+        requested_at=record.at,
+        undoes=event.undoes,
+        steps=tuple(
+            StepView(index=index, step=step) for index, step in enumerate(event.plan.steps)
+        ),
+        last_seq=entry.seq,
+        last_at=record.at,
+    )
+
+
+def _grown(view: RunView, entry: Entry) -> RunView:
+    record = entry.record
+    if record.run_id != view.run_id or record.cluster != view.cluster:
+        raise _illegal(entry, f"it is not of run {view.run_id} on {view.cluster}")
+    if entry.seq <= view.last_seq:
+        raise _illegal(entry, f"it does not come after entry {view.last_seq}")
+    fold_event = _FOLDS.get(type(record.event))
+    if fold_event is None:
+        raise _illegal(entry, "a run is requested once")
+    try:
+        grown = fold_event(view, record, record.event)
+    except InvariantError as exc:
+        raise _illegal(entry, exc.message.rstrip(".")) from exc
+    return replace(grown, last_seq=entry.seq, last_at=record.at)
+
+
+def _illegal(entry: Entry, why: str) -> InvariantError:
+    kind = type(entry.record.event).__name__
+    return InvariantError(
+        f"Entry {entry.seq} of the journal ({kind} of run {entry.record.run_id}) cannot be: {why}.",
+        hint="Check the journal with `trimtab runs --verify`.",
+    )
+
+
+def _require(holds: bool, why: str) -> None:  # noqa: FBT001 - a condition and its sentence
+    if not holds:
+        raise InvariantError(why)
+
+
+# -- one function an event -------------------------------------------------------------------------
+
+
+def _control(view: RunView, record: Record, event: ControlAsked) -> RunView:
+    asked = AskedControl(
+        control=event.control, asked_by=record.actor, asked_at=record.at, reason=event.reason
+    )
+    return view if view.is_ended else replace(view, control=asked)
+
+
+def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
+    _require(view.state != "REFUSED", "a refused run is not taken up")
+    view = replace(view, worker=event.worker, lease=event.lease)
+    if view.started_at is not None:
+        return replace(view, takeovers=view.takeovers + event.is_takeover)
+    return replace(
+        view,
+        state="RUNNING",
+        started_at=record.at,
+        sentence=f"{event.worker} carries it out.",
+    )
+
+
+def _refused(view: RunView, record: Record, event: RunRefused) -> RunView:
+    _require(not view.is_ended, f"the run is {view.state} already")
+    _require(
+        not any(step.begun_at for step in view.steps), "a run that has begun a step is not refused"
+    )
+    return replace(
+        view,
+        state="REFUSED",
+        sentence=event.sentence,
+        refusal=Refusal(code=event.code, sentence=event.sentence, hint=event.hint),
+        ended_at=record.at,
+    )
+
+
+def _paused(view: RunView, _record: Record, event: RunPaused) -> RunView:
+    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} is not paused")
+    return replace(view, state="PAUSED", sentence=event.sentence)
+
+
+def _resumed(view: RunView, _record: Record, event: RunResumed) -> RunView:
+    _require(view.state == "PAUSED", f"a run that is {view.state} is not resumed")
+    return replace(view, state="RUNNING", sentence=event.sentence)
+
+
+def _step_begun(view: RunView, record: Record, event: StepBegun) -> RunView:
+    _require(view.state == "RUNNING", f"a run that is {view.state} begins no step")
+    return _with_step(
+        view,
+        event.step,
+        lambda step: replace(
+            step, state=moved(step.state, "RUNNING"), before=event.seen, begun_at=record.at
+        ),
+    )
+
+
+def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
+    _require(view.started_at is not None, "no worker has taken the run up")
+    if view.is_ended:
+        _require(event.is_by_looking, "after the end steps are settled by looking only")
+
+    def ended(step: StepView) -> StepView:
+        took = step.took_ms if event.took_ms is None else event.took_ms
+        return replace(
+            step,
+            state=moved(step.state, event.ending.state),
+            ending=event.ending,
+            ended_at=record.at,
+            took_ms=took,
+            is_by_looking=event.is_by_looking,
+        )
+
+    return _with_step(view, event.step, ended)
+
+
+def _with_step(view: RunView, index: int, change: Callable[[StepView], StepView]) -> RunView:
+    _require(0 <= index < len(view.steps), f"the plan has no step {index}")
+    steps = (*view.steps[:index], change(view.steps[index]), *view.steps[index + 1 :])
+    return replace(view, steps=steps)
+
+
+def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
+    _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} sets nothing")
+    earlier = [setting for setting in view.settings if setting.key == event.key]
+    # saving it again would overwrite the only record of what it was before
+    _require(not any(setting.is_outstanding for setting in earlier), f"{event.key} is saved twice")
+    setting = SettingView(key=event.key, before=event.before, during=event.during)
+    others = tuple(setting for setting in view.settings if setting.key != event.key)
+    return replace(view, settings=(*others, setting))
+
+
+def _changed(view: RunView, _record: Record, event: SettingChanged) -> RunView:
+    return _with_setting(view, event.key, lambda setting: replace(setting, is_changed=True))
+
+
+def _restored(view: RunView, _record: Record, event: SettingRestored) -> RunView:
+    return _with_setting(
+        view,
+        event.key,
+        lambda setting: replace(setting, fate=event.fate, sentence=event.sentence),
+    )
+
+
+def _with_setting(view: RunView, key: str, change: Callable[[SettingView], SettingView]) -> RunView:
+    _require(
+        any(setting.key == key for setting in view.outstanding_settings), f"{key} was not saved"
+    )
+    settings = tuple(
+        change(setting) if setting.key == key else setting for setting in view.settings
+    )
+    return replace(view, settings=settings)
+
+
+def _foreign(view: RunView, _record: Record, event: ForeignMove) -> RunView:
+    return replace(view, foreign_moves=(*view.foreign_moves, event))
+
+
+def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
+    _require(view.state in ("RUNNING", "PAUSED"), f"the run is {view.state}")
+    _require(event.state in ("DONE", "STOPPED", "FAILED"), f"{event.state} is no end")
+    is_open = [view.index for view in view.steps if view.state not in SETTLED_STEPS | {"UNKNOWN"}]
+    _require(not is_open, f"steps {is_open} are neither settled nor unknown")
+    return replace(view, state=event.state, sentence=event.sentence, ended_at=record.at)
+
+
+def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
+    _require(view.is_ended, "a run is measured after its end")
+    return replace(view, measured=event)
+
+
+_FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
+    ControlAsked: _control,
+    RunClaimed: _claimed,
+    RunRefused: _refused,
+    RunPaused: _paused,
+    RunResumed: _resumed,
+    StepBegun: _step_begun,
+    StepEnded: _step_ended,
+    SettingSaved: _saved,
+    SettingChanged: _changed,
+    SettingRestored: _restored,
+    ForeignMove: _foreign,
+    RunEnded: _ended,
+    RunMeasured: _measured,
+}

@@ -1,0 +1,187 @@
+"""What is known of a run and of its steps, for whoever looks at them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from core.actions.events import ForeignMove, RunMeasured, SettingFate
+from core.actions.model import (
+    ENDED_RUNS,
+    Control,
+    Ending,
+    Observation,
+    Refusal,
+    RunId,
+    RunOptions,
+    RunState,
+    StepState,
+)
+from core.plan.model import Plan, Step, UnloadBundle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One step of a run, as far as it got.
+
+    Attributes:
+        index: Place in the plan, from 0.
+        step: The step itself.
+        state: Where it stands.
+        before: What was seen when it was begun; ``None``: it was not.
+        ending: What became of it; ``None``: nothing yet.
+        begun_at: When the intent was written, aware UTC.
+        ended_at: When the (latest) ending was written.
+        took_ms: From the intent to the visible effect.
+        is_by_looking: It was settled later, by looking at the cluster.
+    """
+
+    index: int
+    step: Step
+    state: StepState = "PENDING"
+    before: Observation | None = None
+    ending: Ending | None = None
+    begun_at: datetime | None = None
+    ended_at: datetime | None = None
+    took_ms: float | None = None
+    is_by_looking: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedControl:
+    """The latest wish about a run: what, by whom, when and why."""
+
+    control: Control
+    asked_by: str
+    asked_at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingView:
+    """A setting that the run changes for its time.
+
+    Attributes:
+        key: Upstream key.
+        before: Its dynamic value before; ``None``: it had none.
+        during: Its value during the run.
+        is_changed: The change was carried out; otherwise only the intent is on record.
+        fate: How it was left; ``None``: not tried yet.
+        sentence: The same for people.
+    """
+
+    key: str
+    before: str | None
+    during: str
+    is_changed: bool = False
+    fate: SettingFate | None = None
+    sentence: str = ""
+
+    @property
+    def is_outstanding(self) -> bool:
+        """Whether somebody still has to put it back."""
+        return self.fate in (None, "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """One run.
+
+    Attributes:
+        run_id: Its name.
+        cluster: Trimtab's name of the cluster.
+        plan: What is carried out.
+        options: How.
+        reason: Why.
+        requested_by: Who asked for it.
+        requested_at: When, aware UTC.
+        undoes: The run that it takes back.
+        state: Where it stands.
+        sentence: The same for people.
+        refusal: Why it never began; ``None`` unless it is ``REFUSED``.
+        worker: Who carries it out, the latest one; empty: nobody yet.
+        lease: Where that worker's right to write is held.
+        takeovers: How often another worker had to go on with it.
+        steps: In the plan's order.
+        control: The latest wish of a person; ``None``: none was uttered.
+        settings: Settings changed for its time, latest state each.
+        foreign_moves: Bundles that changed hands meanwhile, and not by it.
+        measured: What came of it.
+        started_at: When it was claimed first.
+        ended_at: When it ended or was refused.
+        last_seq: Place of the latest entry in the journal.
+        last_at: When that was written.
+        damage: Why later entries could not be read; empty in a sound journal.
+    """
+
+    run_id: RunId
+    cluster: str
+    plan: Plan
+    options: RunOptions
+    reason: str
+    requested_by: str
+    requested_at: datetime
+    undoes: RunId | None
+    state: RunState = "QUEUED"
+    sentence: str = "Waiting for a worker."
+    refusal: Refusal | None = None
+    worker: str = ""
+    lease: str = ""
+    takeovers: int = 0
+    steps: tuple[StepView, ...]
+    control: AskedControl | None = None
+    settings: tuple[SettingView, ...] = ()
+    foreign_moves: tuple[ForeignMove, ...] = ()
+    measured: RunMeasured | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    last_seq: int
+    last_at: datetime
+    damage: str = ""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more will be begun."""
+        return self.state in ENDED_RUNS
+
+    @property
+    def is_control_pending(self) -> bool:
+        """Whether the latest wish has not been followed yet."""
+        if self.control is None or self.is_ended:
+            return False
+        match self.control.control:
+            case "pause":
+                return self.state != "PAUSED"
+            case "resume":
+                return self.state == "PAUSED"
+            case "stop":
+                return True
+
+    @property
+    def outstanding_settings(self) -> tuple[SettingView, ...]:
+        """Settings that somebody still has to put back."""
+        return tuple(setting for setting in self.settings if setting.is_outstanding)
+
+    @property
+    def unsettled(self) -> tuple[StepView, ...]:
+        """Steps that were begun and whose outcome is not known."""
+        return tuple(step for step in self.steps if step.state in ("RUNNING", "UNKNOWN"))
+
+    @property
+    def counts(self) -> Mapping[StepState, int]:
+        """How many steps are in each state; states without any are left out."""
+        return Counter(step.state for step in self.steps)
+
+    @property
+    def next_moves(self) -> tuple[UnloadBundle, ...]:
+        """For each bundle that landed elsewhere than asked: the step that would still bring it."""
+        found = []
+        for view in self.steps:
+            after = view.ending.after if view.ending else None
+            is_elsewhere = view.ending is not None and view.ending.code == "landed_elsewhere"
+            wanted = view.step.destination
+            if is_elsewhere and wanted and after and after.holder not in (None, wanted):
+                found.append(replace(view.step, owner=str(after.holder), foreseen={}))
+        return tuple(found)
