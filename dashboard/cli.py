@@ -270,6 +270,28 @@ def preview(
     return cli_plans.preview(plan, snapshot, as_json=as_json)
 
 
+@app.command()
+def split(
+    snapshot: Snapshot,
+    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")],
+    algorithm: Annotated[
+        str | None, typer.Option(help="By default the one that the brokers go by.")
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option(metavar="A,B", help="For specified_positions_divide.")
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    as_json: Json = False,
+) -> int:
+    """Say what splitting a bundle would do: where, what the parts carry, whether it helps."""
+    from dashboard import cli_split
+    from dashboard.cli_snapshots import Assumptions
+
+    assumptions = Assumptions.of(None, settings, release)
+    return cli_split.split(snapshot, bundle, algorithm, positions, assumptions, as_json=as_json)
+
+
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; no error of ours leaves as a traceback."""
     as_json = "--json" in arguments

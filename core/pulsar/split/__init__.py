@@ -1,0 +1,39 @@
+"""Splitting of bundles: when the brokers do it, where, what comes of it, and what it costs."""
+
+from core.pulsar.split.algorithms import (
+    ALGORITHMS,
+    Positions,
+    SplitLimits,
+    TopicLoads,
+    split_positions,
+)
+from core.pulsar.split.answer import explain_split
+from core.pulsar.split.conditions import split_conditions
+from core.pulsar.split.find import SplitChoice, SplitState, find_bundles_to_split
+from core.pulsar.split.model import (
+    SplitCondition,
+    SplitCost,
+    SplitPart,
+    SplitSubject,
+    SplitVerdict,
+    SplitWhatIf,
+)
+
+__all__ = [
+    "ALGORITHMS",
+    "Positions",
+    "SplitChoice",
+    "SplitCondition",
+    "SplitCost",
+    "SplitLimits",
+    "SplitPart",
+    "SplitState",
+    "SplitSubject",
+    "SplitVerdict",
+    "SplitWhatIf",
+    "TopicLoads",
+    "explain_split",
+    "find_bundles_to_split",
+    "split_conditions",
+    "split_positions",
+]

@@ -1,0 +1,308 @@
+"""The whole answer about one split: when, where, what comes of it, what it costs, and whether."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.split.algorithms import (
+    Positions,
+    SplitLimits,
+    TopicLoads,
+    most_even_position,
+    refusal,
+    split_positions,
+)
+from core.pulsar.split.conditions import is_due, split_conditions
+from core.pulsar.split.model import (
+    SplitCondition,
+    SplitCost,
+    SplitPart,
+    SplitSubject,
+    SplitVerdict,
+    SplitWhatIf,
+)
+from core.pulsar.split.parts import split_parts
+from core.pulsar.split.subject import split_subject
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+
+DOMINANT_RATIO: Final = 2 / 3
+"""A topic with this share of the load or more makes a split pointless: its part keeps it all."""
+
+_USELESS_RATIO: Final = 0.9
+_CLEARLY_RATIO: Final = 0.05
+_TABLE_VIEW_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
+_FLOW: Final = "flow_or_qps_equally_divide"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """One question with everything that its answer needs."""
+
+    subject: SplitSubject
+    algorithm: str
+    positions: Positions
+    topics: TopicLoads | None
+    limits: SplitLimits
+    settings: EffectiveSettings
+    is_extensible: bool
+
+
+def explain_split(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+    bundle: str,
+    *,
+    algorithm: str | None = None,
+    positions: Sequence[int] = (),
+) -> SplitWhatIf:
+    """Return what splitting a bundle would do.
+
+    Args:
+        snapshot: Its ``topics`` table holds the bundle's topics where they were asked for.
+        settings: In force.
+        bundle: Name.
+        algorithm: ``None``: the cluster's default.
+        positions: For ``specified_positions_divide``.
+    Raises:
+        UnknownNameError: No such bundle or algorithm.
+        InputError: Positions are needed and none is given.
+    """
+    subject = split_subject(snapshot, bundle)
+    topics = TopicLoads.of(snapshot.topics, bundle)
+    limits = SplitLimits.of(settings)
+    default = settings.text("defaultNamespaceBundleSplitAlgorithm")
+    name = algorithm or default
+    bounds = (subject.lower, subject.upper)
+    where = split_positions(name, bounds, topics, limits=limits, given=positions)
+    case = _Case(
+        subject=subject,
+        algorithm=name,
+        positions=where,
+        topics=topics,
+        limits=limits,
+        settings=settings,
+        is_extensible=snapshot.manifest.load_manager == "extensible",
+    )
+    by_default = where if name == default else _by_default(case, default)
+    conditions = split_conditions(
+        subject, settings, is_extensible=case.is_extensible, by_default=by_default
+    )
+    parts = split_parts(subject, where.values, topics)
+    due = is_due(conditions)
+    return SplitWhatIf(
+        subject=subject,
+        algorithm=name,
+        positions=where.values,
+        parts=parts,
+        verdict=_verdict(case, parts, conditions),
+        conditions=conditions,
+        is_due=due,
+        when=_when(case, conditions, due=due),
+        cost=_cost(case),
+        notes=_notes(case, parts),
+    )
+
+
+def _by_default(case: _Case, default: str) -> Positions | None:
+    """What an automatic split would ask; positions by hand are no default anybody can run."""
+    if default == "specified_positions_divide":
+        return None
+    bounds = (case.subject.lower, case.subject.upper)
+    return split_positions(default, bounds, case.topics, limits=case.limits)
+
+
+def _verdict(
+    case: _Case, parts: tuple[SplitPart, ...], conditions: tuple[SplitCondition, ...]
+) -> SplitVerdict:
+    refused = _refused(case)
+    if refused is not None:
+        return refused
+    if not case.positions.is_known:
+        hint = "Open the bundle, or capture it with its topics, and ask again."
+        return SplitVerdict(code="unknown", sentence=case.positions.why, hint=hint)
+    single = case.subject.topic_count is not None and case.subject.topic_count < 2
+    if single or (case.topics is not None and case.topics.hashes.size < 2):
+        return SplitVerdict(
+            code="cannot_help",
+            sentence="A split cannot help: the bundle has no two topics, and a topic is never "
+            "divided between bundles.",
+            hint="Add partitions to the topic if it carries too much.",
+        )
+    dominant = _dominant(case, conditions)
+    if dominant is not None:
+        return dominant
+    if not case.positions.values:
+        return SplitVerdict(
+            code="no_change",
+            sentence=f"Nothing would be cut, and the request succeeds. {case.positions.why}",
+        )
+    return _helps(case, parts)
+
+
+def _refused(case: _Case) -> SplitVerdict | None:
+    """Return what the brokers answer with an error."""
+    supported = case.settings.names("supportedNamespaceBundleSplitAlgorithms")
+    if case.algorithm not in supported:
+        return SplitVerdict(
+            code="refused",
+            sentence=f"The brokers refuse {case.algorithm}: it is not among "
+            "supportedNamespaceBundleSplitAlgorithms.",
+            hint=f"Supported: {', '.join(supported)}.",
+        )
+    default = case.settings.text("defaultNamespaceBundleSplitAlgorithm")
+    if case.algorithm == _FLOW and default != _FLOW:
+        return SplitVerdict(
+            code="refused",
+            sentence=f"The brokers answer {_FLOW} with an error (500) while "
+            f"defaultNamespaceBundleSplitAlgorithm is {default}.",
+            hint=f"Ask for specified_positions_divide at the positions shown, or set the default "
+            f"to {_FLOW}.",
+        )
+    why = refusal((case.subject.lower, case.subject.upper), case.positions.values)
+    if why:
+        return SplitVerdict(code="refused", sentence=f"The brokers refuse to cut there: {why}")
+    return None
+
+
+def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdict | None:
+    """Say so when one topic is most of what is too much."""
+    topics = case.topics
+    over = {item.unit for item in conditions if item.kind == "trigger" and item.is_met}
+    if topics is None or over & {"topics", "producers + consumers"}:
+        return None
+    by_rate = "msg/s" in over and "bytes/s" not in over
+    measure = topics.msg_rate if by_rate or not topics.throughput.sum() else topics.throughput
+    total = float(measure.sum())
+    if total <= 0:
+        return None
+    top = int(measure.argmax())
+    share = float(measure[top]) / total
+    if share < DOMINANT_RATIO:
+        return None
+    text = format_bytes_per_s if measure is topics.throughput else format_msgs_per_s
+    return SplitVerdict(
+        code="cannot_help",
+        sentence=f"A split cannot help: one topic, {topics.names[top]}, carries "
+        f"{format_ratio(share)} of the load ({text(float(measure[top]))} of {text(total)}), and a "
+        "topic is never divided between bundles.",
+        hint="Add partitions to that topic: each one is hashed by its own name.",
+    )
+
+
+def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
+    shares = [part.share for part in parts if part.share is not None]
+    if len(shares) < len(parts):
+        return SplitVerdict(
+            code="helps",
+            sentence=f"It is cut into {len(parts)} parts; no load of it is known.",
+        )
+    largest = max(shares)
+    assumed = ", were the load spread evenly over the range" if parts[0].is_assumed else ""
+    is_useless = largest >= _USELESS_RATIO and not parts[0].is_assumed
+    start = "A split there cannot help: it makes" if is_useless else "It is cut into"
+    return SplitVerdict(
+        code="cannot_help" if is_useless else "helps",
+        sentence=f"{start} {len(parts)} parts; the largest keeps {format_ratio(largest)} of "
+        f"the load{assumed}.",
+        hint=_better_cut(case, largest),
+    )
+
+
+def _better_cut(case: _Case, largest: float) -> str:
+    """Name the one position that halves the load best, when it is clearly better."""
+    best = None if case.topics is None else most_even_position(case.topics)
+    if best is None or largest - best[1] < _CLEARLY_RATIO:
+        return ""
+    return (
+        f"specified_positions_divide at 0x{best[0]:08x} would leave the largest part with "
+        f"{format_ratio(best[1])}."
+    )
+
+
+def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | None) -> str:
+    who = "its owner" if case.is_extensible else "the leader"
+    met = [item.sentence for item in conditions if item.kind == "trigger" and item.is_met]
+    if due:
+        again = ", after enough checks in a row" if case.is_extensible else " at its next look"
+        return f"Left alone, {who} splits it{again}: {met[0]}"
+    blocking = [
+        item.sentence
+        for item in conditions
+        if item.kind in ("switch", "guard") and item.is_met is False
+    ]
+    if blocking:
+        return f"Left alone, it stays whole: {blocking[0]}"
+    unknown = [item.sentence for item in conditions if item.is_met is None]
+    if due is None:
+        return f"Whether {who} splits it is unknown: {unknown[0]}"
+    return f"Left alone, it stays whole: none of its limits is exceeded. {_nearest(conditions)}"
+
+
+def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
+    """Name the limit that is nearest to being exceeded."""
+    known = [
+        (item.measured / item.threshold, item.sentence)
+        for item in conditions
+        if item.kind == "trigger" and item.measured is not None and item.threshold
+    ]
+    return f"Nearest is {max(known)[1]}" if known else ""
+
+
+def _cost(case: _Case) -> SplitCost:
+    subject, more = case.subject, len(case.positions.values)
+    view = case.settings.text("loadManagerServiceUnitStateTableViewClassName")
+    in_store = view.rpartition(".")[2] == _TABLE_VIEW_IN_STORE
+    # modular: an ownership node and, once written, an averages node for each bundle
+    znodes = more * (int(in_store) if case.is_extensible else 2)
+    after = subject.bundles_in_namespace + more
+    over = (
+        f"; that is more than {case.limits.bundles} "
+        "(loadBalancerNamespaceMaximumBundles): automatic splits of the namespace end"
+        if after > case.limits.bundles
+        else ""
+    )
+    return SplitCost(
+        bundles_before=subject.bundles_in_namespace,
+        bundles_after=after,
+        maximum_bundles=case.limits.bundles,
+        znodes_added=znodes,
+        sentence=f"{subject.namespace} goes from {counted(subject.bundles_in_namespace, 'bundle')} "
+        f"to {after:,}, with {counted(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be "
+        "merged again.",
+    )
+
+
+def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
+    notes = []
+    if len(parts) > 1:
+        notes.append(_note_on_owners(case))
+    if case.topics is None:
+        notes.append(
+            "The bundle's topics were not read: what the parts carry is dealt out by the width of "
+            "their ranges, as an assumption."
+        )
+    elif case.subject.topic_count not in (None, case.topics.hashes.size):
+        notes.append(
+            f"The report counts {counted(case.subject.topic_count or 0, 'topic')}, "
+            f"{case.topics.hashes.size} were read: the rest came or went in between."
+        )
+    if case.algorithm == "specified_positions_divide" and case.topics is None:
+        notes.append("A bundle with fewer than two loaded topics is not cut at given positions.")
+    if not case.is_extensible:
+        notes.append("204 does not prove a split: read the boundaries again afterwards.")
+    return tuple(notes)
+
+
+def _note_on_owners(case: _Case) -> str:
+    if case.is_extensible:
+        return "The parts stay with the owner; this manager ignores `unload` with a split."
+    unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")
+    automatic = "unloads the parts" if unloads else "leaves the parts where they are"
+    return (
+        "Without `unload` the parts stay with the owner; with it each is placed anew and its "
+        f"clients reconnect. An automatic split {automatic}."
+    )

@@ -1,0 +1,265 @@
+"""When brokers split a bundle by themselves: every condition of both managers, with its distance.
+
+Source:
+    Pulsar ``ModularLoadManagerImpl#checkNamespaceBundleSplit`` and ``BundleSplitterTask``;
+    ``SplitScheduler`` and ``DefaultNamespaceBundleSplitStrategyImpl`` of the extensible manager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.split.algorithms import Positions, SplitLimits
+from core.pulsar.split.model import ConditionKind, SplitCondition, SplitSubject
+from core.units import format_bytes_per_s, format_msgs_per_s
+
+_FEWEST_TOPICS: Final = 2
+_LEAST_WIDTH: Final = 2
+_HITS: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One number against one threshold, both in a unit, in words."""
+
+    name: str
+    kind: ConditionKind
+    setting: str
+    unit: str
+    text: Callable[[float], str] = _plain
+
+    def more_than(self, measured: float | None, threshold: float) -> SplitCondition:
+        """Met when strictly more."""
+        if measured is None:
+            return self._unknown(threshold)
+        is_met = measured > threshold
+        words = "more than" if is_met else "not more than"
+        return self._known(measured, threshold, is_met=is_met, words=words, away=threshold)
+
+    def at_least(self, measured: float | None, threshold: float) -> SplitCondition:
+        """Met when as much or more."""
+        if measured is None:
+            return self._unknown(threshold)
+        is_met = measured >= threshold
+        words = "enough, it takes" if is_met else "less than"
+        return self._known(measured, threshold, is_met=is_met, words=words, away=threshold)
+
+    def less_than(self, measured: float, threshold: float) -> SplitCondition:
+        """Met when strictly less."""
+        is_met = measured < threshold
+        words = "less than" if is_met else "not less than"
+        return self._known(
+            measured, threshold, is_met=is_met, words=words, away=2 * measured - threshold
+        )
+
+    def _known(
+        self, measured: float, threshold: float, *, is_met: bool, words: str, away: float
+    ) -> SplitCondition:
+        pair = f"{self.text(measured)} is {words} {self.text(threshold)}"
+        return SplitCondition(
+            name=self.name,
+            kind=self.kind,
+            setting=self.setting,
+            measured=measured,
+            threshold=threshold,
+            unit=self.unit,
+            is_met=is_met,
+            distance=away - measured,
+            sentence=f"{self.name}: {pair}{self._key()}.",
+        )
+
+    def _unknown(self, threshold: float) -> SplitCondition:
+        return SplitCondition(
+            name=self.name,
+            kind=self.kind,
+            setting=self.setting,
+            measured=None,
+            threshold=threshold,
+            unit=self.unit,
+            is_met=None,
+            distance=None,
+            sentence=f"{self.name}: unknown, the line is at {self.text(threshold)}{self._key()}.",
+        )
+
+    def _key(self) -> str:
+        return f" ({self.setting})" if self.setting else ""
+
+
+def _switch(settings: EffectiveSettings, key: str) -> SplitCondition:
+    is_on = settings.flag(key)
+    return SplitCondition(
+        name=key,
+        kind="switch",
+        setting=key,
+        measured=float(is_on),
+        threshold=1.0,
+        unit="",
+        is_met=is_on,
+        distance=1.0 - is_on,
+        sentence=f"{key} is {'on' if is_on else 'off: no bundle is split automatically'}.",
+    )
+
+
+def _fact(
+    name: str, kind: ConditionKind, sentence: str, *, is_met: bool | None, setting: str = ""
+) -> SplitCondition:
+    return SplitCondition(
+        name=name,
+        kind=kind,
+        setting=setting,
+        measured=None,
+        threshold=None,
+        unit="",
+        is_met=is_met,
+        distance=None,
+        sentence=sentence,
+    )
+
+
+def triggers(
+    subject: SplitSubject, limits: SplitLimits, *, by_average: bool
+) -> tuple[SplitCondition, ...]:
+    """Return the four limits; one that is exceeded suffices. All are strict.
+
+    Args:
+        subject: The bundle.
+        limits: The lines.
+        by_average: Modular: long-term averages; else what was measured last.
+    """
+    prefix = "loadBalancerNamespaceBundleMax"
+    rate, flow, span = subject.msg_rate, subject.throughput, ""
+    if by_average and subject.long_msg_rate is None:
+        span = "last measured (its average is not stored) "
+    elif by_average:
+        rate, flow, span = subject.long_msg_rate, subject.long_throughput, "long-term "
+    sessions = _Comparison("sessions", "trigger", f"{prefix}Sessions", "producers + consumers")
+    return (
+        _Comparison("topics", "trigger", f"{prefix}Topics", "topics").more_than(
+            subject.topic_count, limits.topics
+        ),
+        sessions.more_than(subject.sessions, limits.sessions)
+        if limits.sessions > 0
+        else _fact("sessions", "trigger", "sessions: switched off.", is_met=False),
+        _Comparison(
+            f"{span}message rate", "trigger", f"{prefix}MsgRate", "msg/s", format_msgs_per_s
+        ).more_than(rate, limits.msgs_per_s),
+        _Comparison(
+            f"{span}throughput",
+            "trigger",
+            f"{prefix}BandwidthMbytes",
+            "bytes/s",
+            format_bytes_per_s,
+        ).more_than(flow, limits.bytes_per_s),
+    )
+
+
+def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:
+    """What both managers ask before they cut."""
+    return [
+        _Comparison("topics in the bundle", "guard", "", "topics").at_least(
+            subject.topic_count, _FEWEST_TOPICS
+        ),
+        _Comparison(
+            "bundles of the namespace", "guard", "loadBalancerNamespaceMaximumBundles", "bundles"
+        ).less_than(subject.bundles_in_namespace, limits.bundles),
+        _Comparison("width of the range", "guard", "", "positions").at_least(
+            subject.upper - subject.lower, _LEAST_WIDTH
+        ),
+    ]
+
+
+def split_conditions(
+    subject: SplitSubject,
+    settings: EffectiveSettings,
+    *,
+    is_extensible: bool,
+    by_default: Positions | None = None,
+) -> tuple[SplitCondition, ...]:
+    """Return every condition, in the order in which the manager asks.
+
+    Args:
+        subject: The bundle.
+        settings: In force.
+        is_extensible: Which manager decides.
+        by_default: What the default algorithm says; the extensible manager wants one boundary.
+    """
+    limits = SplitLimits.of(settings)
+    asked = triggers(subject, limits, by_average=not is_extensible)
+    switch = _switch(settings, "loadBalancerAutoBundleSplitEnabled")
+    if not is_extensible:
+        brokers = _Comparison("brokers", "guard", "", "brokers").at_least(subject.brokers, 2)
+        reported = _fact(
+            "named in a report",
+            "guard",
+            f"{subject.reporter} reports the bundle."
+            if subject.reporter
+            else "No load report names the bundle: the leader looks at reported bundles only.",
+            is_met=subject.reporter is not None,
+        )
+        return (switch, brokers, reported, *asked, *_guards(subject, limits))
+    owned = _fact(
+        "has an owner",
+        "guard",
+        f"{subject.owner} owns the bundle, and looks after its own bundles."
+        if subject.owner
+        else "Nobody owns the bundle, and each broker looks after its own ones only.",
+        is_met=subject.owner is not None,
+    )
+    enabled = _switch(settings, "loadBalancerEnabled")
+    memory = _extensible_memory(settings)
+    boundary = _one_boundary(by_default)
+    return (enabled, switch, owned, *asked, *_guards(subject, limits), *boundary, *memory)
+
+
+def _one_boundary(by_default: Positions | None) -> tuple[SplitCondition, ...]:
+    if by_default is None:
+        return ()
+    found = len(by_default.values)
+    words = f"The default algorithm names {found} boundar{'y' if found == 1 else 'ies'}"
+    return (
+        _fact(
+            "one boundary",
+            "guard",
+            f"{words}; this manager takes exactly one."
+            if by_default.is_known
+            else "Where the default algorithm would cut is unknown: the topics were not read.",
+            is_met=found == 1 if by_default.is_known else None,
+        ),
+    )
+
+
+def _extensible_memory(settings: EffectiveSettings) -> tuple[SplitCondition, ...]:
+    hits = int(settings.number(_HITS))
+    period = int(settings.number("loadBalancerSplitIntervalMinutes"))
+    return (
+        _fact(
+            "checks in a row",
+            "memory",
+            f"It is split at the {hits + 1}. check in a row that finds a limit exceeded; the owner "
+            f"checks every {period} min and keeps the count to itself.",
+            is_met=None,
+            setting=_HITS,
+        ),
+        _fact(
+            "no split under way beside it",
+            "memory",
+            "A bundle waits while one that shares a bound with it is being split.",
+            is_met=None,
+        ),
+    )
+
+
+def is_due(conditions: tuple[SplitCondition, ...]) -> bool | None:
+    """Return whether the brokers split it by themselves; ``None``: that hangs on unknowns."""
+    must = [item.is_met for item in conditions if item.kind in ("switch", "guard")]
+    any_of = [item.is_met for item in conditions if item.kind == "trigger"]
+    if False in must or not any(met is not False for met in any_of):
+        return False
+    return True if None not in must and True in any_of else None

@@ -1,0 +1,159 @@
+"""``trimtab split``: what splitting a bundle would do, offline on a snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnknownNameError
+from core.ids import FULL_UPPER
+from core.pulsar.split import ALGORITHMS, SplitCondition, SplitPart, SplitWhatIf, explain_split
+from core.snapshot.store import load_snapshot
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_snapshots import Assumptions
+
+_MET = {True: "yes", False: "no", None: "unknown"}
+
+
+def split(
+    directory: Path,
+    bundle: str,
+    algorithm: str | None,
+    positions: str | None,
+    assumptions: Assumptions,
+    *,
+    as_json: bool,
+) -> int:
+    """``trimtab split``."""
+    wanted = parse_positions(positions)
+    if algorithm is not None and algorithm not in ALGORITHMS:
+        unknown = UnknownNameError.of("split algorithm", algorithm, ALGORITHMS)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    snapshot = load_snapshot(directory)
+    settings = assumptions.settings_of(snapshot)
+    started = time.perf_counter()
+    found = explain_split(snapshot, settings, bundle, algorithm=algorithm, positions=wanted)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    return emit(Answer(split_json(found, elapsed_ms), lambda: _show(found)), as_json=as_json)
+
+
+def parse_positions(text: str | None) -> tuple[int, ...]:
+    """Return positions such as ``0x40000000,1073741900``.
+
+    Raises:
+        UsageFaultError: One is no number, or not on the ring.
+    """
+    values = []
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        try:
+            value = int(part.strip(), 0)
+        except ValueError as exc:
+            raise UsageFaultError(
+                f"--positions {part.strip()!r} is no number.",
+                hint="Write --positions 0x20000000,0x60000000.",
+            ) from exc
+        if not 0 <= value <= FULL_UPPER:
+            raise UsageFaultError(
+                f"--positions {part.strip()} is not on the ring.",
+                hint="The ring goes from 0x00000000 to 0xffffffff.",
+            )
+        values.append(value)
+    return tuple(values)
+
+
+def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
+    """The JSON object of ``trimtab split``; ``null`` is unknown."""
+    cost = found.cost
+    return {
+        "bundle": found.subject.bundle,
+        "owner": found.subject.owner,
+        "algorithm": found.algorithm,
+        "positions": list(found.positions),
+        "parts": [_part(part) for part in found.parts],
+        "verdict": {
+            "code": found.verdict.code,
+            "sentence": found.verdict.sentence,
+            "hint": found.verdict.hint,
+        },
+        "automatic": {"is_due": found.is_due, "sentence": found.when},
+        "conditions": [_condition(item) for item in found.conditions],
+        "cost": {
+            "bundles_before": cost.bundles_before,
+            "bundles_after": cost.bundles_after,
+            "maximum_bundles": cost.maximum_bundles,
+            "znodes_added": cost.znodes_added,
+            "can_be_merged": False,
+            "sentence": cost.sentence,
+        },
+        "notes": list(found.notes),
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+
+
+def _part(part: SplitPart) -> dict[str, Any]:
+    return {
+        "range": part.range,
+        "lower": part.lower,
+        "upper": part.upper,
+        "topics": part.topic_count,
+        "sessions": part.sessions,
+        "msg_rate_msgs_per_s": part.msg_rate,
+        "throughput_bytes_per_s": part.throughput,
+        "share": part.share,
+        "is_assumed": part.is_assumed,
+    }
+
+
+def _condition(item: SplitCondition) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "kind": item.kind,
+        "setting": item.setting,
+        "measured": item.measured,
+        "threshold": item.threshold,
+        "unit": item.unit,
+        "is_met": item.is_met,
+        "distance": item.distance,
+        "sentence": item.sentence,
+    }
+
+
+def _show(found: SplitWhatIf) -> None:
+    say(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
+    if found.verdict.hint:
+        say(found.verdict.hint)
+    say()
+    table(
+        ("part", "topics", "sessions", "rate", "throughput", "share of the load"),
+        [
+            (
+                part.range,
+                _number(part.topic_count),
+                _number(part.sessions),
+                format_msgs_per_s(part.msg_rate),
+                format_bytes_per_s(part.throughput),
+                format_ratio(part.share) + (" (assumed)" if part.is_assumed else ""),
+            )
+            for part in found.parts
+        ],
+    )
+    say()
+    say(found.when)
+    table(("condition", "met", "kind"), _condition_rows(found.conditions))
+    say()
+    say(found.cost.sentence)
+    for text in found.notes:
+        say(f"Note: {text}")
+
+
+def _condition_rows(conditions: Sequence[SplitCondition]) -> list[tuple[str, str, str]]:
+    return [(item.sentence, _MET[item.is_met], item.kind) for item in conditions]
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"

@@ -1,0 +1,121 @@
+"""Where the four algorithms cut; the numbers of the first cases are the real classes' own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.errors import InputError, UnknownNameError
+from core.pulsar.ring import topic_hash
+from core.pulsar.split import ALGORITHMS, SplitLimits, TopicLoads, split_positions
+from core.pulsar.split.algorithms import most_even_position, refusal
+
+FULL = (0, 0xFFFFFFFF)
+RATES = {"t3": 100, "t2": 800, "t6": 2500, "t4": 0, "t0": 600, "t1": 300, "t5": 500}
+
+
+def loads(rates: dict[str, float], *, flow: float = 0.0) -> TopicLoads:
+    names = sorted((f"persistent://acme/orders/{name}" for name in rates), key=topic_hash)
+    values = [rates[name.rpartition("/")[2]] for name in names]
+    return TopicLoads(
+        names=tuple(names),
+        hashes=np.array([topic_hash(name) for name in names], np.int64),
+        msg_rate=np.array(values, np.float64),
+        throughput=np.array(values, np.float64) * flow,
+        sessions=np.full(len(names), 5, np.int64),
+    )
+
+
+def test_flow_cuts_before_the_topic_that_would_exceed_the_limit() -> None:
+    found = split_positions(
+        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=SplitLimits(msgs_per_s=1000)
+    )
+    assert [f"{at:08x}" for at in found.values] == ["6bc704ed", "7ac6155b", "f3c7154f"]
+
+
+@pytest.mark.parametrize(("limit", "cuts"), [(4363, True), (4364, False)])
+def test_flow_leaves_a_bundle_alone_within_the_tolerance(limit: int, *, cuts: bool) -> None:
+    found = split_positions(
+        "flow_or_qps_equally_divide", FULL, loads(RATES), limits=SplitLimits(msgs_per_s=limit)
+    )
+    assert bool(found.values) is cuts
+    assert bool(found.why) is not cuts
+
+
+@pytest.mark.parametrize(
+    ("bounds", "middle"),
+    [(FULL, 0x7FFFFFFF), ((0xC0000000, 0xFFFFFFFF), 0xDFFFFFFF), ((4, 6), 5), ((4, 5), None)],
+)
+def test_range_is_halved_whatever_the_topics_are(
+    bounds: tuple[int, int], middle: int | None
+) -> None:
+    found = split_positions("range_equally_divide", bounds, None, limits=SplitLimits())
+    assert found.values == (() if middle is None else (middle,))
+
+
+def test_topic_count_cuts_between_the_middle_topics() -> None:
+    topics = loads(RATES)
+    found = split_positions("topic_count_equally_divide", FULL, topics, limits=SplitLimits())
+    left = int((topics.hashes < found.values[0]).sum())
+    assert left == len(RATES) // 2
+
+
+def test_one_topic_is_never_cut_by_count_flow_or_given_positions() -> None:
+    one = loads({"t1": 90_000.0})
+    for algorithm in ALGORITHMS[1:]:
+        found = split_positions(algorithm, FULL, one, limits=SplitLimits(), given=(7,))
+        assert found.values == ()
+        assert found.why
+
+
+def test_positions_by_hand_are_sorted_and_those_outside_are_dropped() -> None:
+    found = split_positions(
+        "specified_positions_divide",
+        (100, 200),
+        None,
+        limits=SplitLimits(),
+        given=(150, 100, 120, 200, 5),
+    )
+    assert found.values == (120, 150)
+
+
+def test_positions_by_hand_must_be_given() -> None:
+    with pytest.raises(InputError, match="needs positions"):
+        split_positions("specified_positions_divide", FULL, None, limits=SplitLimits())
+
+
+def test_an_unknown_algorithm_offers_near_names() -> None:
+    with pytest.raises(UnknownNameError, match="range_equally_divide"):
+        split_positions("range_equaly_divide", FULL, None, limits=SplitLimits())
+
+
+def test_unread_topics_are_unknown_and_not_none() -> None:
+    for algorithm in ("topic_count_equally_divide", "flow_or_qps_equally_divide"):
+        found = split_positions(algorithm, FULL, None, limits=SplitLimits())
+        assert (found.values, found.is_known) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "positions", "said"),
+    [
+        ((4, 9), [5, 7], ""),
+        ((4, 9), [4], "not strictly inside"),
+        ((4, 9), [5, 9], "not strictly inside"),
+        ((4, 5), [], "too narrow"),
+        ((4, 9), [6, 6], "named twice"),
+    ],
+)
+def test_the_broker_refuses_cuts_that_make_no_parts(
+    bounds: tuple[int, int], positions: list[int], said: str
+) -> None:
+    assert said in refusal(bounds, positions)
+    assert bool(refusal(bounds, positions)) is bool(said)
+
+
+def test_the_most_even_position_lies_between_two_topics() -> None:
+    topics = loads(RATES, flow=10.0)
+    found = most_even_position(topics)
+    assert found is not None
+    left = float(topics.throughput[topics.hashes < found[0]].sum() / topics.throughput.sum())
+    assert max(left, 1 - left) == pytest.approx(found[1])
+    assert most_even_position(loads({"t1": 3.0})) is None

@@ -1,0 +1,233 @@
+"""What a split would do to a bundle of a fleet, and when the brokers do it by themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from fleet_builder import make_snapshot
+
+from core.errors import UnknownNameError
+from core.pulsar.settings import effective_settings
+from core.pulsar.split import (
+    ALGORITHMS,
+    SplitState,
+    SplitWhatIf,
+    explain_split,
+    find_bundles_to_split,
+)
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import save_snapshot
+from dashboard.cli import run
+
+
+def snapshot_with_topics() -> tuple[PulsarSnapshot, str]:
+    names = make_snapshot().bundles["bundle"].to_pylist()
+    return make_snapshot(topics_of=names[5]), names[5]
+
+
+def edited(snapshot: PulsarSnapshot, table: str, rows: list[dict[str, object]]) -> PulsarSnapshot:
+    changed = pa.Table.from_pylist(rows, schema=snapshot.tables[table].schema)
+    return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, table: changed})
+
+
+def bundle_edited(snapshot: PulsarSnapshot, bundle: str, **values: object) -> PulsarSnapshot:
+    rows = [
+        row | values if row["bundle"] == bundle else row for row in snapshot.bundles.to_pylist()
+    ]
+    return edited(snapshot, "bundles", rows)
+
+
+def ask(snapshot: PulsarSnapshot, bundle: str, **options: object) -> SplitWhatIf:
+    overrides = options.pop("overrides", None)
+    settings = effective_settings(snapshot, overrides=overrides)  # type: ignore[arg-type]  # a test's own
+    return explain_split(snapshot, settings, bundle, **options)  # type: ignore[arg-type]  # a test's own
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS[:3])
+def test_parts_tile_the_range_and_keep_the_load(algorithm: str) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    whole = ask(snapshot, bundle)
+    middle = (whole.subject.lower + whole.subject.upper) // 2
+    found = ask(snapshot, bundle, algorithm=algorithm, positions=[middle, middle + 9])
+    assert found.parts[0].lower == whole.subject.lower
+    assert found.parts[-1].upper == whole.subject.upper
+    for part, following in zip(found.parts, found.parts[1:], strict=False):
+        assert part.upper == following.lower
+    assert sum(part.topic_count or 0 for part in found.parts) == 8
+    total = pc.sum(snapshot.topics["msg_rate_in"]).as_py()
+    total += pc.sum(snapshot.topics["msg_rate_out"]).as_py()
+    assert sum(part.msg_rate or 0.0 for part in found.parts) == pytest.approx(total)
+
+
+def test_without_topics_the_load_is_dealt_out_by_width_and_marked() -> None:
+    snapshot = make_snapshot()
+    found = ask(snapshot, snapshot.bundles["bundle"][5].as_py())
+    assert [part.share for part in found.parts] == pytest.approx([0.5, 0.5], abs=1e-6)
+    assert all(part.is_assumed for part in found.parts)
+    assert any("assumption" in note for note in found.notes)
+
+
+def test_one_topic_with_most_of_the_load_makes_a_split_pointless() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    rows = snapshot.topics.to_pylist()
+    total = 1e6
+    for index, row in enumerate(rows):
+        row["msg_throughput_in"] = 0.70 * total if index == 2 else 0.30 * total / 7
+        row["msg_throughput_out"] = 0.0
+    found = ask(edited(snapshot, "topics", rows), bundle)
+    assert found.verdict.code == "cannot_help"
+    assert rows[2]["topic"] in found.verdict.sentence
+    assert "70.0 %" in found.verdict.sentence
+    assert "partitions" in found.verdict.hint
+
+
+def test_a_bundle_of_one_topic_never_splits_and_the_answer_says_so() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    busy = bundle_edited(snapshot, bundle, topic_count=1, long_msg_rate_in=1e6)
+    alone = edited(busy, "topics", snapshot.topics.to_pylist()[:1])
+    found = ask(alone, bundle)
+    assert found.verdict.code == "cannot_help"
+    assert found.is_due is False
+    assert "topics in the bundle" in found.when
+    chosen, _ = find_bundles_to_split(alone, effective_settings(alone))
+    assert bundle not in {choice.bundle for choice in chosen}
+
+
+@pytest.mark.parametrize(
+    ("values", "overrides", "due"),
+    [
+        ({"topic_count": 1000}, {}, False),
+        ({"topic_count": 1001}, {}, True),
+        ({"producer_count": 900, "consumer_count": 101}, {}, True),
+        (
+            {"producer_count": 9000},
+            {"loadBalancerNamespaceBundleMaxSessions": -1},
+            False,
+        ),
+        ({"long_msg_rate_in": 30_000.0, "long_msg_rate_out": 0.0}, {}, False),
+        ({"long_msg_rate_in": 30_000.5, "long_msg_rate_out": 0.0}, {}, True),
+        ({"long_msg_throughput_in": 105e6}, {}, True),
+        ({"long_msg_rate_in": 1e6}, {"loadBalancerAutoBundleSplitEnabled": False}, False),
+        ({"long_msg_rate_in": 1e6}, {"loadBalancerNamespaceMaximumBundles": 69}, False),
+        ({"long_msg_rate_in": 1e6}, {"loadBalancerNamespaceMaximumBundles": 70}, True),
+        ({"long_msg_rate_in": 1e6, "topic_count": 1}, {}, False),
+        ({"long_msg_rate_in": 1e6, "reported_by": None}, {}, False),
+    ],
+)
+def test_the_leader_splits_by_these_limits(
+    values: dict[str, object], overrides: dict[str, object], *, due: bool
+) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    changed = bundle_edited(snapshot, bundle, **values)
+    found = ask(changed, bundle, overrides=overrides)
+    assert found.is_due is due, found.when
+    settings = effective_settings(changed, overrides=overrides)
+    chosen, _ = find_bundles_to_split(changed, settings)
+    assert (bundle in {choice.bundle for choice in chosen}) is due
+    for item in found.conditions:
+        if item.distance is not None and item.is_met is False:
+            assert item.distance >= 0, item
+
+
+def test_a_counterfactual_at_the_distance_turns_the_verdict() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    first = ask(snapshot, bundle)
+    gap = next(item for item in first.conditions if item.name == "topics")
+    assert gap.is_met is False
+    assert gap.measured is not None
+    assert gap.distance is not None
+    turned = bundle_edited(snapshot, bundle, topic_count=int(gap.measured + gap.distance) + 1)
+    assert ask(turned, bundle).is_due is True
+
+
+def as_extensible(snapshot: PulsarSnapshot) -> PulsarSnapshot:
+    manifest = replace(snapshot.manifest, load_manager="extensible")
+    return PulsarSnapshot.build(manifest, snapshot.tables)
+
+
+def test_the_extensible_manager_acts_on_the_fourth_hit_in_a_row() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    busy = as_extensible(bundle_edited(snapshot, bundle, topic_count=2000))
+    settings, state, rounds = effective_settings(busy), SplitState(), []
+    for _ in range(5):
+        chosen, state = find_bundles_to_split(busy, settings, state)
+        rounds.append(bundle in {choice.bundle for choice in chosen})
+    assert rounds == [False, False, False, True, False]
+
+
+def test_a_calm_check_in_between_begins_the_count_anew() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    calm, busy = (
+        as_extensible(bundle_edited(snapshot, bundle, topic_count=count)) for count in (5, 2000)
+    )
+    state = SplitState()
+    found = []
+    for taken in (busy, busy, busy, calm, busy, busy, busy, busy):
+        chosen, state = find_bundles_to_split(taken, effective_settings(taken), state)
+        found.append(bundle in {choice.bundle for choice in chosen})
+    assert found == [False] * 7 + [True]
+
+
+def test_the_extensible_manager_waits_for_a_split_beside_it() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    busy = as_extensible(bundle_edited(snapshot, bundle, topic_count=2000))
+    settings, state = effective_settings(busy), SplitState({bundle: 9})
+    lower = bundle.rpartition("/")[2].partition("_")[0]
+    beside = f"{bundle.rpartition('/')[0]}/{lower}_0xffffffff"
+    assert find_bundles_to_split(busy, settings, state, busy=[beside])[0] == ()
+    chosen, _ = find_bundles_to_split(busy, settings, state)
+    assert [choice.bundle for choice in chosen] == [bundle]
+
+
+def test_the_flow_algorithm_is_refused_unless_it_is_the_default() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    flow = "flow_or_qps_equally_divide"
+    assert ask(snapshot, bundle, algorithm=flow).verdict.code == "refused"
+    own = ask(snapshot, bundle, overrides={"defaultNamespaceBundleSplitAlgorithm": flow})
+    assert (own.algorithm, own.verdict.code) == (flow, "no_change")
+
+
+def test_an_unknown_bundle_offers_near_names() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    with pytest.raises(UnknownNameError, match="Did you mean"):
+        ask(snapshot, bundle[:-1] + "0")
+
+
+def test_the_command_prints_one_object_and_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    save_snapshot(snapshot, tmp_path / "s")
+    common = ["split", str(tmp_path / "s"), "--bundle", bundle]
+    assert run([*common, "--algorithm", "topic_count_equally_divide", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert list(body) == [
+        *("bundle", "owner", "algorithm", "positions", "parts", "verdict", "automatic"),
+        *("conditions", "cost", "notes", "elapsed_ms"),
+    ]
+    assert len(body["parts"]) == len(body["positions"]) + 1
+    assert run(common) == 0
+    assert "cannot be merged again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--algorithm", "halves"], "split algorithm"),
+        (["--algorithm", "specified_positions_divide"], "needs positions"),
+        (["--positions", "abc"], "no number"),
+        (["--positions", "0x1ffffffff"], "not on the ring"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_its_options(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    save_snapshot(snapshot, tmp_path / "s")
+    assert run(["split", str(tmp_path / "s"), "--bundle", bundle, *options, "--json"]) in (1, 2)
+    assert said in json.loads(capsys.readouterr().out)["error"]["message"]
