@@ -1,0 +1,1 @@
+"""How Trimtab acts on a Pulsar cluster: look, send, look again, under a lease."""

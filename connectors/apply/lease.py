@@ -1,0 +1,115 @@
+"""The right to be the only writer of a cluster: an ephemeral in the cluster's own ZooKeeper.
+
+Whoever holds ``/trimtab/writer`` acts. It lives with a session of its own, so it goes when the
+worker dies, and whether it is still ours is always asked of ZooKeeper, never remembered.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from connectors.config import ClusterConfig
+from connectors.zookeeper.session import Node, ZooKeeperSession
+from core.errors import AuthError, RemoteError
+
+PATH: Final = "/trimtab/writer"
+
+
+class Writer(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds the lease, as the znode tells."""
+
+    worker: str = "somebody"
+    host: str = ""
+    pid: int = 0
+    since: str = ""
+
+    def sentence(self) -> str:
+        """Return it for people."""
+        where = f" on {self.host} (process {self.pid})" if self.host else ""
+        return f"{self.worker}{where}" + (f" since {self.since}" if self.since else "")
+
+
+class ZooKeeperLease:
+    """The lease of one cluster that has a ZooKeeper.
+
+    Args:
+        config: The cluster.
+        worker: Name of who wants it.
+    Raises:
+        ConfigError: The cluster has no ``zookeeper``, or its credential cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig, worker: str) -> None:
+        self._session = ZooKeeperSession(config)
+        self._worker = worker
+
+    @property
+    def place(self) -> str:
+        """Where it is held."""
+        return f"{self._session.endpoint}{PATH}"
+
+    def acquire(self) -> bool:
+        """Try to take it; ``False`` when somebody else holds it.
+
+        Raises:
+            RemoteError: It cannot be asked for.
+        """
+        value = Writer(
+            worker=self._worker,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            since=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        try:
+            made = self._session.create_ephemeral(PATH, msgspec.json.encode(value))
+        except AuthError as exc:
+            raise AuthError(
+                f"{exc.endpoint} does not allow Trimtab to create {PATH}.",
+                endpoint=exc.endpoint,
+                operation=exc.operation,
+                outcome="refused",
+                hint="Create /trimtab with the rights create, delete, read and write for Trimtab's "
+                "user, or name that user under zookeeper_auth.",
+            ) from exc
+        # an answer that was lost: the node is there, and is ours
+        return made or self.is_held()
+
+    def is_held(self) -> bool:
+        """Return whether it is certainly ours: ZooKeeper says so, now."""
+        try:
+            node = self._node()
+        except RemoteError:
+            return False
+        return node is not None and node.session_id == self._session.session_id
+
+    def holder(self) -> str | None:
+        """Return who holds it, for people; ``None``: nobody, or it cannot be asked."""
+        try:
+            node = self._node()
+        except RemoteError:
+            return None
+        if node is None:
+            return None
+        try:
+            return msgspec.json.decode(node.value, type=Writer).sentence()
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return f"somebody whose name in {PATH} cannot be read"
+
+    def release(self) -> None:
+        """Give it back and end the session; harmless when it is not held."""
+        try:
+            node = self._node() if self._session.session_id is not None else None
+            if node is not None and node.session_id == self._session.session_id:
+                self._session.delete(PATH, node.version)
+        except RemoteError:  # it goes with the session
+            pass
+        finally:
+            self._session.close()
+
+    def _node(self) -> Node | None:
+        return self._session.read(PATH)[0]

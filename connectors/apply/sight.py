@@ -1,0 +1,299 @@
+"""Looking at one bundle, right now: is it there, who owns it, may the destination take it.
+
+Under the modular load manager the truth is the ownership znode, read after a ``sync``; its
+creation transaction tells one ownership from the next, even by the same broker. Under the
+extensible one, and where no ZooKeeper is configured, the brokers themselves are asked what they
+own: the last owner first, then the destination, then all others side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Protocol
+
+import msgspec
+
+from connectors.apply.addresses import Addresses
+from connectors.pulsar_admin.capture import ADMIN
+from connectors.pulsar_admin.client import AdminClient, quoted
+from connectors.zookeeper.session import Node, ZooKeeperSession
+from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
+from core.ids import FULL_UPPER, namespace_of, parse_range
+from core.plan.model import UnloadBundle
+from core.snapshot.znodes import ProblemLog, Readings
+from core.snapshot.znodes import readings as roots
+from core.snapshot.znodes.decode import decode_record
+from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
+from core.snapshot.znodes.records import Ownership
+
+_MOST_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What was seen of a bundle at one moment.
+
+    Attributes:
+        exists: It is one of its namespace's bundles.
+        parts: Bundles that cover its range instead; empty when it exists or its namespace does not.
+        holder: Broker id of the owner; ``None``: nobody owns it.
+        token: Changes with every change of hands; ``None``: the cluster shows no such thing.
+        is_destination_there: Whether the step's destination is a live broker; also when it has
+            none.
+    """
+
+    exists: bool
+    parts: tuple[str, ...] = ()
+    holder: str | None = None
+    token: str | None = None
+    is_destination_there: bool = True
+
+    def absence(self, bundle: str) -> str:
+        """Return the sentence about a bundle that is not there."""
+        if not self.parts:
+            return f"There is no namespace {namespace_of(bundle)} any more, so no {bundle}."
+        named = ", ".join(self.parts[:_MOST_NAMED])
+        more = f" and {len(self.parts) - _MOST_NAMED} more" if self.parts[_MOST_NAMED:] else ""
+        if self.is_split(bundle):
+            return f"{bundle} was split into {named}{more}."
+        return f"There is no bundle {bundle}; {named}{more} is where it would be."
+
+    def is_split(self, bundle: str) -> bool:
+        """Return whether the parts make up exactly the bundle's range."""
+        bounds = {bound for part in self.parts for bound in _range(part)}
+        lowest, highest = _range(bundle)
+        return len(self.parts) > 1 and (min(bounds), max(bounds)) == (lowest, highest)
+
+
+class Eyes(Protocol):
+    """Looks at bundles of one cluster."""
+
+    def look(self, step: UnloadBundle) -> Sight:
+        """Return what is to be seen of a step's bundle.
+
+        Raises:
+            RemoteError: It cannot be seen.
+        """
+        ...
+
+
+class OwnersAsked:
+    """Who owns a bundle, as the brokers themselves answer.
+
+    Args:
+        client: Asks.
+        addresses: Where the brokers are.
+        cluster: Returns the cluster's own name, part of the path.
+        fan_out: Most brokers asked at once.
+    """
+
+    def __init__(
+        self,
+        client: AdminClient,
+        addresses: Addresses,
+        cluster: Callable[[], str],
+        fan_out: int,
+    ) -> None:
+        self._client = client
+        self._addresses = addresses
+        self._cluster = cluster
+        self._fan_out = fan_out
+
+    def find(self, bundle: str, *, likely: Iterable[str | None]) -> str | None:
+        """Return the owner, ``None`` when every broker says that it is not the one.
+
+        Raises:
+            RemoteError: No broker owns it, and one that may own it did not answer.
+        """
+        first = [name for name in dict.fromkeys(likely) if name and self._addresses.find(name)]
+        failures: list[RemoteError] = []
+        for broker in first:
+            if self._asked(broker, bundle, failures):
+                return broker
+        others = [name for name in self._addresses.brokers() if name not in first]
+        if others:
+            with ThreadPoolExecutor(min(self._fan_out, len(others))) as pool:
+                answers = pool.map(lambda name: self._asked(name, bundle, failures), others)
+                for broker, is_owner in zip(others, list(answers), strict=True):
+                    if is_owner:
+                        return broker
+        if failures:
+            raise failures[0]
+        return None
+
+    def still_serves(self, broker: str, bundle: str) -> bool:
+        """Return whether a broker answers that it owns the bundle and is not giving it up.
+
+        A broker that is closing a bundle still lists it, as one that is not active any more.
+
+        Raises:
+            RemoteError: It does not answer.
+        """
+        owned = self._owned(broker).get(bundle)
+        return isinstance(owned, dict) and owned.get("is_active", True) is True
+
+    def _asked(self, broker: str, bundle: str, failures: list[RemoteError]) -> bool:
+        try:
+            return bundle in self._owned(broker)
+        except RemoteError as exc:
+            failures.append(exc)
+            return False
+
+    def _owned(self, broker: str) -> dict[str, object]:
+        url = self._addresses.find(broker)
+        path = f"{ADMIN}/brokers{quoted(self._cluster(), broker)}/ownedNamespaces"
+        if url is None:
+            raise ProtocolError(
+                f"No web address of {broker} is known that may be asked.",
+                endpoint=broker,
+                operation=f"GET {path}",
+                outcome="not_sent",
+                hint="Is it a live broker, and do admin_urls allow http?",
+            )
+        return self._client.get(url, path, dict[str, object])
+
+
+class ZnodeEyes:
+    """Looks by ZooKeeper; owners are asked of the brokers where ZooKeeper does not tell them.
+
+    Args:
+        session: Reads.
+        addresses: Which broker an address belongs to.
+        asked: Asks the brokers; ``None``: the ownership znodes tell.
+    """
+
+    def __init__(
+        self, session: ZooKeeperSession, addresses: Addresses, asked: OwnersAsked | None
+    ) -> None:
+        self._session = session
+        self._addresses = addresses
+        self._asked = asked
+
+    def look(self, step: UnloadBundle) -> Sight:
+        """Return what is to be seen of a step's bundle."""
+        namespace = namespace_of(step.bundle)
+        destination = step.destination or step.owner
+        owner, local, whole, target = self._session.read(
+            f"{roots.OWNERSHIP}/{step.bundle}",
+            f"{roots.LOCAL_POLICIES}/{namespace}",
+            f"{roots.POLICIES}/{namespace}",
+            f"{roots.BROKERS}/{destination}",
+        )
+        bounds = _boundaries(namespace, local=local, whole=whole)
+        exists, parts = _covered(step.bundle, namespace, bounds)
+        if self._asked is not None:
+            likely = (step.owner, step.destination)
+            holder = self._asked.find(step.bundle, likely=likely) if exists else None
+        else:
+            holder = None if owner is None else self._holder(step.bundle, owner)
+        return Sight(
+            exists=exists,
+            parts=parts,
+            holder=holder,
+            token=str(owner.created_id) if owner is not None and self._asked is None else None,
+            is_destination_there=step.destination is None or target is not None,
+        )
+
+    def _holder(self, bundle: str, node: Node) -> str:
+        place = f"{roots.OWNERSHIP}/{bundle}"
+        record = decode_record(Ownership, node.value, place, ProblemLog())
+        found = None if record is None else self._addresses.owner(record)
+        if found is None:
+            raise ProtocolError(
+                f"{place} does not tell which broker owns the bundle.",
+                endpoint=self._session.endpoint,
+                operation=f"read {place}",
+                outcome="refused",
+                hint="Look at that znode by hand.",
+            )
+        return found
+
+
+class AdminEyes:
+    """Looks by the brokers' REST alone.
+
+    Args:
+        client: Asks.
+        addresses: Where the brokers are.
+        asked: Asks for owners.
+        bases: Addresses that may be asked about anything, in order.
+    """
+
+    def __init__(
+        self,
+        client: AdminClient,
+        addresses: Addresses,
+        asked: OwnersAsked,
+        bases: Callable[[], Iterable[str]],
+    ) -> None:
+        self._client = client
+        self._addresses = addresses
+        self._asked = asked
+        self._bases = bases
+
+    def look(self, step: UnloadBundle) -> Sight:
+        """Return what is to be seen of a step's bundle."""
+        namespace = namespace_of(step.bundle)
+        live = msgspec.json.decode(self._body(f"{ADMIN}/brokers"), type=list[str])
+        self._addresses.learn(live)
+        readings = Readings()
+        try:
+            raw = self._body(f"{ADMIN}/namespaces{quoted(namespace)}/bundles")
+        except NotFoundError:
+            return Sight(exists=False)
+        readings.boundaries = {namespace: raw}
+        bounds = decode_spaces(readings, ProblemLog()).boundaries.get(namespace)
+        exists, parts = _covered(step.bundle, namespace, bounds)
+        likely = (step.owner, step.destination)
+        return Sight(
+            exists=exists,
+            parts=parts,
+            holder=self._asked.find(step.bundle, likely=likely) if exists else None,
+            is_destination_there=step.destination is None or step.destination in live,
+        )
+
+    def _body(self, path: str) -> bytes:
+        """Return the first answer of those that may be asked."""
+        failure: RemoteError | None = None
+        for base in self._bases():
+            try:
+                return self._client.request("GET", base, path).body
+            except NotFoundError:
+                raise
+            except RemoteError as exc:
+                failure = failure or exc
+        raise failure or InputError("No admin address is known.", hint="Add admin_urls.")
+
+
+def _boundaries(namespace: str, *, local: Node | None, whole: Node | None) -> list[int] | None:
+    """Return the namespace's boundaries as of now; local policies win, as in the brokers."""
+    readings = Readings()
+    if local is not None:
+        readings.local_policies = {namespace: local.value}
+    if whole is not None:
+        readings.policies = {namespace: whole.value}
+    return decode_spaces(readings, ProblemLog()).boundaries.get(namespace)
+
+
+def _covered(bundle: str, namespace: str, bounds: list[int] | None) -> tuple[bool, tuple[str, ...]]:
+    """Return whether it is a bundle, and which bundles cover its range when it is not."""
+    lower, upper = _range(bundle)
+    if bounds is None:
+        return False, ()
+    names = bundle_names(namespace, bounds)
+    over = tuple(
+        name
+        for name, (low, high) in zip(names, pairwise(bounds), strict=True)
+        if low < upper and high > lower
+    )
+    return (True, ()) if over == (bundle,) else (False, over)
+
+
+def _range(bundle: str) -> tuple[int, int]:
+    try:
+        return parse_range(bundle.rpartition("/")[2])
+    except InputError:
+        return 0, FULL_UPPER

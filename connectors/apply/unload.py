@@ -1,0 +1,222 @@
+"""Unloading a bundle: one step of a plan on a Pulsar cluster.
+
+The request is sent once. Whatever it answers, what came of it is what the cluster shows: 204 says
+nothing about where the bundle lands, and no answer does not mean that nothing happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote
+
+from connectors.apply.sight import Eyes, Sight
+from connectors.pulsar_admin.capture import ADMIN
+from connectors.pulsar_admin.client import quoted
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import RemoteError
+from core.ids import namespace_of
+from core.plan.model import UnloadBundle
+
+Send = Callable[[UnloadBundle, str], None]
+"""Sends a step's request, a ``PUT`` of that path, to whoever has to get it."""
+Serves = Callable[[str, str], bool]
+"""Whether a broker says that it owns a bundle and is not giving it up; raises RemoteError."""
+_SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
+
+
+class UnloadAction:
+    """One unload. Made anew for every step, and again by whoever takes a run over.
+
+    Args:
+        step: What to do.
+        eyes: Look at the bundle.
+        send: Sends the request.
+        serves: Asks a broker whether nothing is under way there.
+    """
+
+    def __init__(self, step: UnloadBundle, eyes: Eyes, send: Send, serves: Serves) -> None:
+        self._step = step
+        self._eyes = eyes
+        self._send = send
+        self._serves = serves
+        self._seen: Sight | None = None
+        self._was_gone = False
+        self._is_answered = False
+
+    def look(self) -> Observation:
+        """Read the bundle's live state."""
+        seen = self._seen = self._eyes.look(self._step)
+        return Observation(
+            exists=seen.exists,
+            holder=seen.holder,
+            token=seen.token,
+            detail="" if seen.exists else seen.absence(self._step.bundle),
+        )
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why the bundle may not be unloaded as planned."""
+        step = self._step
+        if not seen.exists:
+            is_split = self._seen is not None and self._seen.is_split(step.bundle)
+            code = "bundle_split" if is_split else "unknown_bundle"
+            return Refusal(code=code, sentence=seen.detail, hint=_SPLIT_HINT)
+        if seen.holder is None:
+            return Refusal(
+                code="not_owned",
+                sentence=f"Nobody owns {step.bundle} any more; {step.owner} did when the plan was "
+                "made. There is nothing to unload.",
+                hint="The next lookup of one of its topics assigns it; plan anew then.",
+            )
+        if seen.holder != step.owner:
+            return Refusal(
+                code="moved_meanwhile",
+                sentence=f"{step.bundle} moved from {step.owner} to {seen.holder} since the plan "
+                "was made.",
+                hint="Take a fresh snapshot and plan anew.",
+            )
+        return self._forbids_destination(seen.holder)
+
+    def _forbids_destination(self, holder: str) -> Refusal | None:
+        step = self._step
+        if step.destination == holder:
+            return Refusal(
+                code="destination_is_owner",
+                sentence=f"{holder} owns {step.bundle} already.",
+                hint="Nothing has to be done.",
+            )
+        if self._seen is not None and not self._seen.is_destination_there:
+            return Refusal(
+                code="destination_unknown",
+                sentence=f"{step.destination}, where {step.bundle} should go, is no live broker "
+                "any more; the cluster would answer 409.",
+                hint="Start that broker, or plan anew with another destination.",
+            )
+        return None
+
+    def send(self) -> None:
+        """Ask the cluster to unload it, once."""
+        step = self._step
+        bundle_range = step.bundle.rpartition("/")[2]
+        path = f"{ADMIN}/namespaces{quoted(namespace_of(step.bundle), bundle_range)}/unload"
+        if step.destination is not None:
+            path += f"?destinationBroker={quote(step.destination, safe=':')}"
+        self._send(step, path)
+        self._is_answered = True
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return where the bundle landed, ``None`` while it has not."""
+        if not now.exists:
+            return self._split_meanwhile(now)
+        if now.holder is None:
+            self._was_gone = True
+            return None
+        return self._landed(before, now) if self._has_changed_hands(before, now) else None
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when the bundle did not land in time."""
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        if now.holder is None:
+            return self._given_up(before, now)
+        if self._is_answered and now.token is None:
+            # no znode tells one ownership from the next here; the answer came when it was over
+            return self._landed(before, now)
+        return self._never_left(now, now.holder)
+
+    def _never_left(self, now: Observation, holder: str) -> Ending:
+        """Tell "it did not happen" from "it may still happen"."""
+        if self._is_answered:
+            return self._not_done(now, f"although the request was answered, {holder} never")
+        try:
+            is_quiet = self._serves(holder, self._step.bundle)
+        except RemoteError as exc:
+            return self._unknown(now, str(exc))
+        if is_quiet:
+            return self._not_done(now, f"{holder} answers that it serves it and never")
+        return self._unknown(now, f"{holder} is still busy giving it up.")
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _has_changed_hands(self, before: Observation, now: Observation) -> bool:
+        if before.token is not None and now.token is not None:
+            return before.token != now.token
+        return before.holder != now.holder or self._was_gone
+
+    def _landed(self, before: Observation, now: Observation) -> Ending:
+        step, source = self._step, before.holder or self._step.owner
+        bundle, target = step.bundle, step.destination
+        wish = f"{target} was asked for." if target else "the cluster placed it there."
+        if now.holder == target or (target is None and now.holder != source):
+            sentence = f"{bundle} moved from {source} to {now.holder}" + (
+                ", as asked." if target else "; the cluster placed it there."
+            )
+            return Ending(state="DONE", code="landed", sentence=sentence, after=now)
+        if now.holder == source:
+            return Ending(
+                state="DONE",
+                code="returned",
+                sentence=f"{bundle} was closed on {source} and came back to it; {wish}",
+                hint=self._next_move(source),
+                after=now,
+            )
+        return Ending(
+            state="DONE",
+            code="landed_elsewhere",
+            sentence=f"{bundle} moved from {source} to {now.holder}, not to {target}: the cluster "
+            "did not use the destination that it was given.",
+            hint=self._next_move(now.holder or source),
+            after=now,
+        )
+
+    def _next_move(self, holder: str) -> str:
+        """Return the way to the destination from where the bundle is now."""
+        step = self._step
+        if step.destination is None:
+            return "Name a destination, if it must leave."
+        return (
+            f"To move it on from {holder}: "
+            f"`trimtab unload SNAPSHOT --bundle {step.bundle} --to {step.destination} --plan OUT`."
+        )
+
+    def _given_up(self, before: Observation, now: Observation) -> Ending:
+        kept = (
+            f"Until then the leader may keep {self._step.destination} in mind for it."
+            if self._step.destination is not None
+            else "It is placed by the first lookup of one of its topics."
+        )
+        return Ending(
+            state="DONE",
+            code="given_up",
+            sentence=f"{before.holder or self._step.owner} gave up {self._step.bundle}, and nobody "
+            f"owns it: no client has asked for it since. {kept}",
+            after=now,
+        )
+
+    def _split_meanwhile(self, now: Observation) -> Ending:
+        return Ending(
+            state="FAILED",
+            code="bundle_split",
+            sentence=f"{self._step.bundle} is gone since the step began. {now.detail}".strip(),
+            hint=_SPLIT_HINT,
+            after=now,
+        )
+
+    def _not_done(self, now: Observation, why: str) -> Ending:
+        return Ending(
+            state="FAILED",
+            code="not_done",
+            sentence=f"{self._step.bundle} was not unloaded: {why} gave it up.",
+            hint=f"Look into the log of {now.holder}, then plan anew.",
+            after=now,
+        )
+
+    def _unknown(self, now: Observation, why: str) -> Ending:
+        return Ending(
+            state="UNKNOWN",
+            code="timed_out",
+            sentence=f"Whether {self._step.bundle} will still leave {now.holder} is unknown. {why}",
+            hint="Nothing is sent again; it is settled by looking.",
+            after=now,
+        )
