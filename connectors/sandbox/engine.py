@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox import documents
+from connectors.sandbox.faults import UnloadRequest
 from connectors.sandbox.founding import (
     encode,
     remember_past,
@@ -64,6 +65,8 @@ class Engine:
         )
         self.leader: int = NOBODY
         self.mind = Leader(self.state, self.policies, options.seed)
+        self.faults = options.faults
+        self.unloads: list[UnloadRequest] = []
         self.sessions: list[ZkSession | None] = [None] * len(brokers)
         self.averaged: set[int] = set()
         self.noisy = len(brokers) // 3 if len(brokers) > 3 else None

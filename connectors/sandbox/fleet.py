@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from connectors.sandbox.engine import Engine
+from connectors.sandbox.faults import Faults, UnloadRequest, changed
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
@@ -24,7 +25,7 @@ from core.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from connectors.config import ClusterConfig
 
-__all__ = ["Sandbox", "SandboxOptions"]
+__all__ = ["Faults", "Sandbox", "SandboxOptions"]
 
 _T = TypeVar("_T")
 _START_TIMEOUT_S: Final = 180.0
@@ -138,6 +139,7 @@ class Sandbox:
         self._unserved = listen(self.options.brokers, self.options.web_port)
         engine = Engine(self.options, brokers_at(self._unserved), zookeeper)
         ownership = Ownership(engine)
+        ownership.kill = self._kill_broker
         engine.prepare()
         return _Cluster(engine, ownership, WebServers(engine, ownership))
 
@@ -240,6 +242,27 @@ class Sandbox:
     def disturb_broker(self, number: int, trouble: Trouble) -> None:
         """Let a broker's web port be hung, slow, failing or garbled until it is started again."""
         self._broker(number).trouble = trouble
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong with unloads now."""
+        return self.engine.faults
+
+    def set_faults(self, **changes: Any) -> None:
+        """Switch some of the :class:`Faults` on or off; the others stay as they are.
+
+        Raises:
+            InputError: There is no such switch, or it does not take that value.
+        """
+        self.engine.faults = changed(self.engine.faults, changes)
+
+    def unload_requests(self) -> list[UnloadRequest]:
+        """Return every request to unload a bundle since the start, in order."""
+        return list(self.engine.unloads)
+
+    def change_leader(self) -> None:
+        """Let the leader lose its office: what it kept in mind is lost, another broker follows."""
+        self._call(self._running.ownership.depose())
 
     def _broker(self, number: int) -> Broker:
         brokers = self.state.brokers

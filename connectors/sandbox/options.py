@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from connectors.sandbox.faults import Faults
+
 VERSION: Final = "4.2.4"
 _BIG_FLEET: Final = 100
 _BIG_FLEET_SESSION_S: Final = 30.0
@@ -35,8 +37,7 @@ class SandboxOptions:
         averaged_bundles: Bundle averages the leader writes, per broker; 0 writes all.
         session_timeout_s: After it the nodes of a crashed broker go; at least 30 with more than
             100 brokers, because one process must not starve any of their sessions.
-        hint_loss_ratio: Share of unloads whose destination gets lost, as happens with the real
-            modular load manager in about one of ten.
+        faults: What goes wrong with unloads from the start.
         is_steady: No noise and no wave: rates stay as they are (tests).
         dynamic: Dynamic settings that are set from the start.
     """
@@ -56,7 +57,7 @@ class SandboxOptions:
     quota_write_minutes: int = 1
     averaged_bundles: int = 50
     session_timeout_s: float = 10.0
-    hint_loss_ratio: float = 0.0
+    faults: Faults = Faults()  # noqa: RUF009 - it is frozen
     is_steady: bool = False
     dynamic: dict[str, str] = field(
         default_factory=lambda: {"loadBalancerSheddingGracePeriodMinutes": "10"}

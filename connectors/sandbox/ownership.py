@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
 from connectors.sandbox import documents
-from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, Engine
+from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, LEADER_PATH, Engine
 from connectors.sandbox.founding import encode
 from connectors.sandbox.state import NOBODY, Broker
 from connectors.sandbox.zksession import NodeExistsError
@@ -21,6 +22,7 @@ _CLIENTS_RETURN_S: Final = (0.08, 0.22)
 _AFTER_A_CRASH_S: Final = (0.1, 0.9)
 _ELECTION_S: Final = 0.5
 _RETRY_S: Final = 1.0
+_DYING_S: Final = 0.5
 _GUARD_S: Final = 0.1
 
 
@@ -37,6 +39,8 @@ class Ownership:
         self._rng = np.random.default_rng([engine.options.seed, 4])
         self._arriving: dict[int, asyncio.Future[int]] = {}
         self.hints: dict[str, int] = {}
+        self.closing: set[int] = set()
+        self.kill: Callable[[Broker], Coroutine[Any, Any, None]] = self.crash
 
     async def guard(self) -> None:
         """Look after lost connections and brokers whose node went away; runs until cancelled."""
@@ -55,17 +59,44 @@ class Ownership:
     async def unload(self, row: int) -> None:
         """Close a bundle on its owner; it comes back wherever it is placed, moments later."""
         owner = int(self._state.owner[row])
-        if owner == NOBODY:
+        if owner == NOBODY or row in self.closing:
             return
-        await asyncio.sleep(self._rng.uniform(*_CLOSE_TOPICS_S))
+        self.closing.add(row)
         try:
+            await self._close_topics(owner)
             await self._release(row, owner)
         finally:
+            self.closing.discard(row)
             self._engine.spawn(self._return(row, self._rng.uniform(*_CLIENTS_RETURN_S)))
+
+    async def _close_topics(self, owner: int) -> None:
+        """Take the time that closing topics takes; accidents happen in the middle of it."""
+        faults = self._engine.faults
+        slow_s = faults.slow_s if faults.concerns(owner) else 0.0
+        await asyncio.sleep(slow_s or self._rng.uniform(*_CLOSE_TOPICS_S))
+        accident = faults.accident
+        if accident:
+            self._engine.faults = replace(self._engine.faults, accident="")
+        if accident == "owner_dies":
+            # beside this request, which ends with the broker that it came in at
+            self._engine.spawn(self.kill(self._state.brokers[owner]))
+            await asyncio.sleep(_DYING_S)
+        elif accident == "leader_change":
+            await self.depose()
+
+    async def depose(self) -> None:
+        """Let the leader lose its office, and with it what it kept in mind; another one follows."""
+        engine, old = self._engine, self._engine.leader
+        session = engine.sessions[old] if old != NOBODY else None
+        if session is None:
+            return
+        self._forget_leader()
+        await session.remove(LEADER_PATH)
+        engine.spawn(self._elect(without=old))
 
     def hint(self, bundle: str, broker: int) -> None:
         """Remember where the next lookup shall put a bundle; used once, kept by the leader."""
-        if self._rng.random() >= self._engine.options.hint_loss_ratio:
+        if self._rng.random() >= self._engine.faults.hint_loss_ratio:
             self.hints[bundle] = broker
 
     async def assign(self, row: int) -> int:
@@ -136,20 +167,25 @@ class Ownership:
         lost = state.owned_rows(broker.row)
         state.owner[lost] = NOBODY
         if engine.leader == broker.row:
-            engine.leader = NOBODY
-            self.hints.clear()
-            engine.mind.depose()
+            self._forget_leader()
             engine.spawn(self._elect())
         for row in lost.tolist():
             engine.spawn(self._return(row, self._rng.uniform(*_AFTER_A_CRASH_S)))
         await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
         await engine.update_all()
 
-    async def _elect(self) -> None:
+    def _forget_leader(self) -> None:
+        self._engine.leader = NOBODY
+        self.hints.clear()
+        self._engine.mind.depose()
+
+    async def _elect(self, *, without: int = NOBODY) -> None:
+        """Elect the first running broker; ``without``: only when nobody else runs."""
         engine = self._engine
         while engine.leader == NOBODY:
             await asyncio.sleep(_ELECTION_S)
-            for broker in self._state.brokers:
+            candidates = sorted(self._state.brokers, key=lambda broker: broker.row == without)
+            for broker in candidates:
                 if broker.is_up and engine.sessions[broker.row] is not None:
                     with contextlib.suppress(RemoteError):  # the old leader's node is still there
                         await engine.lead(broker.row)
@@ -157,7 +193,8 @@ class Ownership:
 
     async def _release(self, row: int, owner: int) -> None:
         session = self._engine.sessions[owner]
-        if session is not None and int(self._state.owner[row]) == owner:
+        is_up = self._state.brokers[owner].is_up
+        if session is not None and is_up and int(self._state.owner[row]) == owner:
             self._state.owner[row] = NOBODY
             await session.remove(f"/namespace/{self._state.names[row]}")
 
@@ -170,6 +207,14 @@ class Ownership:
                     return
             await asyncio.sleep(_RETRY_S)
 
+    def _astray(self, target: int) -> int:
+        """Return another running broker than the chosen one, where that fault is on."""
+        if target == NOBODY or self._rng.random() >= self._engine.faults.elsewhere_ratio:
+            return target
+        others = [broker.row for broker in self._state.brokers if broker.is_up]
+        others = [row for row in others if row != target]
+        return int(self._rng.choice(others)) if others else target
+
     async def _place(self, row: int) -> int:
         engine, state = self._engine, self._state
         if engine.leader == NOBODY:
@@ -178,6 +223,7 @@ class Ownership:
         target = self.hints.pop(name, NOBODY)
         if target == NOBODY or not state.brokers[target].is_up:
             target = engine.mind.choose(row)
+        target = self._astray(target)
         session = engine.sessions[target] if target != NOBODY else None
         if session is None or not state.brokers[target].is_up:
             return NOBODY

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from connectors.sandbox.ownership import Ownership
 
 _OWNED: Final = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
+_CLOSING: Final = {**_OWNED, "is_active": False}
 _WRAPPER: Final = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerWrapper"
 
 
@@ -215,9 +216,11 @@ class Reads(Rest):
             if other is None:
                 raise RefusalError(404, "Broker not found")
             return redirect(other, request.url.path)
-        rows = self.state.owned_rows(here.row).tolist()
-        names = [here.heartbeat_bundle, *(self.state.names[row] for row in rows)]
-        return as_json(dict.fromkeys(names, _OWNED))
+        owned = {here.heartbeat_bundle: _OWNED}
+        for row in self.state.owned_rows(here.row).tolist():
+            is_closing = row in self.ownership.closing
+            owned[self.state.names[row]] = _CLOSING if is_closing else _OWNED
+        return as_json(owned)
 
     async def load_report(self, request: Request) -> Response:
         """Load of the answering broker as it is now."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from http import HTTPMethod
-from typing import Final
+from time import time
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 import msgspec
@@ -13,10 +14,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connectors.sandbox.answers import RefusalError, as_text, nothing, redirect, stack_trace
+from connectors.sandbox.faults import Outcome, UnloadRequest
 from connectors.sandbox.rest import Rest, asked
 from connectors.sandbox.state import NOBODY
 from core.pulsar.ring import range_equally_divide
 
+if TYPE_CHECKING:
+    from connectors.sandbox.engine import Engine
+    from connectors.sandbox.ownership import Ownership
+
+LOSE_ANSWER: Final = "trimtab.lose_answer"
+"""Key in a request's scope: the connection is cut in the place of the answer."""
 _PUT: Final = HTTPMethod.PUT
 _RANGE: Final = "range_equally_divide"
 _COUNT: Final = "topic_count_equally_divide"
@@ -26,7 +34,16 @@ _ALGORITHMS: Final = (_RANGE, _COUNT, _POSITIONS, _FLOW)
 
 
 class ActionRest(Rest):
-    """Handlers of unload and split."""
+    """Handlers of unload and split.
+
+    Args:
+        engine: The running cluster.
+        ownership: What changes owners.
+    """
+
+    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+        super().__init__(engine, ownership)
+        self._rng = np.random.default_rng([engine.options.seed, 6])
 
     def routes(self) -> list[Route]:
         """Return the routes of everything here."""
@@ -51,23 +68,45 @@ class ActionRest(Rest):
         owner does not carry it on.
         """
         row = self.bundle_row(request)
+        here, faults = asked(request), self.engine.faults
         wish = request.query_params.get("destinationBroker")
+        if faults.refuse_status and faults.concerns(here.row):
+            self._note(request, row, "refused")
+            raise RefusalError(faults.refuse_status, "The sandbox was told to refuse unloads")
         if wish:
             target = self._active(wish.removeprefix("http://").removeprefix("https://"))
             leader = self.engine.leader
             if leader == NOBODY:
                 raise RefusalError(412, "The current leader is empty.")
-            if leader != asked(request).row:
+            if leader != here.row:
+                self._note(request, row, "redirected")
                 query = f"destinationBroker={quote(wish, safe='')}&authoritative=false"
                 return redirect(self.state.brokers[leader], request.url.path, query)
             self.ownership.hint(self.state.names[row], target)
         owner = self.owner_of(row)
         if owner is None:
+            self._note(request, row, "unowned")
             return nothing()
-        if owner is not asked(request):
+        if owner is not here:
+            self._note(request, row, "redirected")
             return self.to_owner(request, owner)
+        self._note(request, row, "acted")
         await self.ownership.unload(row)
+        if faults.concerns(here.row) and self._rng.random() < faults.lost_answer_ratio:
+            request.scope[LOSE_ANSWER] = True
         return nothing()
+
+    def _note(self, request: Request, row: int, outcome: Outcome) -> None:
+        """Write the request down: tests count who was asked for what, and how often."""
+        self.engine.unloads.append(
+            UnloadRequest(
+                at_s=time(),
+                bundle=self.state.names[row],
+                broker=asked(request).broker_id,
+                destination=request.query_params.get("destinationBroker"),
+                outcome=outcome,
+            )
+        )
 
     async def split(self, request: Request) -> Response:
         """Split a bundle; 204 does not mean that it was split."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -29,8 +29,9 @@ from connectors.sandbox.answers import (
 from connectors.sandbox.engine import Engine
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.rest import Reads
-from connectors.sandbox.rest_actions import ActionRest
+from connectors.sandbox.rest_actions import LOSE_ANSWER, ActionRest
 from connectors.sandbox.rest_policies import PolicyRest
+from connectors.sandbox.rest_sandbox import SandboxRest
 from connectors.sandbox.state import Broker, Trouble
 from core.errors import ConfigError, RemoteError
 
@@ -41,6 +42,7 @@ _PREFERRED_PORT: Final = 8080
 _TRIES: Final = 20
 _BACKLOG: Final = 128
 SLOW_S: Final = 4.0
+_HANG_UP_S: Final = 0.05
 
 
 def distinct_host(row: int) -> str:
@@ -122,7 +124,7 @@ class WebServers:
 
     def __init__(self, engine: Engine, ownership: Ownership) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        parts = (PolicyRest, Reads, ActionRest)
+        parts = (PolicyRest, Reads, ActionRest, SandboxRest)
         app = Starlette(
             routes=[route for part in parts for route in part(engine, ownership).routes()],
             exception_handlers={
@@ -168,6 +170,14 @@ class WebServers:
         if broker.row in self._servers:
             _cut(self._servers[broker.row][1])
 
+    async def _hang_up(self, broker: Broker, client: tuple[str, int]) -> None:
+        """Cut one client's connection."""
+        state = self._servers[broker.row][1] if broker.row in self._servers else None
+        for connection in list(state.connections if state else ()):
+            if getattr(connection, "client", None) == tuple(client):
+                getattr(connection, "transport").abort()  # noqa: B009 - of two kinds of connections
+        await asyncio.sleep(_HANG_UP_S)  # the server would answer 500 to one that is still there
+
     def close_all(self) -> None:
         """Close everything, hung requests included."""
         self._released.set()
@@ -175,7 +185,13 @@ class WebServers:
             self.close(self._engine.state.brokers[row])
 
     def _for(self, broker: Broker) -> ASGIApp:
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def app(scope: Scope, receive: Receive, plainly: Send) -> None:
+            async def send(message: Message) -> None:
+                if scope.get(LOSE_ANSWER):
+                    await self._hang_up(broker, scope["client"])
+                else:
+                    await plainly(message)
+
             scope["broker"] = broker
             if broker.trouble == "hung":
                 await self._released.wait()

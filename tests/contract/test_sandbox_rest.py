@@ -10,7 +10,7 @@ import pytest
 import requests
 from pulsar_under_test import eventually
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
 from connectors.sandbox.state import NOBODY, Trouble
 
 pytestmark = pytest.mark.zookeeper
@@ -193,7 +193,9 @@ def test_disturbed_broker_answers_wrongly_until_it_is_started_again(
 
 
 def test_hint_can_be_made_to_get_lost() -> None:
-    options = SandboxOptions(brokers=4, bundles=40, hint_loss_ratio=1.0, is_steady=True)
+    options = SandboxOptions(
+        brokers=4, bundles=40, faults=Faults(hint_loss_ratio=1.0), is_steady=True
+    )
     with Sandbox(options) as lossy:
         leader = lossy.leader or 0
         state = lossy.state
