@@ -1,0 +1,1 @@
+"""The journal in a database: append-only, hash-chained; and a lease where there is no ZooKeeper."""

@@ -1,0 +1,165 @@
+"""Opening the database of a journal: engine, tables on first use, version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from filelock import FileLock, Timeout
+from pydantic import SecretStr
+from sqlalchemy import event, exc
+
+from connectors.journal.errors import place_of, translated
+from connectors.journal.schema import METADATA, SCHEMA_VERSION, SEALS, VERSION
+from core.errors import ConfigError, RemoteTimeoutError
+
+BUSY_TIMEOUT_S: Final = 15.0
+"""How long SQLite waits for another writer."""
+
+_WRITES: Final = "trimtab_writes"
+
+
+class Database:
+    """One open database, with the journal's tables in it.
+
+    Args:
+        url: As SQLAlchemy writes it; a SQLite file is made with mode 0600, its folder too.
+    Raises:
+        ConfigError: The URL is none, or the driver is not installed.
+        RemoteError: The database cannot be opened or holds another version of the tables.
+    """
+
+    def __init__(self, url: SecretStr | str) -> None:
+        text = url.get_secret_value() if isinstance(url, SecretStr) else url
+        self.url = _parsed(text)
+        self.place = place_of(self.url)
+        self.engine = _engine(self.url)
+        file = _sqlite_file(self.url)
+        if file is None:
+            self._make_tables()
+            return
+        with _alone(file, self.place):
+            self._make_tables()
+
+    @contextmanager
+    def reading(self, operation: str) -> Iterator[sa.Connection]:
+        """Give a connection to read with; what goes wrong is translated."""
+        with translated(self.place, operation), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection in a transaction that is committed at the end; errors stay raw."""
+        with self.engine.connect() as plain:
+            connection = plain.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.engine.dispose()
+
+    def _make_tables(self) -> None:
+        with translated(self.place, "make the tables"):
+            try:
+                self._create()
+            except exc.DBAPIError:  # two processes that make them at once: one of them loses
+                self._create()
+        with self.reading("read the version") as connection:
+            found = connection.execute(sa.select(VERSION.c.version)).scalars().all()
+        if found != [SCHEMA_VERSION]:
+            raise ConfigError(
+                f"The journal {self.place} has tables of version {found}; this Trimtab knows "
+                f"version {SCHEMA_VERSION}.",
+                hint="Use the version of Trimtab that made it, or name another journal_url.",
+            )
+
+    def _create(self) -> None:
+        with self.reading("look for the tables") as connection:
+            if sa.inspect(connection).has_table(VERSION.name):
+                return
+        if _sqlite_file(self.url) is not None:
+            self._set_log()
+        with self.writing() as connection:
+            METADATA.create_all(connection)
+            for statement in SEALS.get(self.engine.dialect.name, ()):
+                connection.execute(sa.text(statement))
+            connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
+
+    def _set_log(self) -> None:
+        """Let readers go on while somebody writes; a property of the file from then on."""
+        plain = self.engine.raw_connection()
+        try:
+            plain.cursor().execute("PRAGMA journal_mode=WAL")
+        finally:
+            plain.close()
+
+
+def _parsed(text: str) -> sa.URL:
+    try:
+        return sa.make_url(text)
+    except exc.ArgumentError as error:
+        raise ConfigError(
+            "journal_url is not a database URL.",  # it is not repeated: it may hold a password
+            hint="It reads sqlite:////folder/journal.db or postgresql+psycopg://user@host/name.",
+        ) from error
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    is_sqlite = url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"connect_args": {"timeout": BUSY_TIMEOUT_S}} if is_sqlite else {}
+    try:
+        engine = sa.create_engine(url, pool_pre_ping=not is_sqlite, **options)
+    except (exc.NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigError(
+            f"The database driver of journal_url ({url.drivername}) is not installed.",
+            hint="Install it beside Trimtab, for example `pip install psycopg`.",
+        ) from error
+    if is_sqlite:
+        event.listen(engine, "connect", _on_connect)
+        event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _on_connect(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where _on_begin says so
+    connection.execute("PRAGMA synchronous=FULL")  # an intent must outlive a power cut
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    # a writer that begins as a reader can find the file changed and would have to start over
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _sqlite_file(url: sa.URL) -> Path | None:
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return Path(str(url.database)) if is_file else None
+
+
+@contextmanager
+def _alone(file: Path, place: str) -> Iterator[None]:
+    """Make the file, for its owner only; SQLite's switch to its log needs it for itself."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with FileLock(f"{file}.lock", timeout=BUSY_TIMEOUT_S, mode=0o600):
+            if not file.exists():
+                os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+            yield
+    except Timeout as error:
+        raise RemoteTimeoutError(
+            f"The journal {place} is being opened by somebody else.",
+            endpoint=place,
+            operation="open",
+            outcome="not_sent",
+            hint=f"Try again; look for a process that holds {file}.lock.",
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"The journal {file} cannot be made: {error.strerror}.",
+            hint="Check state_dir (or journal_url), its owner and its mode.",
+        ) from error

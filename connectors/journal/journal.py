@@ -1,0 +1,241 @@
+"""The journal: entries in a row, each sealed by the hash of the one before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from pydantic import SecretStr
+from sqlalchemy import exc
+
+from connectors.journal.engine import Database
+from connectors.journal.errors import as_remote_error
+from connectors.journal.schema import ENTRIES
+from connectors.journal.verify import Row, Verification, verify_rows
+from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
+from core.actions.model import RunId
+from core.errors import ConflictError, ProtocolError
+from core.units import datetime_to_ms
+
+MOST_TRIES: Final = 500
+"""How often an append is tried while others are quicker."""
+
+_BATCH: Final = 1000
+_ENDS: Final = ("RunEnded", "RunRefused")
+
+
+class SqlJournal:
+    """A journal in any database that SQLAlchemy knows; see :class:`core.actions.ports.Journal`.
+
+    Args:
+        url: ``sqlite:////folder/journal.db``, ``postgresql+psycopg://...``; its tables are made
+            on first use.
+    Raises:
+        ConfigError: No such driver, or not a URL.
+        RemoteError: The database cannot be opened.
+    """
+
+    def __init__(self, url: SecretStr | str) -> None:
+        self.database = Database(url)
+        self._decoder = msgspec.json.Decoder(Record)
+
+    @property
+    def place(self) -> str:
+        """The database for people, without its password."""
+        return self.database.place
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self.database.close()
+
+    def append(self, record: Record) -> Entry:
+        """Add a record and return it in its place; it is durable when this returns.
+
+        Raises:
+            RemoteError: ``outcome`` tells whether it may have been added all the same.
+        """
+        text = canonical(record)
+        for tries in range(MOST_TRIES):
+            sent: list[Entry] = []
+            try:
+                return self._insert(record, text, sent)
+            except exc.IntegrityError:  # somebody else was quicker: that place is taken
+                _wait_a_little(tries)
+            except exc.SQLAlchemyError as error:
+                if sent and self._has_arrived(sent[0], error):
+                    return sent[0]
+                raise as_remote_error(error, self.place, "append", "not_sent") from error
+        raise ConflictError(
+            f"The journal {self.place} is written by so many at once that {MOST_TRIES} tries were "
+            "not enough.",
+            endpoint=self.place,
+            operation="append",
+            outcome="not_sent",
+            hint="Try again.",
+        )
+
+    def _insert(self, record: Record, text: str, sent: list[Entry]) -> Entry:
+        with self.database.writing() as connection:
+            newest = connection.execute(_NEWEST).one_or_none()
+            seq, previous = (newest.seq + 1, newest.digest) if newest else (1, FIRST_LINK)
+            entry = Entry(
+                seq=seq, record=record, previous=previous, digest=link(previous, seq, text)
+            )
+            connection.execute(ENTRIES.insert().values(_values(entry, text)))
+            sent.append(entry)  # from here on the commit may reach the database unanswered
+        return entry
+
+    def _has_arrived(self, entry: Entry, error: exc.SQLAlchemyError) -> bool:
+        """Look for an entry whose commit failed; its digest tells it from every other one.
+
+        Raises:
+            RemoteError: Nobody knows: the journal does not answer, or may still be at it.
+        """
+        query = sa.select(ENTRIES.c.seq).where(ENTRIES.c.digest == entry.digest)
+        try:
+            with self.database.engine.connect() as connection:
+                is_there = connection.execute(query).first() is not None
+        except exc.SQLAlchemyError:
+            raise as_remote_error(error, self.place, "append", "unknown") from error
+        if not is_there and isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+            raise as_remote_error(error, self.place, "append", "unknown") from error
+        return is_there
+
+    def entries(
+        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+    ) -> Sequence[Entry]:
+        """Return entries with ``seq > after`` in order, of one run or of all.
+
+        Raises:
+            RemoteError: The journal cannot be read, or an entry in it is damaged.
+        """
+        query = _ROWS.where(ENTRIES.c.seq > after).order_by(ENTRIES.c.seq).limit(most)
+        if run_id is not None:
+            query = query.where(ENTRIES.c.run_id == run_id)
+        with self.database.reading("read entries") as connection:
+            rows = connection.execute(query).all()
+        return [self._entry(row) for row in rows]
+
+    def _entry(self, row: Any) -> Entry:
+        try:
+            record = self._decoder.decode(row.body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise ProtocolError(
+                f"Entry {row.seq} of the journal {self.place} is damaged: {error}.",
+                endpoint=self.place,
+                operation="read entries",
+                outcome="refused",
+                hint="Check the journal with `trimtab runs --verify`; restore it from a copy.",
+            ) from error
+        return Entry(seq=row.seq, record=record, previous=row.previous, digest=row.digest)
+
+    def open_runs(self, cluster: str) -> Sequence[RunId]:
+        """Return the runs of a cluster that have been requested and not ended, oldest first.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        end = ENTRIES.alias("ends")
+        has_ended = (
+            sa.select(end.c.seq)
+            .where(end.c.run_id == ENTRIES.c.run_id, end.c.kind.in_(_ENDS))
+            .exists()
+        )
+        query = (
+            sa.select(ENTRIES.c.run_id)
+            .where(ENTRIES.c.cluster == cluster, ENTRIES.c.kind == "RunRequested", ~has_ended)
+            .order_by(ENTRIES.c.seq)
+        )
+        return self._run_ids(query)
+
+    def run_ids(self, *, cluster: str | None = None, most: int | None = None) -> Sequence[RunId]:
+        """Return the runs that were ever requested, newest first.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(ENTRIES.c.run_id).where(ENTRIES.c.kind == "RunRequested")
+        if cluster is not None:
+            query = query.where(ENTRIES.c.cluster == cluster)
+        return self._run_ids(query.order_by(ENTRIES.c.seq.desc()).limit(most))
+
+    def _run_ids(self, query: sa.Select[Any]) -> list[RunId]:
+        with self.database.reading("list runs") as connection:
+            return [RunId(run_id) for run_id in connection.execute(query).scalars()]
+
+    def moves_since(self, cluster: str, moment: datetime) -> int:
+        """Return how many steps of the cluster were begun since ``moment`` (aware UTC).
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(sa.func.count()).where(
+            ENTRIES.c.cluster == cluster,
+            ENTRIES.c.kind == "StepBegun",
+            ENTRIES.c.at_ms >= datetime_to_ms(moment),
+        )
+        with self.database.reading("count moves") as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def newest(self) -> tuple[int, str]:
+        """Return place and hash of the last entry; ``(0, FIRST_LINK)`` when there is none.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        with self.database.reading("read the end") as connection:
+            row = connection.execute(_NEWEST).one_or_none()
+        return (row.seq, row.digest) if row else (0, FIRST_LINK)
+
+    def verify(self, expected: str | None = None) -> Verification:
+        """Compute the whole chain again and say where it breaks.
+
+        Args:
+            expected: A hash kept from an earlier look; it must still be in the chain.
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        return verify_rows(self._rows(), expected)
+
+    def _rows(self) -> Iterator[Row]:
+        after = None
+        while True:
+            query = sa.select(ENTRIES).order_by(ENTRIES.c.seq).limit(_BATCH)
+            if after is not None:
+                query = query.where(ENTRIES.c.seq > after)
+            with self.database.reading("verify") as connection:
+                rows = connection.execute(query).mappings().all()
+            for row in rows:
+                yield Row(**row)
+            if len(rows) < _BATCH:
+                return
+            after = rows[-1]["seq"]
+
+
+_NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
+_ROWS: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.body, ENTRIES.c.previous, ENTRIES.c.digest)
+
+
+def _values(entry: Entry, text: str) -> dict[str, object]:
+    record = entry.record
+    return {
+        "seq": entry.seq,
+        "run_id": record.run_id,
+        "cluster": record.cluster,
+        "at_ms": datetime_to_ms(record.at),
+        "actor": record.actor,
+        "kind": type(record.event).__name__,
+        "body": text,
+        "previous": entry.previous,
+        "digest": entry.digest,
+    }
+
+
+def _wait_a_little(tries: int) -> None:
+    """Step aside for up to a twentieth of a second, so that writers do not march in step."""
+    share = (threading.get_native_id() * 7919 + tries * 104729) % 1000 / 1000
+    threading.Event().wait(0.05 * share)

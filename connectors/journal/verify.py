@@ -1,0 +1,125 @@
+"""Checking a journal: is every entry the one that was written, in the place it was written to?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from core.actions.events import FIRST_LINK, link
+from core.units import datetime_to_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One entry as it is stored; the names are those of the table's columns."""
+
+    seq: int
+    run_id: str
+    cluster: str
+    at_ms: int
+    actor: str
+    kind: str
+    body: str
+    previous: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """The first entry that is not as it was written.
+
+    Attributes:
+        seq: Its place.
+        what: What is wrong, one sentence.
+    """
+
+    seq: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a check of the whole journal found.
+
+    Attributes:
+        entries: Sound entries from the first one on.
+        newest_seq: Place of the last sound entry, 0: none.
+        newest_digest: Its hash; whoever keeps it elsewhere will notice a cut end, too.
+        damage: The first thing that is wrong; ``None``: all is sound.
+    """
+
+    entries: int
+    newest_seq: int
+    newest_digest: str
+    damage: Damage | None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.damage is None
+
+
+def verify_rows(rows: Iterable[Row], expected: str | None = None) -> Verification:
+    """Compute the chain again, up to the first damage.
+
+    A changed, missing, added or moved entry breaks the chain where it is. An end that was cut off
+    leaves a sound chain: only a hash kept elsewhere (``expected``) can tell.
+
+    Args:
+        rows: All entries, by place.
+        expected: A hash that must be in the chain.
+    """
+    seq, digest = 0, FIRST_LINK
+    is_met = expected is None or expected == FIRST_LINK
+    damage: Damage | None = None
+    for row in rows:
+        what = _wrong(row, seq, digest)
+        if what:
+            damage = Damage(seq=row.seq, what=what)
+            break
+        seq, digest = row.seq, row.digest
+        is_met = is_met or digest == expected
+    if damage is None and not is_met:
+        damage = Damage(
+            seq=seq + 1,
+            what=f"No entry has the hash {expected}: the end was cut off, or this is another one.",
+        )
+    return Verification(entries=seq, newest_seq=seq, newest_digest=digest, damage=damage)
+
+
+def _wrong(row: Row, before: int, previous: str) -> str:
+    """Return what is wrong with an entry after entry ``before``, empty when nothing is."""
+    if row.seq != before + 1:
+        gap = f"{before + 1}" if row.seq == before + 2 else f"{before + 1} to {row.seq - 1}"
+        return (
+            f"Entry {gap} is missing before it."
+            if row.seq > before
+            else f"Entry {row.seq} stands where none can be."
+        )
+    if row.previous != previous:
+        return f"It does not name the hash of entry {before} before it."
+    try:
+        sealed = link(previous, row.seq, row.body)
+    except UnicodeEncodeError:
+        sealed = ""
+    if sealed != row.digest:
+        return "Its content is not what its hash was made of."
+    return _columns_wrong(row)
+
+
+def _columns_wrong(row: Row) -> str:
+    """The columns only repeat the sealed text; a changed one would lead the queries astray."""
+    said: dict[str, Any] = json.loads(row.body)
+    at = datetime.fromisoformat(str(said["at"]))
+    stated = {
+        "run_id": said["run_id"],
+        "cluster": said["cluster"],
+        "actor": said["actor"],
+        "kind": said["event"]["kind"],
+        "at_ms": datetime_to_ms(at),
+    }
+    wrong = [name for name, value in stated.items() if getattr(row, name) != value]
+    return f"Its column {wrong[0]} does not say what its content says." if wrong else ""
