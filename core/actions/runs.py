@@ -1,7 +1,8 @@
 """What is known of a run: its journal entries, folded into one view.
 
 Every reader (pages, command line, worker) folds the same entries and so says the same. What never
-happens in a sound run raises an ``InvariantError``, which names the entry.
+happens in a sound run raises an ``InvariantError``, which names the entry. What a worker writes
+after another one has claimed the run does not count: it has lost the run and is about to notice.
 """
 
 from __future__ import annotations
@@ -94,11 +95,24 @@ def _grown(view: RunView, entry: Entry) -> RunView:
     fold_event = _FOLDS.get(type(record.event))
     if fold_event is None:
         raise _illegal(entry, "a run is requested once")
+    if _is_void(view, record):
+        return replace(view, last_seq=entry.seq, last_at=record.at)
     try:
         grown = fold_event(view, record, record.event)
     except InvariantError as exc:
         raise _illegal(entry, exc.message.rstrip(".")) from exc
     return replace(grown, last_seq=entry.seq, last_at=record.at)
+
+
+def _is_void(view: RunView, record: Record) -> bool:
+    """Whether a worker wrote it that had lost the run: another one had claimed it before.
+
+    A worker that slept through the end of its lease finds that claim when it reads back what it
+    wrote, and stops before it sends anything; the steps are the other one's.
+    """
+    is_by_worker = not isinstance(record.event, RunClaimed | ControlAsked | RunMeasured)
+    is_anothers = view.worker not in ("", record.actor)
+    return is_by_worker and is_anothers and not view.is_ended
 
 
 def _illegal(entry: Entry, why: str) -> InvariantError:
@@ -245,6 +259,9 @@ def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
     _require(view.is_ended, "a run is measured after its end")
     return replace(view, measured=event)
 
+
+_OF_ANYBODY: Final = (ControlAsked, RunClaimed, RunMeasured)
+"""Events that need no claim on the run."""
 
 _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
     ControlAsked: _control,

@@ -113,6 +113,7 @@ class RunView:
         ended_at: When it ended or was refused.
         last_seq: Place of the latest entry in the journal.
         last_at: When that was written.
+        disregarded: Places of entries that do not count: their writer had lost the run already.
         damage: Why later entries could not be read; empty in a sound journal.
     """
 
@@ -139,6 +140,7 @@ class RunView:
     ended_at: datetime | None = None
     last_seq: int
     last_at: datetime
+    disregarded: tuple[int, ...] = ()
     damage: str = ""
 
     @property
