@@ -152,6 +152,45 @@ TOPICS: Final = pa.schema(
 )
 """Topics of the bundles that were asked for (on demand), sorted by ``hash``."""
 
+BROKER_LOADS: Final = pa.schema(
+    [
+        _field("broker", pa.string(), nullable=False),
+        _field("weighted_max_ema", pa.float64(), "ratio"),  # smoothed by the broker itself
+        _field("msg_throughput_ema", pa.float64(), "bytes/s"),
+        _field("max_resource_ratio", pa.float64(), "ratio"),  # unweighted, as the broker says it
+        _field("updated_at", pa.int64(), "ms"),
+        _field("reported_before_at", pa.int64(), "ms"),  # 0: this was its first report
+    ]
+)
+"""What brokers of the extensible manager publish about themselves, sorted by ``broker``. A broker
+without a row has published nothing that was read; its last record may also have been withdrawn."""
+
+TOP_BUNDLES: Final = pa.schema(
+    [
+        _field("broker", pa.string(), nullable=False),
+        _field("position", pa.int64(), nullable=False),  # 0 is the coldest of the hottest
+        _field("bundle", pa.string(), nullable=False),
+        *_rates(),
+        _field("topic_count", pa.int64()),
+        _field("producer_count", pa.int64()),
+        _field("consumer_count", pa.int64()),
+        _field("cache_size_bytes", pa.int64(), "bytes"),
+    ]
+)
+"""The hottest bundles of each broker of the extensible manager, as it publishes them."""
+
+UNIT_STATES: Final = pa.schema(
+    [
+        _field("bundle", pa.string(), nullable=False),
+        _field("state", pa.string(), nullable=False),  # Owned, Assigning, Releasing, Splitting ...
+        _field("broker", pa.string()),  # where it is, or goes to
+        _field("source_broker", pa.string()),  # where it comes from
+        _field("changed_at", pa.int64(), "ms"),
+        _field("version", pa.int64()),
+    ]
+)
+"""State of every bundle in the extensible manager's ownership channel, sorted by ``bundle``."""
+
 PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "brokers": BROKERS,
     "bundles": BUNDLES,
@@ -159,4 +198,11 @@ PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "settings": SETTINGS,
     "policies": POLICIES,
     "topics": TOPICS,
+    "broker_loads": BROKER_LOADS,
+    "top_bundles": TOP_BUNDLES,
+    "unit_states": UNIT_STATES,
 }
+
+OPTIONAL_TABLES: Final = frozenset({"broker_loads", "top_bundles", "unit_states"})
+"""Tables that clusters of the extensible manager have. Without rows they are not written, and no
+part of a snapshot's identity: snapshots that were taken before they existed stay what they are."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
-from core.schemas import PULSAR_TABLES, conform, empty
+from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
 from core.units import datetime_to_ms
 
 FORMAT_VERSION: Final = 1
@@ -130,6 +130,7 @@ class PulsarSnapshot:
                 manifest.tables.get(name, TableManifest(source="none", rows=0)), rows=table.num_rows
             )
             for name, table in whole.items()
+            if table.num_rows or name not in OPTIONAL_TABLES
         }
         return cls(replace(manifest, tables=entries), whole)
 
@@ -163,6 +164,21 @@ class PulsarSnapshot:
         """Table of :data:`core.schemas.pulsar.TOPICS`."""
         return self.tables["topics"]
 
+    @property
+    def broker_loads(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.BROKER_LOADS`."""
+        return self.tables["broker_loads"]
+
+    @property
+    def top_bundles(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.TOP_BUNDLES`."""
+        return self.tables["top_bundles"]
+
+    @property
+    def unit_states(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.UNIT_STATES`."""
+        return self.tables["unit_states"]
+
     @cached_property
     def snapshot_id(self) -> SnapshotId:
         """Hash of the content: cluster, time and every table (sha256, first 16 hex digits)."""
@@ -170,6 +186,8 @@ class PulsarSnapshot:
         head = f"{self.manifest.format_version}|{self.manifest.cluster}|{self.manifest.kind}|"
         digest.update(f"{head}{datetime_to_ms(self.manifest.taken_at)}".encode())
         for name in sorted(self.tables):
+            if name in OPTIONAL_TABLES and not self.tables[name].num_rows:
+                continue
             digest.update(name.encode())
             _digest_table(digest, self.tables[name])
         return SnapshotId(digest.hexdigest()[:16])

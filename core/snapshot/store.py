@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from core.errors import SnapshotError
 from core.ids import SnapshotId
-from core.schemas import PULSAR_TABLES
+from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
@@ -56,6 +56,8 @@ def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
         raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
     try:
         for name, table in snapshot.tables.items():
+            if name in OPTIONAL_TABLES and not table.num_rows:
+                continue
             pq.write_table(
                 table, aside / f"{name}.parquet", compression="zstd", row_group_size=_ROW_GROUP
             )
@@ -116,6 +118,8 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
             with pq.ParquetFile(path) as file:
                 tables[name] = file.read()
         except FileNotFoundError as exc:
+            if name in OPTIONAL_TABLES and name not in manifest.tables:
+                continue
             raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
         except (OSError, pa.ArrowException) as exc:
             raise SnapshotError(
