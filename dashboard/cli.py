@@ -259,6 +259,39 @@ def unload(
 
 
 @app.command()
+def shed(
+    snapshot: Snapshot,
+    strategy: Annotated[
+        str | None, typer.Option(help="Shedding strategy; by default the one in force.")
+    ] = None,
+    settings: Settings = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How many, all on the same load.")] = 1,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    strategy_only: Annotated[
+        bool, typer.Option("--strategy-only", help="Without the load manager's checks.")
+    ] = False,
+    release: Release = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Plan file of the first round to write.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say which bundles the balancer would unload from which broker, whereto, and why."""
+    from dashboard import cli_decisions
+    from dashboard.cli_snapshots import Assumptions
+
+    return cli_decisions.shed(
+        snapshot,
+        cli_decisions.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan),
+        Assumptions.of(None, settings, release),
+        as_json=as_json,
+    )
+
+
+@app.command()
 def preview(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
     snapshot: Annotated[Path, typer.Option(metavar="DIR", help="The snapshot it was made on.")],

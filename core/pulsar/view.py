@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
+from core.pulsar.extensible_loads import ExtensibleLoads
 from core.pulsar.isolation import (
     IsolationPolicy,
     Role,
@@ -48,11 +49,15 @@ class LoadView:
         owner: Broker of each bundle by ownership.
         reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
             without topics, which no report names; the owner where its report is unknown.
+        is_measured: Whether averages or last statistics of the bundle are known.
+        bundle_short_rate: msg/s, short-term average; the last measured rate where that is unknown,
+            which is what a leader that starts anew takes. Throughput likewise, bytes/s.
         bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown,
             and upstream's default where no report names the bundle either.
         namespace_group: Index into ``groups``, the anti-affinity groups in lower case.
         own_class: Load manager class of the deciding broker.
         notes: Sentences on what had to be assumed.
+        extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
     """
 
     cluster: str
@@ -87,6 +92,7 @@ class LoadView:
     is_broker_bound: Flags
     bundle_msg_rate: Floats
     bundle_throughput: Floats
+    is_measured: Flags
     bundle_short_rate: Floats
     bundle_short_throughput: Floats
     bundle_long_rate: Floats
@@ -96,6 +102,7 @@ class LoadView:
     groups: tuple[str, ...]
     policies: tuple[IsolationPolicy, ...]
     notes: tuple[str, ...]
+    extensible: ExtensibleLoads | None = None
 
     @classmethod
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
@@ -141,6 +148,7 @@ class LoadView:
             ),
             policies=policies,
             notes=(*problems, *((note,) if note else ())),
+            extensible=ExtensibleLoads.of(snapshot),
             **bundle_part,
             **namespace_part,
         )
@@ -302,6 +310,10 @@ def _bundle_columns(
     owner = _codes(table.column("owner"), broker_names)
     reporter = _reporter(_codes(table.column("reported_by"), broker_names), owner, has_report)
     last = _total(table, "msg_rate")
+    last_throughput = _total(table, "msg_throughput")
+    short = _total(table, "short_msg_rate", unknown=np.nan)
+    short_throughput = _total(table, "short_msg_throughput", unknown=np.nan)
+    has_stats = ~np.isnan(_total(table, "msg_rate", unknown=np.nan))
     averaged = _total(table, "long_msg_rate", unknown=np.nan)
     return {
         "namespaces": namespaces,
@@ -312,9 +324,12 @@ def _bundle_columns(
         "reporter": reporter,
         "is_broker_bound": _flags(table, "is_broker_bound"),
         "bundle_msg_rate": last,
-        "bundle_throughput": _total(table, "msg_throughput"),
-        "bundle_short_rate": _total(table, "short_msg_rate"),
-        "bundle_short_throughput": _total(table, "short_msg_throughput"),
+        "bundle_throughput": last_throughput,
+        "is_measured": has_stats | ~np.isnan(short),
+        "bundle_short_rate": np.where(np.isnan(short), last, short),
+        "bundle_short_throughput": np.where(
+            np.isnan(short_throughput), last_throughput, short_throughput
+        ),
         "bundle_long_rate": np.where(
             np.isnan(averaged), np.where(reporter >= 0, last, _UNSEEN_MSGS_PER_S), averaged
         ),

@@ -6,6 +6,7 @@ from core.pulsar.shedding.registry import (
     SHEDDING_STRATEGY_NAMES,
     find_shedding_strategy,
 )
+from core.pulsar.shedding.rounds import Round, shed_rounds, strategy_rounds
 
 __all__ = [
     "SHEDDING_STRATEGIES",
@@ -14,6 +15,9 @@ __all__ = [
     "Decision",
     "Gate",
     "Move",
+    "Round",
     "SheddingStrategy",
     "find_shedding_strategy",
+    "shed_rounds",
+    "strategy_rounds",
 ]

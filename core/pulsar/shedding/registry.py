@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 from core.errors import UnknownNameError
+from core.pulsar.shedding.avg_shedder import AvgShedder
 from core.pulsar.shedding.model import SheddingStrategy
+from core.pulsar.shedding.overload_shedder import OverloadShedder
+from core.pulsar.shedding.threshold_shedder import ThresholdShedder
+from core.pulsar.shedding.uniform_load_shedder import UniformLoadShedder
 
 # states and configs differ by strategy: whoever takes one out of here passes back what it gave
 AnyStrategy = SheddingStrategy[Any, Any]
 
-SHEDDING_STRATEGIES: Final[tuple[AnyStrategy, ...]] = ()
+SHEDDING_STRATEGIES: Final[tuple[AnyStrategy, ...]] = (
+    ThresholdShedder(),
+    OverloadShedder(),
+    UniformLoadShedder(),
+    AvgShedder(),
+)
 """In the order in which people are shown them; a test holds that every module is listed."""
 
 SHEDDING_STRATEGY_NAMES: Final = tuple(strategy.name for strategy in SHEDDING_STRATEGIES)

@@ -1,0 +1,366 @@
+"""AvgShedder: the busiest broker is paired with the idlest and gives to it, and so on inwards.
+
+Source: Pulsar ``broker.loadbalance.impl.AvgShedder``, the default of 5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+
+from core.pulsar.ranges import Ints
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.above_line import moves_of
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.gates import at_least, in_words, missing_reports
+from core.pulsar.shedding.java_order import hash_map_order
+from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.selection import candidates_of, pick_within
+from core.pulsar.view import Flags, Floats, LoadView
+from core.units import counted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvgConfig:
+    """What AvgShedder goes by.
+
+    Attributes:
+        low_points: ``loadBalancerAvgShedderLowThreshold``: gap of a pair that counts, points.
+        high_points: ``loadBalancerAvgShedderHighThreshold``: gap that counts more, points.
+        low_rounds: ``loadBalancerAvgShedderHitCountLowThreshold``: rounds in a row.
+        high_rounds: ``loadBalancerAvgShedderHitCountHighThreshold``: rounds in a row.
+        share_ratio: ``maxUnloadPercentage``: part of the gap that one round moves.
+        min_msgs_per_s: ``minUnloadMessage``: an amount has to be above this.
+        min_bytes_per_s: ``minUnloadMessageThroughput``: likewise.
+    """
+
+    low_points: float = 15.0
+    high_points: float = 40.0
+    low_rounds: int = 8
+    high_rounds: int = 2
+    share_ratio: float = 0.2
+    min_msgs_per_s: float = 1000.0
+    min_bytes_per_s: float = 1_048_576.0
+
+    @classmethod
+    def from_settings(cls, settings: EffectiveSettings) -> Self:
+        """Read it from the settings in force."""
+        own = "loadBalancerAvgShedder"
+        return cls(
+            low_points=settings.number(f"{own}LowThreshold"),
+            high_points=settings.number(f"{own}HighThreshold"),
+            low_rounds=int(settings.number(f"{own}HitCountLowThreshold")),
+            high_rounds=int(settings.number(f"{own}HitCountHighThreshold")),
+            share_ratio=settings.number("maxUnloadPercentage"),
+            min_msgs_per_s=settings.number("minUnloadMessage"),
+            min_bytes_per_s=settings.number("minUnloadMessageThroughput"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AvgState:
+    """What AvgShedder remembers: rounds in a row in which a broker was part of a wide pair.
+
+    Attributes:
+        low_hits: ``{broker: rounds}`` with a gap that counts; absent: none.
+        high_hits: ``{broker: rounds}`` with a gap that counts more.
+    """
+
+    low_hits: Mapping[str, int] = field(default_factory=dict)
+    high_hits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of one round, the widest first; arrays are per pair.
+
+    Attributes:
+        idle: Positions in ``basis.brokers`` of the brokers that take.
+        busy: Positions of those that give; an odd one out is paired with itself.
+        gap_points: Difference of their scores.
+    """
+
+    idle: Ints
+    busy: Ints
+    gap_points: Floats
+
+    @classmethod
+    def of(cls, score: Floats, spread: Ints) -> Pairs:
+        """Pair brokers from both ends of the ranking.
+
+        Args:
+            score: Percent, in the order of ``basis.brokers``.
+            spread: Their Java hashes: brokers of equal score rank in hash order.
+        """
+        order = hash_map_order(spread)
+        order = order[np.argsort(score[order], kind="stable")]
+        count = (order.size + 1) // 2
+        idle, busy = order[:count], order[::-1][:count]
+        return cls(idle, busy, score[busy] - score[idle])
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """One round.
+
+    Attributes:
+        basis: The cluster.
+        config: What AvgShedder goes by.
+        recent: Bundles in their grace period.
+        pairs: The pairs.
+        low_hits: Rounds per position of ``basis.brokers``, this one included.
+        high_hits: Likewise.
+    """
+
+    basis: SheddingBasis
+    config: AvgConfig
+    recent: Flags | None
+    pairs: Pairs
+    low_hits: Ints
+    high_hits: Ints
+
+    @property
+    def is_wide(self) -> Flags:
+        """Pairs whose gap counts."""
+        return self.pairs.gap_points >= self.config.low_points
+
+    @property
+    def acts(self) -> Flags:
+        """Pairs whose gap counted often enough, at either of the two brokers."""
+        idle, busy = self.pairs.idle, self.pairs.busy
+        high = np.maximum(self.high_hits[idle], self.high_hits[busy]) >= self.config.high_rounds
+        low = np.maximum(self.low_hits[idle], self.low_hits[busy]) >= self.config.low_rounds
+        return self.is_wide & (high | low)
+
+    def amount(self, pair: int) -> tuple[str, float]:
+        """Return ``(unit, amount)`` of a pair; an empty unit: both amounts are too small."""
+        view, brokers = self.basis.view, self.basis.brokers
+        idle, busy = brokers[self.pairs.idle[pair]], brokers[self.pairs.busy[pair]]
+        rate, throughput = (
+            float(values[busy] - values[idle]) * self.config.share_ratio
+            for values in (view.broker_msg_rate, view.broker_throughput)
+        )
+        if rate > self.config.min_msgs_per_s:
+            return "msg/s", rate
+        if throughput > self.config.min_bytes_per_s:
+            return "bytes/s", throughput
+        return "", rate
+
+    def candidates(self, pair: int, unit: str) -> tuple[Ints, Floats]:
+        """Return the bundles with traffic that a pair's busy broker may give, and their weight."""
+        view = self.basis.view
+        broker = int(self.basis.brokers[self.pairs.busy[pair]])
+        rows = candidates_of(self.basis, broker, self.recent)
+        keys = (view.bundle_short_rate if unit == "msg/s" else view.bundle_short_throughput)[rows]
+        return rows[keys > 0], keys[keys > 0]
+
+    def rows_of(self, pair: int) -> Ints:
+        """Return the bundles that a pair's busy broker gives, in picking order."""
+        unit, amount = self.amount(pair)
+        if not unit:
+            return np.zeros(0, np.int64)
+        rows, keys = self.candidates(pair, unit)
+        order = self.basis.falling(rows, keys)
+        picked = pick_within(
+            keys[order], amount, lambda left, key: left - key, most=rows.size, slack=0.0
+        )
+        return rows[order[picked]]
+
+    def trace(self) -> tuple[BrokerTrace, ...]:
+        """Return the gates of every pair, under the broker that would give."""
+        return tuple(self.pair_trace(pair) for pair in range(self.pairs.busy.size))
+
+    def pair_trace(self, pair: int) -> BrokerTrace:
+        names, brokers = self.basis.view.brokers, self.basis.brokers
+        idle, busy = self.pairs.idle[pair], self.pairs.busy[pair]
+        if idle == busy:
+            alone = "is in the middle of the ranking: no other broker is paired with it"
+            return BrokerTrace(broker=names[brokers[busy]], sheds=False, gates=(), sentence=alone)
+        gates = self._gates(pair, names[brokers[idle]])
+        sheds = gates[-1].is_open
+        sentence = gates[-1].sentence
+        if sheds:
+            given = counted(self.rows_of(pair).size, "bundle")
+            sentence = f"gives {given} to {names[brokers[idle]]}"
+        return BrokerTrace(
+            broker=names[brokers[busy]], sheds=sheds, gates=tuple(gates), sentence=sentence
+        )
+
+    def _gates(self, pair: int, idle: str) -> list[Gate]:
+        gap = float(self.pairs.gap_points[pair])
+        gates = [at_least(f"gap to {idle}", gap, self.config.low_points, "points")]
+        if gates[-1].is_open:
+            gates.append(self.hit_gate(pair))
+        if gates[-1].is_open:
+            gates.append(self._amount_gate(pair))
+        if gates[-1].is_open:
+            unit, amount = self.amount(pair)
+            _, keys = self.candidates(pair, unit)
+            gates.append(
+                at_least(
+                    f"amount for the smallest bundle of {in_words(float(keys.min()), unit)}:",
+                    amount,
+                    float(keys.min()),
+                    unit,
+                )
+                if keys.size
+                else at_least("with traffic and not recently unloaded:", 0.0, 1.0, "bundles")
+            )
+        return gates
+
+    def hit_gate(self, pair: int) -> Gate:
+        """Return the gate on rounds in a row, by the count that is nearer to its bound."""
+        idle, busy = self.pairs.idle[pair], self.pairs.busy[pair]
+        low = int(max(self.low_hits[idle], self.low_hits[busy]))
+        high = int(max(self.high_hits[idle], self.high_hits[busy]))
+        by_low = ("gap counted in", low, self.config.low_rounds)
+        wide = f"gap of {self.config.high_points:g} points counted in"
+        by_high = (wide, high, self.config.high_rounds)
+        is_wide = self.pairs.gap_points[pair] >= self.config.high_points
+        nearer = is_wide and by_high[2] - by_high[1] <= by_low[2] - by_low[1]
+        name, measured, bound = by_high if nearer or high >= self.config.high_rounds else by_low
+        return at_least(name, float(measured), float(bound), "rounds")
+
+    def _amount_gate(self, pair: int) -> Gate:
+        unit, amount = self.amount(pair)
+        is_rate = unit != "bytes/s"
+        minimum = self.config.min_msgs_per_s if is_rate else self.config.min_bytes_per_s
+        return at_least(
+            "amount to give away", amount, minimum, "msg/s" if is_rate else unit, is_strict=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AvgShedder:
+    """Brokers are paired by score; a pair that is far apart for long enough is levelled.
+
+    Source:
+        Pulsar ``AvgShedder#findBundlesForUnloading``, 4.2 and 5.0.
+    Parity:
+        Move for move, but for SHED-1. The planned destination is the pair's idle broker; whether
+        placement asks for it is placement's matter.
+    """
+
+    name: ClassVar[str] = "AvgShedder"
+    summary: ClassVar[str] = "Pairs the busiest broker with the idlest and levels each pair."
+
+    def config(self, settings: EffectiveSettings) -> AvgConfig:
+        """Return what it goes by."""
+        return AvgConfig.from_settings(settings)
+
+    def initial_state(self) -> AvgState:
+        """Return the memory of a leader that just started."""
+        return AvgState()
+
+    def decide(
+        self,
+        view: LoadView,
+        config: AvgConfig,
+        state: AvgState,
+        recently_unloaded: AbstractSet[str] = frozenset(),
+        /,
+    ) -> tuple[Decision, AvgState]:
+        """Return what this round unloads, and the hit counts for the next."""
+        basis = SheddingBasis.of(view)
+        names = [view.brokers[row] for row in basis.brokers]
+        pairs = Pairs.of(view.usage[basis.brokers] * 100, basis.broker_spread)
+        low = np.array([state.low_hits.get(name, 0) for name in names], np.int64)
+        high = np.array([state.high_hits.get(name, 0) for name in names], np.int64)
+        count_hits(pairs, config, low, high)
+        trial = _Trial(basis, config, basis.recent(recently_unloaded), pairs, low, high)
+        acting = np.flatnonzero(trial.acts)
+        picked = {int(pairs.busy[pair]): trial.rows_of(int(pair)) for pair in acting}
+        destinations = {int(pairs.busy[pair]): int(pairs.idle[pair]) for pair in acting}
+        decision = _decision(trial, picked, destinations)
+        if not trial.is_wide.any():
+            return decision, AvgState()
+        low_after, high_after = low.copy(), high.copy()
+        for counts in (low_after, high_after):
+            counts[pairs.idle[acting]] = 0
+            counts[pairs.busy[acting]] = 0
+        return decision, AvgState(
+            _carried(state.low_hits, names, low_after), _carried(state.high_hits, names, high_after)
+        )
+
+
+def count_hits(pairs: Pairs, config: AvgConfig, low: Ints, high: Ints) -> None:
+    """Bring the counts up to date with this round's gaps, in place.
+
+    Args:
+        pairs: Of this round.
+        config: The two gaps that count.
+        low: Rounds per broker, in the order of ``basis.brokers``.
+        high: Likewise.
+    Source:
+        Pulsar ``AvgShedder#findBrokerPairs``.
+    """
+    is_wide = pairs.gap_points >= config.low_points
+    is_wider = pairs.gap_points >= config.high_points
+    for broker in (pairs.idle, pairs.busy):
+        low[broker[~is_wide]] = 0
+        high[broker[~(is_wide & is_wider)]] = 0
+    for broker in (pairs.idle, pairs.busy):
+        np.add.at(low, broker[is_wide], 1)
+        np.add.at(high, broker[is_wide & is_wider], 1)
+
+
+def _carried(before: Mapping[str, int], names: list[str], counts: Ints) -> dict[str, int]:
+    """Return the counts by name; brokers that are not there now keep theirs, as upstream."""
+    present = set(names)
+    gone = {name: count for name, count in before.items() if name not in present}
+    now = {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
+    return {**gone, **now}
+
+
+def _decision(trial: _Trial, picked: dict[int, Ints], destinations: dict[int, int]) -> Decision:
+    moves = moves_of(trial.basis, picked, destinations)
+    if moves:
+        label = counted(len(moves), "bundle")
+        sources = counted(len({move.broker for move in moves}), "pair")
+        sentence = f"AvgShedder unloads {label} to level {sources} of brokers."
+    else:
+        sentence = f"Nothing to unload: {_why_not(trial, picked)}."
+    return Decision(
+        label="success" if moves else "skip",
+        reason="overloaded" if moves else _reason(trial, picked),
+        moves=moves,
+        sentence=sentence,
+        explain=trial.trace,
+        notes=missing_reports(trial.basis),
+    )
+
+
+def _reason(trial: _Trial, picked: dict[int, Ints]) -> Reason:
+    if not trial.basis.brokers.size:
+        return "no_load_data"
+    if not trial.is_wide.any():
+        return "balanced"
+    if not picked:
+        return "hit_count"
+    acting = np.flatnonzero(trial.acts)
+    return "no_bundles" if any(trial.amount(int(pair))[0] for pair in acting) else "too_small"
+
+
+def _why_not(trial: _Trial, picked: dict[int, Ints]) -> str:
+    match _reason(trial, picked):
+        case "no_load_data":
+            return "of no broker the load is known"
+        case "balanced":
+            return f"the widest pair's {trial.pair_trace(0).sentence}"
+        case "hit_count":
+            waiting = np.flatnonzero(trial.is_wide)
+            verb = "waits" if waiting.size == 1 else "wait"
+            count = counted(waiting.size, "pair")
+            nearest = min(
+                (gate for pair in waiting if (gate := trial.hit_gate(int(pair)))),
+                key=lambda gate: gate.distance,
+            )
+            return f"{count} {verb} for more rounds in a row: {nearest.sentence}"
+        case "too_small":
+            return "what the pairs that hit would move is below both minimums"
+        case _:
+            return "the pairs that hit have no bundle that fits"

@@ -1,0 +1,154 @@
+"""What every shedding strategy needs of a view: made once, kept with the view."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from core.pulsar.ranges import Ints
+from core.pulsar.shedding.java_order import (
+    concurrent_buckets,
+    concurrent_order,
+    hash_map_buckets,
+    spread_hashes,
+    stable_descending,
+)
+from core.pulsar.view import Flags, Floats, LoadView
+
+_KEPT: Final = "_shedding_basis"
+_FEW: Final = 16
+
+
+@dataclass(frozen=True, eq=False)
+class SheddingBasis:
+    """Brokers in Java's order, and the bundles of each.
+
+    Attributes:
+        view: What it is made of.
+    """
+
+    view: LoadView
+
+    @classmethod
+    def of(cls, view: LoadView) -> SheddingBasis:
+        """Return the basis of a view; the same one each time, as the view's own columns are."""
+        kept = view.__dict__.get(_KEPT)
+        if not isinstance(kept, cls):
+            kept = cls(view)
+            view.__dict__[_KEPT] = kept
+        return kept
+
+    @cached_property
+    def brokers(self) -> Ints:
+        """Rows of the brokers whose load is known, in the order of the leader's own map."""
+        view = self.view
+        known = np.flatnonzero(view.has_report)
+        known = known[np.argsort(np.array([view.brokers[row] for row in known], np.str_))]
+        return known[concurrent_order(spread_hashes([view.brokers[row] for row in known]))]
+
+    @cached_property
+    def broker_spread(self) -> Ints:
+        """Java's hash of each of :attr:`brokers`, spread."""
+        return spread_hashes([self.view.brokers[row] for row in self.brokers])
+
+    @cached_property
+    def is_measured(self) -> Flags:
+        """Bundles of which the leader holds an average: those with statistics in a report."""
+        view = self.view
+        return (view.reporter >= 0) & view.is_measured
+
+    @cached_property
+    def is_movable(self) -> Flags:
+        """Measured bundles of ordinary namespaces."""
+        return self.is_measured & ~self.view.is_broker_bound
+
+    @cached_property
+    def bundle_counts(self) -> Ints:
+        """Bundles in each broker's report, heartbeat bundles included; per broker row."""
+        reporter = self.view.reporter
+        return np.bincount(reporter[reporter >= 0], minlength=len(self.view.brokers))
+
+    @cached_property
+    def _grouped(self) -> tuple[Ints, Ints]:
+        """Movable rows sorted by broker, and where each broker's begin."""
+        rows = np.flatnonzero(self.is_movable)
+        reporter = self.view.reporter[rows]
+        counts = np.bincount(reporter, minlength=len(self.view.brokers))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return rows[np.argsort(reporter, kind="stable")], offsets
+
+    def bundles_of(self, broker: int) -> Ints:
+        """Return the rows of the movable bundles that a broker reports."""
+        rows, offsets = self._grouped
+        return rows[offsets[broker] : offsets[broker + 1]]
+
+    def recent(self, names: Collection[str]) -> Flags | None:
+        """Return which bundles are in their grace period, per bundle row; ``None``: none is."""
+        view = self.view
+        find = (
+            view.find_bundle if len(names) < _FEW else lambda name: view.bundle_index.get(name, -1)
+        )
+        rows = [row for row in map(find, names) if row >= 0]
+        if not rows:
+            return None
+        flags = np.zeros(view.bundles.size, np.bool_)
+        flags[rows] = True
+        return flags
+
+    def falling(self, rows: Ints, keys: Floats) -> Ints:
+        """Return positions of ``rows`` by falling key, ties in the order of the real class.
+
+        Args:
+            rows: Bundle rows.
+            keys: What they are sorted by, same length.
+        """
+        order = stable_descending(keys)
+        ordered = keys[order]
+        ties = np.flatnonzero(ordered[1:] == ordered[:-1])
+        if not ties.size:
+            return order
+        tied = np.union1d(ties, ties + 1)
+        ranks = np.zeros(rows.size, np.int64)
+        ranks[order[tied]] = self._java_ranks(rows[order[tied]])
+        return np.lexsort((ranks, -keys))
+
+    def _java_ranks(self, rows: Ints) -> Ints:
+        """Return the rank of each bundle in the map that the real class streams.
+
+        The leader keeps all bundles in a ``ConcurrentHashMap`` and makes a ``HashMap`` of the
+        movable ones for every question.
+        """
+        spread = spread_hashes(self.view.bundles[rows].tolist())
+        outer = spread & (hash_map_buckets(self._movable_count) - 1)
+        inner = spread & (concurrent_buckets(self._measured_count) - 1)
+        order = np.lexsort((inner, outer))
+        pairs = np.stack([outer[order], inner[order]])
+        if (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).any():
+            order = np.lexsort((self._insertion_ranks[rows], inner, outer))
+        ranks = np.empty(rows.size, np.int64)
+        ranks[order] = np.arange(rows.size)
+        return ranks
+
+    @cached_property
+    def _movable_count(self) -> int:
+        return int(np.count_nonzero(self.is_movable))
+
+    @cached_property
+    def _measured_count(self) -> int:
+        return int(np.count_nonzero(self.is_measured))
+
+    @cached_property
+    def _insertion_ranks(self) -> Ints:
+        """Rank of every measured bundle in the leader's own map; seldom needed."""
+        view = self.view
+        rows = np.flatnonzero(self.is_measured)
+        rows = rows[np.argsort(view.bundles[rows].astype(np.str_))]
+        ranks = np.zeros(view.bundles.size, np.int64)
+        ranks[rows[concurrent_order(spread_hashes(view.bundles[rows].tolist()))]] = np.arange(
+            rows.size
+        )
+        return ranks

@@ -1,0 +1,94 @@
+"""The words of a trace: a measured value against a threshold, with the distance between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.model import Gate
+from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+
+_WORDS: Final[Mapping[str, Callable[[float], str]]] = {
+    "ratio": format_ratio,
+    "bytes/s": format_bytes_per_s,
+    "msg/s": format_msgs_per_s,
+    "bundles": lambda value: counted(int(value), "bundle"),
+    "rounds": lambda value: counted(int(value), "round"),
+    "points": lambda value: f"{value:.1f} points",
+    "percent": lambda value: f"{value:.1f} %",
+    "times": lambda value: f"{value:.2f} times",
+}
+_COUNTED: Final = ("bundles", "rounds")
+
+
+def in_words(value: float, unit: str) -> str:
+    """Return a value of one of the units of :class:`Gate` as people read it."""
+    return _WORDS[unit](value)
+
+
+def distance_in_words(distance: float, unit: str) -> str:
+    """Return how far two values are apart; ratios differ by points."""
+    if unit in ("ratio", "percent", "points"):
+        points = abs(distance) * (100 if unit == "ratio" else 1)
+        return f"{points:.1f} points" if points >= 0.05 or not points else f"{points:.2g} points"
+    return in_words(abs(distance), unit)
+
+
+def at_least(
+    name: str, measured: float, threshold: float, unit: str, *, is_strict: bool = False
+) -> Gate:
+    """Return the gate that opens when a value reaches a threshold.
+
+    Args:
+        name: What is measured, in a few words.
+        measured: Value.
+        threshold: Bound.
+        unit: Of both.
+        is_strict: The value must be above the threshold; being equal is not enough.
+    """
+    is_open = measured > threshold if is_strict else measured >= threshold
+    words = f"{name} {in_words(measured, unit)}"
+    bound = in_words(threshold, unit)
+    if unit in _COUNTED:
+        sentence = f"{words}, {int(threshold)} needed"
+    elif measured == threshold:
+        sentence = f"{words} is exactly the bound, which {'counts' if is_open else 'is not enough'}"
+    elif is_open:
+        sentence = f"{words} is {distance_in_words(measured - threshold, unit)} over {bound}"
+    else:
+        sentence = f"{words} is {distance_in_words(threshold - measured, unit)} under {bound}"
+    return Gate(
+        name=name,
+        measured=measured,
+        threshold=threshold,
+        unit=unit,
+        is_open=is_open,
+        distance=threshold - measured,
+        sentence=sentence,
+    )
+
+
+def below(name: str, measured: float, threshold: float, unit: str) -> Gate:
+    """Return the gate that opens when a value is under a threshold; being equal is not enough."""
+    words, bound = f"{name} {in_words(measured, unit)}", in_words(threshold, unit)
+    gap = distance_in_words(measured - threshold, unit)
+    is_open = measured < threshold
+    return Gate(
+        name=name,
+        measured=measured,
+        threshold=threshold,
+        unit=unit,
+        is_open=is_open,
+        distance=measured - threshold,
+        sentence=f"{words} is {gap} {'under' if is_open else 'over'} {bound}",
+    )
+
+
+def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:
+    """Return a note on the brokers whose load nobody knows; the real classes never see them."""
+    missing = len(basis.view.brokers) - basis.brokers.size
+    if not missing:
+        return ()
+    verb = "is" if missing == 1 else "are"
+    return (f"{counted(missing, 'broker')} without a known load report {verb} left out.",)

@@ -1,0 +1,117 @@
+"""The orders in which Java iterates the maps that shedding goes through.
+
+Ties between brokers and between bundles are settled by them, and so are the last bits of sums. The
+order in which the keys came into a map decides within a bucket; nobody can see that from outside,
+so the keys are taken to have come in sorted order (deviation SHED-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.pulsar.javahash import java_string_hash
+from core.pulsar.ranges import Ints
+
+_LEAST_BUCKETS: Final = 16
+_BITS: Final = 0xFFFFFFFF
+
+
+def spread_hashes(texts: Sequence[str]) -> Ints:
+    """Return Java's ``h ^ (h >>> 16)`` of each text, unsigned.
+
+    Args:
+        texts: Any texts; those in ASCII are hashed as columns of characters.
+    Source:
+        ``String#hashCode``, ``HashMap#hash``, ``ConcurrentHashMap#spread``.
+    """
+    if not all(text.isascii() for text in texts):
+        hashes = np.array([java_string_hash(text) for text in texts], np.int64)
+        return hashes ^ (hashes >> 16)
+    if not texts:
+        return np.zeros(0, np.int64)
+    fixed = np.array(texts, np.bytes_)
+    letters = fixed.view(np.uint8).reshape(len(texts), -1)
+    found = np.zeros(len(texts), np.int64)
+    for column in letters.T:
+        found = np.where(column > 0, (31 * found + column) & _BITS, found)
+    return found ^ (found >> 16)
+
+
+def hash_map_buckets(count: int) -> int:
+    """Return how many buckets a ``HashMap`` of ``count`` keys has: it doubles past 3/4."""
+    buckets = _LEAST_BUCKETS
+    while buckets * 3 < count * 4:
+        buckets *= 2
+    return buckets
+
+
+def concurrent_buckets(count: int) -> int:
+    """Return how many buckets a ``ConcurrentHashMap`` has: it doubles at 3/4 already."""
+    buckets = _LEAST_BUCKETS
+    while buckets * 3 <= count * 4:
+        buckets *= 2
+    return buckets
+
+
+def hash_map_order(spread: Ints) -> Ints:
+    """Return positions in the order of a ``HashMap`` that took the keys in the given order."""
+    slots = spread & (hash_map_buckets(spread.size) - 1)
+    return np.argsort(slots, kind="stable")
+
+
+def concurrent_order(spread: Ints) -> Ints:
+    """Return positions in the order of a ``ConcurrentHashMap`` that took the keys in order.
+
+    Args:
+        spread: Of :func:`spread_hashes`, in the order of insertion.
+    Source:
+        ``ConcurrentHashMap#putVal`` and ``#transfer``: a doubling turns most of a bucket around.
+    Parity:
+        Buckets of eight and more keys, which become trees, are not told apart.
+    """
+    table: list[list[int]] = [[] for _ in range(_LEAST_BUCKETS)]
+    hashes = spread.tolist()
+    for position, code in enumerate(hashes):
+        table[code & (len(table) - 1)].append(position)
+        if (position + 1) * 4 >= len(table) * 3:
+            table = _doubled(table, hashes)
+    return np.array([position for bucket in table for position in bucket], np.int64)
+
+
+def _doubled(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
+    """Return the table after a doubling.
+
+    The longest tail of a bucket that stays together is kept as it is; what comes before is put in
+    front of it one by one, and so comes out reversed.
+    """
+    size = len(table)
+    wider: list[list[int]] = [[] for _ in range(2 * size)]
+    for slot, bucket in enumerate(table):
+        if len(bucket) < 2:
+            for position in bucket:
+                wider[hashes[position] & (2 * size - 1)].append(position)
+            continue
+        tail = len(bucket) - 1
+        bit = hashes[bucket[tail]] & size
+        while tail and hashes[bucket[tail - 1]] & size == bit:
+            tail -= 1
+        halves: tuple[list[int], list[int]] = ([], [])
+        for position in reversed(bucket[:tail]):
+            halves[bool(hashes[position] & size)].append(position)
+        halves[bool(bit)].extend(bucket[tail:])
+        wider[slot], wider[slot + size] = halves
+    return wider
+
+
+def stable_descending(keys: NDArray[np.float64]) -> Ints:
+    """Return positions by falling key; equal keys keep their order, as in ``Stream#sorted``."""
+    return np.argsort(-keys, kind="stable")
+
+
+def ordered_sum(values: NDArray[np.float64]) -> float:
+    """Return the sum, added from left to right as a Java loop adds."""
+    return float(np.cumsum(values)[-1]) if values.size else 0.0

@@ -1,0 +1,85 @@
+"""OverloadShedder: brokers over a fixed limit give away what is over it.
+
+Source: Pulsar ``broker.loadbalance.impl.OverloadShedder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.above_line import LineTrial, throughput_to_shed
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.model import Decision
+from core.pulsar.view import LoadView
+from core.units import format_ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverloadConfig:
+    """What OverloadShedder goes by.
+
+    Attributes:
+        limit_ratio: ``loadBalancerBrokerOverloadedThresholdPercentage`` / 100.
+    """
+
+    limit_ratio: float = 0.85
+
+    @classmethod
+    def from_settings(cls, settings: EffectiveSettings) -> Self:
+        """Read it from the settings in force."""
+        key = "loadBalancerBrokerOverloadedThresholdPercentage"
+        return cls(limit_ratio=settings.number(key) / 100.0)
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadState:
+    """OverloadShedder remembers nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadShedder:
+    """Brokers at the limit or over it give away their biggest bundles.
+
+    Source:
+        Pulsar ``OverloadShedder#findBundlesForUnloading``, 4.0 to 5.0.
+    Parity:
+        Move for move, but for SHED-1 (order within a hash bucket).
+    """
+
+    name: ClassVar[str] = "OverloadShedder"
+    summary: ClassVar[str] = "Relieves brokers over a fixed limit, whatever the others do."
+
+    def config(self, settings: EffectiveSettings) -> OverloadConfig:
+        """Return what it goes by."""
+        return OverloadConfig.from_settings(settings)
+
+    def initial_state(self) -> OverloadState:
+        """Return its empty memory."""
+        return OverloadState()
+
+    def decide(
+        self,
+        view: LoadView,
+        config: OverloadConfig,
+        state: OverloadState,
+        recently_unloaded: AbstractSet[str] = frozenset(),
+        /,
+    ) -> tuple[Decision, OverloadState]:
+        """Return what this round unloads."""
+        basis = SheddingBasis.of(view)
+        usage = view.usage[basis.brokers]
+        throughput = view.broker_throughput[basis.brokers]
+        limit = config.limit_ratio
+        trial = LineTrial(
+            basis=basis,
+            recent=basis.recent(recently_unloaded),
+            usage=usage,
+            line=limit,
+            line_words=f"the limit of {format_ratio(limit)}",
+            needed=throughput_to_shed(usage, throughput, line=limit, slack=0.0),
+            minimum=float("-inf"),
+        )
+        return trial.decision(self.name, trial.moves()), state

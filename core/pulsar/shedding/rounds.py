@@ -1,0 +1,142 @@
+"""Rounds of shedding on one view: the strategy alone, or as the load manager runs it.
+
+The load is the same in every round: nothing is reported anew between them. What changes is what the
+strategy remembers and, with the load manager, which bundles are in their grace period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.model import Decision, Move
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.unload_checks import UnloadChecks
+from core.pulsar.view import LoadView
+from core.units import counted
+
+_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round.
+
+    Attributes:
+        decision: What the strategy decided.
+        moves: What is unloaded: all that the strategy picked, or what passed the checks.
+        destinations: ``{bundle: {broker: probability}}`` of each of them; empty without the load
+            manager. The owner's share is the chance that placement gives the bundle back, and then
+            it is not unloaded.
+        skipped: ``{bundle: reason}`` of what was picked and is not unloaded.
+    """
+
+    decision: Decision
+    moves: tuple[Move, ...]
+    destinations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def bundles_by_broker(self) -> dict[str, list[str]]:
+        """Return ``{broker: bundles}`` in picking order; brokers without moves are absent."""
+        return replace(self.decision, moves=self.moves).bundles_by_broker()
+
+
+def strategy_rounds(
+    strategy: AnyStrategy,
+    view: LoadView,
+    settings: EffectiveSettings,
+    *,
+    recently_unloaded: Collection[str] = (),
+) -> Iterator[Round]:
+    """Yield rounds of the strategy class alone, without end.
+
+    Args:
+        strategy: Of the registry.
+        view: Load of the cluster, the same in every round.
+        settings: What the leader goes by.
+        recently_unloaded: Bundles in their grace period, in every round the same.
+    """
+    config = strategy.config(settings)
+    state = strategy.initial_state()
+    recent = frozenset(recently_unloaded)
+    while True:
+        decision, state = strategy.decide(view, config, state, recent)
+        yield Round(decision=decision, moves=decision.moves)
+
+
+def shed_rounds(
+    strategy: AnyStrategy,
+    view: LoadView,
+    settings: EffectiveSettings,
+    *,
+    recently_unloaded: Collection[str] = (),
+) -> Iterator[Round]:
+    """Yield rounds as the load manager runs them, without end.
+
+    The switches, the number of brokers, the checks before an unload and the destination are the
+    load manager's. What one round unloads is in its grace period in the next.
+
+    Args:
+        strategy: Of the registry.
+        view: Load of the cluster, the same in every round.
+        settings: What the leader goes by.
+        recently_unloaded: Bundles in their grace period when the first round starts.
+    Source:
+        Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
+    """
+    config = strategy.config(settings)
+    state = strategy.initial_state()
+    checks = UnloadChecks(view, settings)
+    last_round = settings.number(_GRACE) / max(settings.number(_INTERVAL), 1.0)
+    unloaded_in = dict.fromkeys(recently_unloaded, 0)
+    number = 0
+    while True:
+        number += 1
+        idle = _idle(view, settings)
+        if idle is not None:
+            yield Round(decision=idle, moves=())
+            continue
+        recent = frozenset(
+            b for b, at in unloaded_in.items() if number - at <= last_round or not at
+        )
+        decision, state = strategy.decide(view, config, state, recent)
+        done = _checked(checks, decision)
+        unloaded_in |= dict.fromkeys((move.bundle for move in done.moves), number)
+        yield done
+
+
+def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
+    """Return why the load manager does not even ask its strategy."""
+    off = [key for key in _SWITCHES if not settings.flag(key)]
+    if off:
+        return Decision(
+            label="skip",
+            reason="disabled",
+            sentence=(
+                f"The cluster sheds nothing by itself: {off[0]} is false. What it would do shows "
+                "with that setting assumed true, or with the strategy alone."
+            ),
+        )
+    if len(view.brokers) <= 1:
+        there = counted(len(view.brokers), "broker")
+        return Decision(
+            label="skip",
+            reason="no_brokers",
+            sentence=f"Nothing to unload: there is {there}, so nobody could take a bundle.",
+        )
+    return None
+
+
+def _checked(checks: UnloadChecks, decision: Decision) -> Round:
+    landings = list(checks.landings(decision.moves))
+    kept = [landing for landing in landings if not landing.skipped]
+    return Round(
+        decision=decision,
+        moves=tuple(landing.move for landing in kept),
+        destinations={landing.move.bundle: landing.distribution for landing in kept},
+        skipped={item.move.bundle: item.skipped for item in landings if item.skipped},
+    )

@@ -1,0 +1,240 @@
+"""ThresholdShedder: brokers well above the average usage give away what is above it.
+
+Source: Pulsar ``broker.loadbalance.impl.ThresholdShedder``, the default up to 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from core.pulsar.load import next_smoothed_usage
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.above_line import (
+    LineTrial,
+    bundle_gates,
+    moves_of,
+    pick_biggest,
+    throughput_to_shed,
+)
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.gates import at_least, below
+from core.pulsar.shedding.java_order import ordered_sum
+from core.pulsar.shedding.model import BrokerTrace, Decision
+from core.pulsar.view import Flags, Floats, LoadView
+from core.units import counted, format_ratio
+
+_MIB_BYTES: Final = 1024.0 * 1024.0
+_LOWER_BOUNDARY_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdConfig:
+    """What ThresholdShedder goes by.
+
+    Attributes:
+        threshold_ratio: ``loadBalancerBrokerThresholdShedderPercentage`` / 100: tolerated distance
+            to the average.
+        min_bytes_per_s: ``loadBalancerBundleUnloadMinThroughputThreshold`` in bytes/s.
+        history_ratio: ``loadBalancerHistoryResourcePercentage``: weight of the past, 0..1.
+        has_lower_boundary: ``lowerBoundarySheddingEnabled``.
+    """
+
+    threshold_ratio: float = 0.1
+    min_bytes_per_s: float = 10 * _MIB_BYTES
+    history_ratio: float = 0.9
+    has_lower_boundary: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: EffectiveSettings) -> Self:
+        """Read it from the settings in force."""
+        percent = settings.number("loadBalancerBrokerThresholdShedderPercentage")
+        mebibytes = settings.number("loadBalancerBundleUnloadMinThroughputThreshold")
+        return cls(
+            threshold_ratio=percent / 100.0,
+            min_bytes_per_s=mebibytes * _MIB_BYTES,
+            history_ratio=settings.number("loadBalancerHistoryResourcePercentage"),
+            has_lower_boundary=settings.flag("lowerBoundarySheddingEnabled"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdState:
+    """What ThresholdShedder remembers.
+
+    Attributes:
+        smoothed_usage: ``{broker: ratio}``; a leader that just started has none.
+    """
+
+    smoothed_usage: Mapping[str, float] = field(default_factory=dict)
+
+
+def smoothed(past: Floats, usage: Floats, history_ratio: float) -> Floats:
+    """Return usage smoothed with its past; NaN in the past: never seen, taken as it is.
+
+    Source:
+        Pulsar ``ThresholdShedder#updateAvgResourceUsage``.
+    """
+    return np.where(np.isnan(past), usage, next_smoothed_usage(past, usage, history_ratio))
+
+
+def _mean(values: Floats) -> float:
+    return ordered_sum(values) / values.size if values.size else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdShedder:
+    """Brokers whose smoothed usage is above the average by the threshold give the excess away.
+
+    Source:
+        Pulsar ``ThresholdShedder#findBundlesForUnloading``, 4.0 to 5.0.
+    Parity:
+        Move for move, but for SHED-1. When lower-boundary shedding is tried the past weighs twice
+        in that round, as upstream.
+    """
+
+    name: ClassVar[str] = "ThresholdShedder"
+    summary: ClassVar[str] = "Relieves brokers well above the average usage, smoothed over time."
+
+    def config(self, settings: EffectiveSettings) -> ThresholdConfig:
+        """Return what it goes by."""
+        return ThresholdConfig.from_settings(settings)
+
+    def initial_state(self) -> ThresholdState:
+        """Return the memory of a leader that just started."""
+        return ThresholdState()
+
+    def decide(
+        self,
+        view: LoadView,
+        config: ThresholdConfig,
+        state: ThresholdState,
+        recently_unloaded: AbstractSet[str] = frozenset(),
+        /,
+    ) -> tuple[Decision, ThresholdState]:
+        """Return what this round unloads, and the smoothed usage for the next."""
+        basis = SheddingBasis.of(view)
+        names = [view.brokers[row] for row in basis.brokers]
+        held = state.smoothed_usage
+        past = np.array([held.get(name, np.nan) for name in names], np.float64)
+        usage = smoothed(past, view.usage[basis.brokers], config.history_ratio)
+        mean = _mean(usage)
+        trial = _trial(basis, config, usage, mean, basis.recent(recently_unloaded))
+        moves = trial.moves() if mean else ()
+        if mean and not moves and config.has_lower_boundary:
+            usage = smoothed(usage, view.usage[basis.brokers], config.history_ratio)
+            lower = _LowerBoundary(replace(trial, usage=usage), config, _mean(usage))
+            decision = lower.decision(trial.decision(self.name, moves))
+        else:
+            decision = trial.decision(self.name, moves)
+        if not mean:
+            idle = "Nothing to unload: the average usage of all brokers is 0."
+            decision = replace(decision, reason="no_load_data", sentence=idle)
+        return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)))
+
+
+def _trial(
+    basis: SheddingBasis,
+    config: ThresholdConfig,
+    usage: Floats,
+    mean: float,
+    recent: Flags | None,
+) -> LineTrial:
+    throughput = basis.view.broker_throughput[basis.brokers]
+    return LineTrial(
+        basis=basis,
+        recent=recent,
+        usage=usage,
+        line=mean + config.threshold_ratio,
+        line_words=(
+            f"the line of {format_ratio(mean + config.threshold_ratio)} (average "
+            f"{format_ratio(mean)} and {config.threshold_ratio * 100:g} points)"
+        ),
+        needed=throughput_to_shed(usage, throughput, line=mean, slack=config.threshold_ratio),
+        minimum=config.min_bytes_per_s,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _LowerBoundary:
+    """The second try: the busiest broker gives, because one is far below the average.
+
+    Attributes:
+        trial: The first try, its usage smoothed once more.
+        config: What ThresholdShedder goes by.
+        mean: Of the usage smoothed once more.
+    """
+
+    trial: LineTrial
+    config: ThresholdConfig
+    mean: float
+
+    @property
+    def bound(self) -> float:
+        return self.mean - self.config.threshold_ratio
+
+    def busiest(self) -> int:
+        """Return the position of the busiest broker that has more than one bundle, or -1."""
+        basis, usage = self.trial.basis, self.trial.usage
+        fits = (usage > self.bound) & (basis.bundle_counts[basis.brokers] > 1)
+        return int(np.argmax(np.where(fits, usage, -np.inf))) if fits.any() else -1
+
+    def needed(self, position: int) -> float:
+        """Return bytes/s to give: half of what the threshold is of its throughput."""
+        basis = self.trial.basis
+        throughput = float(basis.view.broker_throughput[basis.brokers[position]])
+        return throughput * self.config.threshold_ratio * _LOWER_BOUNDARY_SHARE
+
+    def decision(self, before: Decision) -> Decision:
+        """Return the decision of this try, after one that found nothing."""
+        basis, usage = self.trial.basis, self.trial.usage
+        position = self.busiest()
+        low = int(np.argmin(usage))
+        lowest = basis.view.brokers[basis.brokers[low]]
+        is_low = bool(usage[low] < self.bound) and position >= 0
+        needed = self.needed(position) if position >= 0 else 0.0
+        rows = np.zeros(0, np.int64)
+        if is_low and not self.config.min_bytes_per_s > needed:
+            broker = int(basis.brokers[position])
+            rows = pick_biggest(basis, broker, self.trial.recent, needed)
+        trace = self._trace(position, float(usage[low]), lowest, needed)
+        if not rows.size:
+            sentence = f"{before.sentence} Lower boundary: {trace.sentence}."
+            return replace(before, sentence=sentence, explain=lambda: (trace, *self.trial.trace()))
+        moves = moves_of(basis, {position: rows})
+        return replace(
+            before,
+            label="success",
+            reason="underloaded",
+            moves=moves,
+            sentence=(
+                f"ThresholdShedder unloads {counted(len(moves), 'bundle')} from the busiest broker "
+                f"{moves[0].broker}, because {lowest} is below the lower boundary of "
+                f"{format_ratio(self.bound)}."
+            ),
+            explain=lambda: (trace, *self.trial.trace()),
+        )
+
+    def _trace(self, position: int, least: float, lowest: str, needed: float) -> BrokerTrace:
+        """Return the gates of this try: one broker low, the other with enough to give."""
+        gap = below(f"usage of {lowest}", least, self.bound, "ratio")
+        gates = [gap]
+        basis = self.trial.basis
+        if gap.is_open and position >= 0:
+            minimum = self.config.min_bytes_per_s
+            gates.append(at_least("amount to give away", needed, minimum, "bytes/s"))
+            if gates[-1].is_open:
+                broker = int(basis.brokers[position])
+                gates.extend(bundle_gates(basis, broker, self.trial.recent))
+        shut = [gate.sentence for gate in gates if not gate.is_open]
+        nobody = position < 0 and "no broker over the lower boundary has two bundles"
+        return BrokerTrace(
+            broker=basis.view.brokers[basis.brokers[position]] if position >= 0 else None,
+            sheds=not shut and not nobody,
+            gates=tuple(gates),
+            sentence=(shut[0] if shut else nobody) or gap.sentence,
+        )

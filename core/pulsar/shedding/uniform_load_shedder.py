@@ -1,0 +1,318 @@
+"""UniformLoadShedder: the busiest broker gives to close a part of the gap to the idlest.
+
+Source: Pulsar ``broker.loadbalance.impl.UniformLoadShedder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+import numpy as np
+
+from core.pulsar.ranges import Ints
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.above_line import moves_of
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.gates import at_least, in_words, missing_reports
+from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
+from core.pulsar.view import Flags, Floats, LoadView
+from core.units import counted
+
+_LARGEST_INT: Final = 2_147_483_647
+_NEARLY_ZERO: Final = 1e-6
+_UNLIMITED: Final = -1
+_OLD_SLACK: Final = 1000.0
+"""What 4.0 lets a bundle be larger than what is left, msg/s and bytes/s alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniformConfig:
+    """What UniformLoadShedder goes by.
+
+    Attributes:
+        rate_gap_percent: ``loadBalancerMsgRateDifferenceShedderThreshold``: tolerated excess of the
+            highest message rate over the lowest; 0 or less: off.
+        throughput_times: ``loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold``:
+            tolerated ratio of the highest throughput to the lowest; 0 or less: off.
+        share_ratio: ``maxUnloadPercentage``: part of the gap that one round moves.
+        min_msgs_per_s: ``minUnloadMessage``: smaller amounts are left alone.
+        min_bytes_per_s: ``minUnloadMessageThroughput``: likewise.
+        most_bundles: ``maxUnloadBundleNumPerShedding``: most bundles a round; -1: no cap.
+        slack: By release: 1000 up to 4.0, nothing from 4.2 on.
+    """
+
+    rate_gap_percent: float = 50.0
+    throughput_times: float = 4.0
+    share_ratio: float = 0.2
+    min_msgs_per_s: int = 1000
+    min_bytes_per_s: int = 1_048_576
+    most_bundles: int = _UNLIMITED
+    slack: float = 0.0
+
+    @classmethod
+    def from_settings(cls, settings: EffectiveSettings) -> Self:
+        """Read it from the settings in force."""
+        throughput = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
+        return cls(
+            rate_gap_percent=settings.number("loadBalancerMsgRateDifferenceShedderThreshold"),
+            throughput_times=settings.number(throughput),
+            share_ratio=settings.number("maxUnloadPercentage"),
+            min_msgs_per_s=int(settings.number("minUnloadMessage")),
+            min_bytes_per_s=int(settings.number("minUnloadMessageThroughput")),
+            most_bundles=int(settings.number("maxUnloadBundleNumPerShedding")),
+            slack=_OLD_SLACK if settings.release == "4.0" else 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UniformState:
+    """UniformLoadShedder remembers nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """The busiest and the idlest broker by one measure.
+
+    Attributes:
+        unit: ``msg/s`` or ``bytes/s``.
+        high: Position of the busiest in ``basis.brokers``; -1: there is no broker.
+        low: Position of the idlest.
+        most: Value of the busiest.
+        least: Value of the idlest, as the class computes with it: 1 for nearly 0, at most 2^31-1.
+    """
+
+    unit: str
+    high: int
+    low: int
+    most: float
+    least: float
+
+    @classmethod
+    def of(cls, values: Floats, unit: str) -> Extremes:
+        """Find them; the first one wins ties.
+
+        Source:
+            Pulsar ``UniformLoadShedder``: 0 is replaced so that nothing is divided by it.
+        """
+        if not values.size:
+            return cls(unit, -1, -1, -1.0, float(_LARGEST_INT))
+        high, low = int(np.argmax(values)), int(np.argmin(values))
+        least = min(float(values[low]), float(_LARGEST_INT))
+        return cls(
+            unit, high, low, float(values[high]), 1.0 if abs(least) <= _NEARLY_ZERO else least
+        )
+
+    @property
+    def gap_percent(self) -> float:
+        """Excess of the busiest over the idlest, percent of the idlest."""
+        return (self.most - self.least) * 100 / self.least
+
+    @property
+    def times(self) -> float:
+        """How many times the idlest the busiest carries."""
+        return self.most / self.least
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """One round.
+
+    Attributes:
+        basis: The cluster.
+        config: What UniformLoadShedder goes by.
+        recent: Bundles in their grace period.
+        rate: Extremes by message rate.
+        throughput: Extremes by throughput.
+    """
+
+    basis: SheddingBasis
+    config: UniformConfig
+    recent: Flags | None
+    rate: Extremes
+    throughput: Extremes
+
+    @property
+    def gap_gates(self) -> tuple[Gate, Gate]:
+        """The two conditions, either of which starts a round."""
+        rate = at_least(
+            "excess of the highest message rate over the lowest",
+            self.rate.gap_percent,
+            self.config.rate_gap_percent if self.config.rate_gap_percent > 0 else float("inf"),
+            "percent",
+            is_strict=True,
+        )
+        throughput = at_least(
+            "highest throughput over the lowest",
+            self.throughput.times,
+            self.config.throughput_times if self.config.throughput_times > 0 else float("inf"),
+            "times",
+            is_strict=True,
+        )
+        return rate, throughput
+
+    @property
+    def acting(self) -> Extremes | None:
+        """The measure that this round goes by; the message rate comes first."""
+        rate, throughput = self.gap_gates
+        if not rate.is_open and not throughput.is_open:
+            return None
+        return self.rate if rate.is_open else self.throughput
+
+    def amount(self, by: Extremes) -> int:
+        """Return what is to be given away, in the unit of the measure; a 32-bit whole number."""
+        return java_int((by.most - by.least) * self.config.share_ratio)
+
+    def _minimum(self, by: Extremes) -> int:
+        is_rate = by.unit == "msg/s"
+        return self.config.min_msgs_per_s if is_rate else self.config.min_bytes_per_s
+
+    def gates(self, by: Extremes) -> list[Gate]:
+        """Return the gates of the busiest broker."""
+        broker = int(self.basis.brokers[by.high])
+        found = [at_least("reported", float(self.basis.bundle_counts[broker]), 2.0, "bundles")]
+        if found[-1].is_open:
+            amount, minimum = float(self.amount(by)), float(self._minimum(by))
+            found.append(at_least("amount to give away", amount, minimum, by.unit))
+        return found
+
+    def keys(self, by: Extremes, rows: Ints) -> Floats:
+        """Return what bundles weigh in the measure, short-term average."""
+        view = self.basis.view
+        is_rate = by.unit == "msg/s"
+        return (view.bundle_short_rate if is_rate else view.bundle_short_throughput)[rows]
+
+    def rows(self, by: Extremes) -> Ints:
+        """Return the bundles that the busiest broker gives away, in picking order."""
+        rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
+        keys = self.keys(by, rows)
+        order = self.basis.falling(rows, keys)
+        cap = self.config.most_bundles
+        picked = pick_within(
+            keys[order],
+            float(self.amount(by)),
+            lambda left, key: left + java_int(-key),
+            most=rows.size if cap == _UNLIMITED else max(cap, 0),
+            slack=self.config.slack,
+        )
+        return rows[order[picked]]
+
+    def trace(self) -> tuple[BrokerTrace, ...]:
+        """Return the gates of the gap, and those of the broker that would give."""
+        gaps = self.gap_gates
+        by = self.acting
+        if by is None:
+            sentence = " and ".join(gate.sentence for gate in gaps)
+            return (BrokerTrace(broker=None, sheds=False, gates=gaps, sentence=sentence),)
+        open_gate = gaps[0] if by is self.rate else gaps[1]
+        whole = BrokerTrace(broker=None, sheds=True, gates=gaps, sentence=open_gate.sentence)
+        gates = self.gates(by)
+        name = self.basis.view.brokers[self.basis.brokers[by.high]]
+        if gates[-1].is_open:
+            gates.append(self._fitting_gate(by))
+        sheds = gates[-1].is_open
+        return whole, BrokerTrace(
+            broker=name,
+            sheds=sheds,
+            gates=tuple(gates),
+            sentence=f"gives away {counted(self.rows(by).size, 'bundle')}"
+            if sheds
+            else gates[-1].sentence,
+        )
+
+    def _fitting_gate(self, by: Extremes) -> Gate:
+        """Return the gate on the smallest bundle: one that is larger than the amount stays."""
+        rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
+        if not rows.size:
+            return at_least("movable and not recently unloaded:", 0.0, 1.0, "bundles")
+        room = float(self.amount(by)) + self.config.slack
+        smallest = float(self.keys(by, rows).min())
+        return at_least(
+            f"amount for the smallest bundle of {in_words(smallest, by.unit)}:",
+            room,
+            smallest,
+            by.unit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UniformLoadShedder:
+    """The broker with the most traffic gives away a part of its distance to the least.
+
+    Source:
+        Pulsar ``UniformLoadShedder#findBundlesForUnloading``, 4.0 to 5.0.
+    Parity:
+        Move for move, but for SHED-1: whole-number amounts that are cut towards zero, bundles
+        without traffic that go along, the minimum of 2^31-1.
+    """
+
+    name: ClassVar[str] = "UniformLoadShedder"
+    summary: ClassVar[str] = "Closes a part of the gap between the busiest and the idlest broker."
+
+    def config(self, settings: EffectiveSettings) -> UniformConfig:
+        """Return what it goes by."""
+        return UniformConfig.from_settings(settings)
+
+    def initial_state(self) -> UniformState:
+        """Return its empty memory."""
+        return UniformState()
+
+    def decide(
+        self,
+        view: LoadView,
+        config: UniformConfig,
+        state: UniformState,
+        recently_unloaded: AbstractSet[str] = frozenset(),
+        /,
+    ) -> tuple[Decision, UniformState]:
+        """Return what this round unloads."""
+        basis = SheddingBasis.of(view)
+        trial = _Trial(
+            basis,
+            config,
+            basis.recent(recently_unloaded),
+            Extremes.of(view.broker_msg_rate[basis.brokers], "msg/s"),
+            Extremes.of(view.broker_throughput[basis.brokers], "bytes/s"),
+        )
+        return _decision(trial), state
+
+
+def _decision(trial: _Trial) -> Decision:
+    by = trial.acting
+    notes = missing_reports(trial.basis)
+    if by is None:
+        sentence = f"Nothing to unload: {' and '.join(g.sentence for g in trial.gap_gates)}."
+        reason: Reason = "balanced" if trial.basis.brokers.size else "no_load_data"
+        return Decision(
+            label="skip", reason=reason, sentence=sentence, explain=trial.trace, notes=notes
+        )
+    gates = trial.gates(by)
+    rows = trial.rows(by) if gates[-1].is_open else np.zeros(0, np.int64)
+    names = trial.basis.view.brokers
+    busiest, idlest = (names[trial.basis.brokers[at]] for at in (by.high, by.low))
+    gap = f"{in_words(by.most, by.unit)} beside {in_words(by.least, by.unit)} of {idlest}"
+    if rows.size:
+        return Decision(
+            label="success",
+            reason="overloaded",
+            moves=moves_of(trial.basis, {by.high: rows}),
+            sentence=(
+                f"UniformLoadShedder unloads {counted(rows.size, 'bundle')} from {busiest}, which "
+                f"carries {gap}."
+            ),
+            explain=trial.trace,
+            notes=notes,
+        )
+    why = gates[-1].sentence
+    if gates[-1].is_open:
+        why = f"no bundle fits into the {in_words(float(trial.amount(by)), by.unit)} to give away"
+    small = not gates[-1].is_open and gates[-1].unit == by.unit
+    return Decision(
+        label="skip",
+        reason="too_small" if small else "no_bundles",
+        sentence=f"Nothing to unload: {busiest} carries {gap}, but {why}.",
+        explain=trial.trace,
+        notes=notes,
+    )

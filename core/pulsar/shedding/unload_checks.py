@@ -1,0 +1,172 @@
+"""What the load manager checks before it unloads a bundle that a strategy picked, and whereto.
+
+Nothing is recomputed between the bundles of a round: each is checked and placed as if alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from core.ids import namespace_of
+from core.pulsar.placement import PlacementTable, place_all, place_bundle
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.model import Move
+from core.pulsar.view import LoadView
+from core.units import counted
+
+_AVG: Final = "AvgShedder"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
+_ANY: Final = "RoundRobinBrokerSelector"
+_FEW_NAMESPACES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What becomes of one picked bundle.
+
+    Attributes:
+        move: What the strategy picked.
+        distribution: ``{broker: probability}`` of its destination; the owner's share is the chance
+            that it stays where it is. Empty: it is not unloaded.
+        skipped: Why it is not unloaded; blank: it is.
+    """
+
+    move: Move
+    distribution: dict[str, float]
+    skipped: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class UnloadChecks:
+    """The checks of ``doLoadShedding`` on one view.
+
+    Attributes:
+        view: Load of the cluster.
+        settings: What the leader goes by.
+    """
+
+    view: LoadView
+    settings: EffectiveSettings
+
+    @cached_property
+    def _context(self) -> PlacementContext:
+        return PlacementContext.of(self.view, self.settings)
+
+    @cached_property
+    def _excluded(self) -> frozenset[str]:
+        """Namespaces that are never shed; 4.0 knows no such setting."""
+        if self.settings.release == "4.0":
+            return frozenset()
+        return frozenset(self.settings.names(_EXCLUDED))
+
+    @cached_property
+    def _is_paired(self) -> bool:
+        """Whether placement asks AvgShedder for what it planned."""
+        return self.settings.text(_PLACEMENT).rpartition(".")[2] == _AVG
+
+    @cached_property
+    def _table(self) -> PlacementTable:
+        return place_all(self.view, self.settings)
+
+    @cached_property
+    def _placed(self) -> dict[str, tuple[dict[str, float], str]]:
+        """Distribution by namespace, and why it is empty: nothing else of a bundle matters."""
+        return {}
+
+    def landings(self, moves: Sequence[Move]) -> Iterator[Landing]:
+        """Yield what becomes of each move, in order.
+
+        Source:
+            Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
+        """
+        many = len({namespace_of(move.bundle) for move in moves}) > _FEW_NAMESPACES
+        for move in moves:
+            refused = self._refusal(move)
+            if refused:
+                yield Landing(move, {}, refused)
+                continue
+            planned = move.destination is not None and self._is_paired
+            found, why = self._planned(move) if planned else self._distribution(move, many=many)
+            if not found:
+                yield Landing(move, {}, f"no destination: {why}")
+            elif found.get(move.broker) == 1.0:
+                stays = "placement would give it back to the broker that it is on"
+                yield Landing(move, {}, stays)
+            else:
+                yield Landing(move, found)
+
+    def _refusal(self, move: Move) -> str:
+        """Return why the load manager leaves a bundle alone before any placement."""
+        view = self.view
+        row = view.bundle_row(move.bundle)
+        namespace = int(view.bundle_namespace[row])
+        if view.namespaces[namespace] in self._excluded:
+            return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
+        broker = view.broker_row(move.broker)
+        policy = int(view.namespace_policy[namespace])
+        others = self._context.allowed[policy].copy()
+        others[broker] = False
+        if not others.any():
+            name = (
+                f"isolation policy {view.policies[policy].name!r}" if policy >= 0 else "isolation"
+            )
+            return f"{name} leaves no broker but {move.broker}"
+        return self._anti_affinity(namespace, broker, self._context.allowed[policy])
+
+    def _anti_affinity(self, namespace: int, broker: int, allowed: np.ndarray) -> str:
+        """Return why an anti-affinity group keeps a bundle.
+
+        Source:
+            Pulsar ``LoadManagerShared#shouldAntiAffinityNamespaceUnload``: it goes when some broker
+            is free of the group, when its own has more of it than the least, or when one candidate
+            differs.
+        """
+        group = int(self.view.namespace_group[namespace])
+        if group < 0:
+            return ""
+        counts = self._context.group_counts[group]
+        if not counts.any():
+            return ""
+        least = int(counts[allowed].min()) if allowed.any() else 0
+        if least == 0 or counts[broker] > least or (counts[allowed] != least).any():
+            return ""
+        return (
+            f"anti-affinity group {self.view.groups[group]!r}: every candidate already holds "
+            f"{counted(least, 'namespace')} of it"
+        )
+
+    def _distribution(self, move: Move, *, many: bool) -> tuple[dict[str, float], str]:
+        if self._is_paired:
+            return self._drawn(move)
+        if many:
+            found = self._table.distribution(move.bundle)
+            return found, self._table.why or "no broker is eligible"
+        namespace = namespace_of(move.bundle)
+        if namespace not in self._placed:
+            placed = place_bundle(self.view, move.bundle, self.settings)
+            self._placed[namespace] = (dict(placed.distribution), placed.why)
+        found, why = self._placed[namespace]
+        return dict(found), why
+
+    def _planned(self, move: Move) -> tuple[dict[str, float], str]:
+        """Return the destination that AvgShedder planned, if placement lets it through."""
+        placed = place_bundle(self.view, move.bundle, self.settings, strategy=_ANY)
+        if move.destination in placed.candidates:
+            return {str(move.destination): 1.0}, ""
+        return self._drawn(move)
+
+    def _drawn(self, move: Move) -> tuple[dict[str, float], str]:
+        """Return the draw among all candidates, which is what AvgShedder does without a plan."""
+        placed = place_bundle(self.view, move.bundle, self.settings, strategy=_ANY)
+        found = dict(placed.distribution)
+        if self.settings.release == "5.0" and len(found) > 1:
+            found.pop(move.broker, None)  # from 5.0 on the source is left out of the draw
+        whole = sum(found.values())
+        return {broker: chance / whole for broker, chance in found.items()}, placed.why

@@ -1,0 +1,240 @@
+"""The commands on what the balancer would decide. Nothing of a cluster is touched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import InputError, PlanError, UnknownNameError
+from core.plan.build import build_unload_plan
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import (
+    BrokerTrace,
+    Round,
+    find_shedding_strategy,
+    shed_rounds,
+    strategy_rounds,
+)
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from core.units import counted, format_ratio
+from dashboard import cli_decisions_json, cli_plan_json
+from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_snapshots import Assumptions
+
+_CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
+_MOST_SHOWN: Final = 12
+
+
+@dataclass(frozen=True)
+class ShedWish:
+    """What is asked of ``trimtab shed``.
+
+    Attributes:
+        strategy: Class name; ``None``: the one in force.
+        rounds: How many.
+        recently_unloaded: File with bundles in their grace period.
+        is_strategy_only: Without the load manager's checks and destinations.
+        plan_file: Where a plan of the first round goes.
+        reason: Why; kept in the plan.
+    """
+
+    strategy: str | None
+    rounds: int
+    recently_unloaded: Path | None
+    is_strategy_only: bool
+    plan_file: Path | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ShedAnswer:
+    """Rounds with the time each took, ms."""
+
+    strategy: AnyStrategy
+    settings: EffectiveSettings
+    rounds: tuple[Round, ...]
+    elapsed_ms: tuple[float, ...]
+
+
+def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
+    recent = _recently_unloaded(wish.recently_unloaded)
+    snapshot = load_snapshot(directory)
+    answer = _decide(snapshot, wish, assumptions, recent)
+    plan = None
+    if wish.plan_file is not None:
+        plan = _plan(snapshot, answer, wish, assumptions)
+        _write(wish.plan_file, dump_plan(plan))
+    body: dict[str, Any] = cli_decisions_json.shed(answer, is_strategy_only=wish.is_strategy_only)
+    if plan is not None:
+        body["plan"] = cli_plan_json.plan(plan)
+        body["path"] = str(wish.plan_file)
+
+    def show() -> None:
+        for number, done in enumerate(answer.rounds, 1):
+            _show_round(number, done, is_only=len(answer.rounds) == 1)
+        if plan is not None:
+            say()
+            say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
+            for item in plan.diagnostics:
+                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            say(f"Written to {wish.plan_file}.")
+            say(f"See `trimtab preview {wish.plan_file} --snapshot {directory}`.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _decide(
+    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions, recent: Sequence[str]
+) -> ShedAnswer:
+    settings = assumptions.settings_of(snapshot)
+    try:
+        strategy = find_shedding_strategy(wish.strategy or settings.text(_CONFIGURED))
+    except UnknownNameError as exc:
+        if wish.strategy is None:
+            raise
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    if wish.strategy is not None and _CONFIGURED not in assumptions.overrides:
+        named = {**assumptions.overrides, _CONFIGURED: strategy.name}
+        settings = replace(assumptions, overrides=named).settings_of(snapshot)
+    view = LoadView.of(snapshot, settings)
+    known = [name for name in recent if view.find_bundle(name) >= 0]
+    start = strategy_rounds if wish.is_strategy_only else shed_rounds
+    rounds = start(strategy, view, settings, recently_unloaded=known)
+    timed = list(_timed(rounds, wish.rounds))
+    return ShedAnswer(
+        strategy=strategy,
+        settings=settings,
+        rounds=tuple(done for done, _ in timed),
+        elapsed_ms=tuple(lasted for _, lasted in timed),
+    )
+
+
+def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]:
+    started = time.perf_counter()
+    for done in itertools.islice(rounds, count):
+        yield done, (time.perf_counter() - started) * 1000
+        started = time.perf_counter()
+
+
+def _recently_unloaded(path: Path | None) -> list[str]:
+    """Read a JSON list of bundle names.
+
+    Raises:
+        UsageFaultError: No such file, or it holds something else.
+    """
+    if path is None:
+        return []
+    try:
+        held = json.loads(path.read_bytes())
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a JSON list."
+        ) from exc
+    except ValueError as exc:
+        raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
+    if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
+        raise UsageFaultError(f"{path} does not hold a list of bundle names.", hint=_LIST_HINT)
+    return held
+
+
+_LIST_HINT: Final = 'Write a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
+
+
+def _plan(
+    snapshot: PulsarSnapshot, answer: ShedAnswer, wish: ShedWish, assumptions: Assumptions
+) -> Plan:
+    first = answer.rounds[0]
+    if not first.moves:
+        raise InputError(
+            f"There is nothing to plan. {first.decision.sentence}",
+            hint="Leave out --plan, or assume other settings with --set.",
+        )
+    plan = build_unload_plan(
+        snapshot,
+        [move.bundle for move in first.moves],
+        destinations={move.bundle: move.destination for move in first.moves if move.destination},
+        overrides=assumptions.overrides,
+        release=assumptions.release,
+        now=datetime.now(tz=UTC),
+        reason=wish.reason or f"{answer.strategy.name}: {first.decision.sentence}",
+    )
+    errors = plan.by_severity("error")
+    if errors and not plan.steps:
+        raise PlanError(errors[0].sentence, hint=errors[0].hint)
+    return plan
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as exc:
+        raise PlanError(
+            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+        ) from exc
+
+
+def _show_round(number: int, done: Round, *, is_only: bool) -> None:
+    say(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
+    rows = [
+        (
+            move.broker,
+            move.bundle,
+            _destination(done.destinations.get(move.bundle), move.destination),
+        )
+        for move in done.moves
+    ]
+    table(("broker", "bundle", "goes to"), rows)
+    for bundle, reason in done.skipped.items():
+        say(f"Not unloaded: {bundle}: {reason}.")
+    for note in done.decision.notes:
+        say(f"Note: {note}")
+    if number == 1:
+        say()
+        _show_gates(done)
+
+
+def _destination(distribution: Mapping[str, float] | None, planned: str | None) -> str:
+    if not distribution:
+        return planned or "left to placement"
+    ordered = sorted(distribution.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = ", ".join(f"{format_ratio(p)} {broker}" for broker, p in ordered[:3])
+    more = len(ordered) - 3
+    return shown + (f" and {counted(more, 'broker')} more" if more > 0 else "")
+
+
+def _show_gates(done: Round) -> None:
+    """Show each broker's verdict, those that shed and those nearest to it first."""
+    traces = sorted(
+        done.decision.trace,
+        key=lambda trace: (
+            trace.broker is not None,
+            not trace.sheds,
+            -len(trace.gates),
+            trace.gates[-1].distance if trace.gates else float("inf"),
+        ),
+    )
+    rows = [
+        (trace.broker or "the cluster", _verdict(trace), trace.sentence)
+        for trace in traces[:_MOST_SHOWN]
+    ]
+    table(("broker", "verdict", "because"), rows)
+    if len(traces) > _MOST_SHOWN:
+        say(f"... and {len(traces) - _MOST_SHOWN} more; --json has them all.")
+
+
+def _verdict(trace: BrokerTrace) -> str:
+    if trace.broker is None:
+        return "acts" if trace.sheds else "rests"
+    return "sheds" if trace.sheds else "stays"

@@ -1,0 +1,81 @@
+"""The JSON of the commands on decisions: stable shapes that people script against."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.pulsar.shedding import BrokerTrace, Gate, Round
+
+if TYPE_CHECKING:
+    from dashboard.cli_decisions import ShedAnswer
+
+
+def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
+    """Rounds as ``{broker: [bundle]}``; with the load manager also destinations and skipped."""
+    body: dict[str, Any] = {
+        "rounds": [done.bundles_by_broker() for done in answer.rounds],
+        "elapsed_ms": [round(lasted, 3) for lasted in answer.elapsed_ms],
+    }
+    if not is_strategy_only:
+        body["destinations"] = [
+            {bundle: dict(found) for bundle, found in done.destinations.items()}
+            for done in answer.rounds
+        ]
+        body["skipped"] = [dict(done.skipped) for done in answer.rounds]
+    config = answer.strategy.config(answer.settings)
+    body["explain"] = {
+        "strategy": answer.strategy.name,
+        "release": answer.settings.release,
+        "config": _config(config),
+        "rounds": [_explained(done) for done in answer.rounds],
+    }
+    return body
+
+
+def _explained(done: Round) -> dict[str, Any]:
+    decision = done.decision
+    return {
+        "label": decision.label,
+        "reason": decision.reason,
+        "sentence": decision.sentence,
+        "notes": list(decision.notes),
+        "planned": {m.bundle: m.destination for m in decision.moves if m.destination},
+        "brokers": [_trace(trace) for trace in decision.trace],
+    }
+
+
+def _trace(trace: BrokerTrace) -> dict[str, Any]:
+    return {
+        "broker": trace.broker,
+        "sheds": trace.sheds,
+        "sentence": trace.sentence,
+        "gates": [_gate(gate) for gate in trace.gates],
+    }
+
+
+def _gate(gate: Gate) -> dict[str, Any]:
+    return {
+        "name": gate.name,
+        "measured": _finite(gate.measured),
+        "threshold": _finite(gate.threshold),
+        "unit": gate.unit,
+        "is_open": gate.is_open,
+        "distance": _finite(gate.distance),
+        "sentence": gate.sentence,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinities: what is switched off has no threshold."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _config(config: object) -> dict[str, Any]:
+    if not is_dataclass(config) or isinstance(config, type):
+        return {}
+    return {
+        key: _finite(value) if isinstance(value, float) else value
+        for key, value in asdict(config).items()
+    }
