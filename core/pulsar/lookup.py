@@ -24,6 +24,7 @@ _OWNER_SOURCES: Final = {
     "ownership": "its ownership znode",
     "report": "its load report",
     "rest": "its admin endpoint",
+    "channel": "the ownership channel of the brokers",
 }
 
 

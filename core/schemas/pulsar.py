@@ -81,7 +81,7 @@ BUNDLES: Final = pa.schema(
         _field("lower", pa.int64(), nullable=False),
         _field("upper", pa.int64(), nullable=False),  # exclusive, but 0xffffffff is inclusive
         _field("owner", pa.string()),  # null: nobody owns it, or unknown (see owner_source)
-        _field("owner_source", pa.string()),  # ownership | report | rest; null: unknown
+        _field("owner_source", pa.string()),  # ownership | report | rest | channel; null: unknown
         _field("reported_by", pa.string()),  # the broker whose lastStats name it
         _field("is_broker_bound", pa.bool_(), nullable=False),  # heartbeat or SLA namespace
         *_rates(),  # last stats
