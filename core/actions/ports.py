@@ -7,6 +7,7 @@ that nothing in the executor knows whether it acts for real.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -178,3 +179,23 @@ class Clock(Protocol):
     def hold(self, seconds: float) -> None:
         """Wait all of it, also when told to end: what is under way is looked at to its end."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """All that the executor is given.
+
+    Attributes:
+        journal: The truth about every run.
+        cluster: Where it acts.
+        lease: Held by the caller from before :func:`core.actions.apply.carry_out` until after it.
+        clock: Time.
+        worker: Name of this worker, another one for every process and thread that acts:
+            ``host/pid/...``; what it writes counts only while it was the last to claim the run.
+    """
+
+    journal: Journal
+    cluster: Cluster
+    lease: Lease
+    clock: Clock
+    worker: str

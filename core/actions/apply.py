@@ -1,0 +1,272 @@
+"""Carry out a run: the one way in which Trimtab changes anything.
+
+Event-sourced: whatever is known of a run is in its journal entries, so a worker that dies leaves
+nothing behind that another one could not go on from. An intent is durable before anything is sent,
+nothing is sent twice, and what cannot be told is said to be unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from core.actions.balancer import restore, silence
+from core.actions.closing import closing
+from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed, StepBegun
+from core.actions.foreign import note_foreign_moves, note_moved_meanwhile
+from core.actions.guards import Effect, Hold, admission, first_hold
+from core.actions.model import Ending, Observation, Refusal, RunId, RunState
+from core.actions.ports import Action, Ports
+from core.actions.session import PATIENCE_S, LostError, Session
+from core.actions.settle import look_again, settle_begun, watch, write_ending
+from core.actions.views import StepView
+from core.errors import RemoteError, SnapshotError
+from core.plan.verify import recheck
+from core.units import format_age
+
+__all__ = ["Ports", "carry_out"]
+
+_ASK_AGAIN_S: Final = 2.0
+
+
+def carry_out(run_id: RunId, ports: Ports) -> RunState:
+    """Carry out a run, or go on with one that another worker left, until there is no more to do.
+
+    The caller holds the cluster's lease and gives it back afterwards; without it nothing happens.
+    What is left open (the lease was lost, the process was told to end, a setting could not be put
+    back) is gone on with by calling this again, here or anywhere.
+
+    Args:
+        run_id: A run that was requested.
+        ports: The world.
+    Returns:
+        The run's state: an ended one, or the state in which it was left.
+    Raises:
+        InputError: There is no such run.
+        RemoteError: The journal cannot be read or written. The run is left open; what it changed
+            for its time has been put back as far as the cluster could be reached.
+    """
+    session = Session(run_id, ports)
+    with suppress(LostError):  # whoever has it now settles the step under way and the settings
+        _carry(session)
+    return session.view.state
+
+
+def _carry(session: Session) -> None:
+    view, ports = session.view, session.ports
+    if view.is_ended or not ports.lease.is_held():
+        return
+    refusal = None if view.worker else admission(session)
+    if refusal is not None:
+        session.record(RunRefused(code=refusal.code, sentence=refusal.sentence, hint=refusal.hint))
+        return
+    _claim(session)
+    is_over = is_restored = False
+    try:
+        is_over = _work(session)
+    finally:
+        with suppress(LostError):
+            is_restored = session.is_ours() and restore(session)
+    if is_over and is_restored:
+        _finish(session)
+
+
+def _claim(session: Session) -> None:
+    view, ports = session.view, session.ports
+    if view.worker:
+        session.interrupted_at = ports.clock.now()
+    if view.worker != ports.worker:
+        session.record(
+            RunClaimed(worker=ports.worker, lease=ports.lease.place, is_takeover=bool(view.worker))
+        )
+
+
+def _work(session: Session) -> bool:
+    """Do the steps; return whether the run is over (else it is left to the next worker)."""
+    settle_begun(session)
+    while True:
+        session.refresh()
+        look_again(session)
+        if session.turn is None and not session.steps_in("UNKNOWN"):
+            return True
+        hold = first_hold(session) or _begin(session)
+        while hold is not None:
+            if hold.effect == "leave":
+                return False
+            if hold.effect == "end":
+                _skip_rest(session, hold.refusal)
+                return True
+            hold = _FOLLOW[hold.effect](session, hold)
+
+
+def _begin(session: Session) -> Hold | None:
+    """Look, write the intent, send once, and look until the effect is there."""
+    step = session.turn
+    if step is None:
+        return None
+    action = session.ports.cluster.action(step.step)
+    try:
+        seen = action.look()
+        refusal = action.forbids(seen)
+    except RemoteError as exc:
+        return _unreadable(session, exc)
+    session.could_read()
+    if refusal is not None:
+        _skip(session, step, refusal, seen)
+        if refusal.code == "moved_meanwhile":
+            note_moved_meanwhile(session, step, seen.holder)
+        return None
+    session.require_ours()
+    session.record(StepBegun(step=step.index, seen=seen))
+    session.require_ours()
+    begun = session.view.steps[step.index]
+    ending = _send(action, begun)
+    if ending is None:
+        ending = watch(session, action, begun, session.view.options.verify_within_s)
+    write_ending(session, begun, ending)
+    return None
+
+
+def _send(action: Action, step: StepView) -> Ending | None:
+    """Send, and return the ending when the request certainly was not followed."""
+    try:
+        action.send()
+    except RemoteError as exc:
+        if exc.outcome == "unknown":
+            return None
+        is_refused = exc.outcome == "refused"
+        what = "was refused" if is_refused else "could not be sent"
+        return Ending(
+            state="FAILED",
+            code="refused" if is_refused else "not_sent",
+            sentence=f"Unloading {step.step.bundle} from {step.step.owner} {what}: {exc.message}",
+            hint=exc.hint,
+            after=_look_after(action),
+        )
+    return None
+
+
+def _look_after(action: Action) -> Observation | None:
+    try:
+        return action.look()
+    except RemoteError:
+        return None
+
+
+def _renew(session: Session, _hold: Hold) -> Hold | None:
+    """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
+    asked_at_s = session.ports.clock.monotonic()
+    cluster = session.ports.cluster
+    try:
+        fresh = cluster.snapshot()
+    except (RemoteError, SnapshotError) as exc:
+        return _unreadable(session, exc)
+    session.could_read()
+    note_foreign_moves(session, fresh)
+    session.snapshot_at_s = asked_at_s
+    found = recheck(fresh, session.plan, frozenset(cluster.exclusions), session.ports.clock.now())
+    for step in session.steps_in("PENDING"):
+        problem = found.get(step.index)
+        if problem is not None:
+            refusal = Refusal(code=problem.code, sentence=problem.sentence, hint=problem.hint)
+            _skip(session, step, refusal)
+    return None
+
+
+def _quiet(session: Session, _hold: Hold) -> Hold | None:
+    try:
+        silence(session)
+    except RemoteError as exc:
+        if exc.outcome != "refused":
+            return _unreadable(session, exc)
+        return Hold(
+            effect="end",
+            refusal=Refusal(
+                code="balancer_not_paused",
+                sentence=f"The cluster's own shedding could not be paused: {exc.message}",
+                hint=exc.hint or "Apply the plan without --pause-balancer.",
+            ),
+        )
+    session.could_read()
+    return None
+
+
+def _pause(session: Session, hold: Hold) -> Hold | None:
+    """Pause; the cluster's own shedding is not left off while nobody acts."""
+    restore(session)
+    if session.view.state != "PAUSED":
+        session.record(RunPaused(sentence=hold.refusal.sentence))
+    session.idle(hold.wait_s)
+    return None
+
+
+def _resume(session: Session, hold: Hold) -> Hold | None:
+    session.interrupted_at = session.ports.clock.now()
+    session.record(RunResumed(sentence=hold.refusal.sentence))
+    return None
+
+
+def _wait(session: Session, hold: Hold) -> Hold | None:
+    session.idle(hold.wait_s)
+    return None
+
+
+def _skip_turn(session: Session, hold: Hold) -> Hold | None:
+    if (step := session.turn) is not None:
+        _skip(session, step, hold.refusal)
+    return None
+
+
+_FOLLOW: Final[Mapping[Effect, Callable[[Session, Hold], Hold | None]]] = {
+    "wait": _wait,
+    "pause": _pause,
+    "resume": _resume,
+    "skip": _skip_turn,
+    "renew": _renew,
+    "quiet": _quiet,
+}
+
+
+def _unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
+    """Wait for a cluster that cannot be read, and end when that lasts."""
+    is_hopeless = session.is_out_of_patience()
+    return Hold(
+        effect="end" if is_hopeless else "wait",
+        refusal=Refusal(
+            code="cluster_unreadable",
+            sentence=f"{session.view.cluster} could not be read for {format_age(PATIENCE_S)}: "
+            f"{exc.message}",
+            hint=exc.hint or "Plan the rest anew when it can be read.",
+        ),
+        wait_s=_ASK_AGAIN_S,
+    )
+
+
+def _skip_rest(session: Session, refusal: Refusal) -> None:
+    for step in session.steps_in("PENDING"):
+        _skip(session, step, refusal)
+
+
+def _skip(
+    session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
+) -> None:
+    ending = Ending(
+        state="SKIPPED",
+        code=refusal.code,
+        sentence=refusal.sentence,
+        hint=refusal.hint,
+        after=seen,
+    )
+    write_ending(session, step, ending)
+
+
+def _finish(session: Session) -> None:
+    """Notice what moved to the last, and end the run."""
+    if session.snapshot is not None and not session.is_told_to_end:
+        with suppress(RemoteError, SnapshotError):  # the run's own steps are settled all the same
+            note_foreign_moves(session, session.ports.cluster.snapshot())
+    session.require_ours()
+    started_at = session.view.started_at or session.view.requested_at
+    took_s = (session.ports.clock.now() - started_at).total_seconds()
+    session.record(closing(session.view, took_s))

@@ -1,0 +1,76 @@
+"""How a run ended, told from its steps: its state and the sentence that is read first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.actions.events import RunEnded
+from core.actions.model import RunState
+from core.actions.views import RunView, StepView
+from core.units import counted, format_age
+
+CUT_SHORT: Final = frozenset(
+    {
+        "cluster_unreadable",
+        "balancer_not_paused",
+        "max_failures",
+        "moves_per_day",
+        "plan_expired",
+        "read_only",
+        "unsettled",
+    }
+)
+"""Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
+
+
+def closing(view: RunView, ended_after_s: float) -> RunEnded:
+    """Return the end of a run none of whose steps is pending or under way.
+
+    ``DONE``: every step was done or found needless, and one at least was done. ``STOPPED``: a
+    person's stop left steps undone. ``FAILED``: all else.
+    """
+    return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
+
+
+def _state(view: RunView) -> RunState:
+    codes = {step.ending.code for step in _in(view, "SKIPPED") if step.ending}
+    if "stopped" in codes:
+        return "STOPPED"
+    if _in(view, "FAILED") or _in(view, "UNKNOWN") or codes & CUT_SHORT or not _in(view, "DONE"):
+        return "FAILED"
+    return "DONE"
+
+
+def _sentence(view: RunView, ended_after_s: float) -> str:
+    done, total = len(_in(view, "DONE")), len(view.steps)
+    parts = [f"{done:,} of {counted(total, 'step')} done within {format_age(ended_after_s)}"]
+    elsewhere = len([step for step in _in(view, "DONE") if _code(step) == "landed_elsewhere"])
+    if elsewhere:
+        parts.append(f"{elsewhere:,} landed elsewhere than asked")
+    for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):
+        found = _in(view, state)
+        if found:
+            parts.append(f"{len(found):,} {word} ({_reasons(found)})")
+    return "; ".join(parts) + "." + _first_trouble(view)
+
+
+def _first_trouble(view: RunView) -> str:
+    """The first thing that went wrong, in its own words: one sentence more."""
+    for state in ("UNKNOWN", "FAILED", "SKIPPED"):
+        found = _in(view, state)
+        if found and (ending := found[0].ending) is not None:
+            return f" First: {ending.sentence}"
+    return ""
+
+
+def _reasons(steps: list[StepView]) -> str:
+    codes = [_code(step) for step in steps]
+    return ", ".join(dict.fromkeys(code.replace("_", " ") for code in codes if code))
+
+
+def _code(step: StepView) -> str:
+    return step.ending.code if step.ending else ""
+
+
+def _in(view: RunView, state: str) -> list[StepView]:
+    return [step for step in view.steps if step.state == state]

@@ -1,0 +1,89 @@
+"""Bundles that changed hands during a run, and not by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.actions.events import ForeignMove
+from core.actions.session import Session
+from core.actions.views import RunView, StepView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.diff import diff_snapshots
+from core.units import counted
+
+MOST_NAMED: Final = 20
+"""Foreign moves written down one by one per comparison; a lost broker moves hundreds at once."""
+
+
+def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
+    """Compare with the session's snapshot, put foreign moves on record and keep the fresh one."""
+    earlier, session.snapshot = session.snapshot, fresh
+    if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
+        return
+    found = list(foreign_moves(session.view, earlier, fresh))
+    for move in found[:MOST_NAMED]:
+        note(session, move)
+    if len(found) > MOST_NAMED:
+        rest = found[MOST_NAMED:]
+        first = rest[0]
+        session.record(
+            ForeignMove(
+                bundle=first.bundle,
+                source=first.source,
+                destination=first.destination,
+                sentence=f"{first.sentence} So did {counted(len(rest) - 1, 'further bundle')}.",
+            )
+        )
+
+
+def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
+    """Put on record that a step found its bundle with another owner than planned."""
+    if holder != step.step.owner:
+        note(session, _move(step.step.bundle, step.step.owner, holder))
+
+
+def note(session: Session, move: ForeignMove) -> None:
+    """Put a foreign move on record, once."""
+    known = {(item.bundle, item.source, item.destination) for item in session.view.foreign_moves}
+    if (move.bundle, move.source, move.destination) not in known:
+        session.record(move)
+
+
+def foreign_moves(
+    view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
+) -> Iterator[ForeignMove]:
+    """Yield what changed hands from one snapshot to the next and is not the run's own doing."""
+    begun = {step.step.bundle: step for step in view.steps if step.begun_at is not None}
+    for row in diff_snapshots(earlier, later).moved.to_pylist():  # only what moved: few
+        bundle, source, destination = row["bundle"], row["from_broker"], row["to_broker"]
+        step = begun.get(bundle)
+        if step is None:
+            yield _move(bundle, source, destination)
+        elif (left_with := _left_with(step)) is not None and destination != left_with:
+            yield _move(bundle, left_with, destination)
+
+
+def _left_with(step: StepView) -> str | None:
+    """Broker that the step left the bundle with; ``None`` where its next owner is its own doing."""
+    ending = step.ending
+    if ending is None or ending.state == "UNKNOWN":
+        return None
+    if ending.after is not None:
+        return ending.after.holder
+    return step.before.holder if step.before else None
+
+
+def _move(bundle: str, source: str | None, destination: str | None) -> ForeignMove:
+    if source is None:
+        what = f"was taken up by {destination}"
+    elif destination is None:
+        what = f"lost its owner {source}"
+    else:
+        what = f"went from {source} to {destination}"
+    return ForeignMove(
+        bundle=bundle,
+        source=source,
+        destination=destination,
+        sentence=f"{bundle} {what} during the run, and not by it.",
+    )

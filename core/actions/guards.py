@@ -1,0 +1,346 @@
+"""What is checked before a step is begun, in order; every "no" names limit, value and bound.
+
+A guard looks at the session and answers with a :class:`Hold` or with ``None``. The first hold is
+obeyed and all guards are asked again, so that a step begins only when all of them agree at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+from core.actions.model import Refusal
+from core.actions.session import Session
+from core.ids import namespace_of
+from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.units import counted, format_age
+
+FRESH_FOR_S: Final = 60.0
+"""Steps are checked again on a new snapshot when the one they were checked on is older."""
+
+UNSETTLED_FOR_S: Final = 60.0
+"""How long a step that nobody knows the outcome of is looked at before the run ends."""
+
+BUDGET_SPAN: Final = timedelta(hours=24)
+
+Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet"]
+"""``skip``: this step. ``end``: all that is pending, then the run. ``leave``: stop acting, leave
+the run to whoever takes it over. ``renew``: take a new snapshot. ``quiet``: pause the balancer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Why the next step is not begun now, and what follows from it.
+
+    Attributes:
+        effect: What is to be done about it.
+        refusal: The reason, for people.
+        wait_s: For ``wait``: how long it will take at least.
+    """
+
+    effect: Effect
+    refusal: Refusal
+    wait_s: float = 0.0
+
+
+Guard = Callable[[Session], Hold | None]
+
+
+def admission(session: Session) -> Refusal | None:
+    """Return why the run is refused as a whole before anybody has claimed it."""
+    plan, cluster = session.plan, session.ports.cluster
+    now = session.ports.clock.now()
+    return (
+        _another_clusters(plan, cluster.name)
+        or _damaged(plan)
+        or _careless(session)
+        or _not_applyable(plan)
+        or _read_only(session)
+        or _expired(plan, now)
+    )
+
+
+def told_to_end(session: Session) -> Hold | None:
+    """Leave when this process is to end."""
+    session.idle(0.0)
+    if not session.is_told_to_end:
+        return None
+    return _hold("leave", "told_to_end", f"Worker {session.ports.worker} was told to end.")
+
+
+def stop_flag(session: Session) -> Hold | None:
+    """End when a person asked for it."""
+    if session.stop is None:
+        return None
+    event = session.stop.event
+    why = getattr(event, "reason", "")
+    return _hold(
+        "end",
+        "stopped",
+        f"{session.stop.actor} stopped the run at {session.stop.at:%H:%M:%S} UTC"
+        + (f": {why}." if why else "."),
+        "What is left is a new plan on a new snapshot.",
+    )
+
+
+def pause_flag(session: Session) -> Hold | None:
+    """Wait while a person wants a pause."""
+    asked = session.view.control
+    is_paused = session.view.state == "PAUSED"
+    if asked is not None and asked.control == "pause":
+        why = f": {asked.reason}." if asked.reason else "."
+        sentence = f"{asked.asked_by} paused the run{why}"
+        is_at_rest = is_paused and not session.view.outstanding_settings
+        effect: Effect = "wait" if is_at_rest else "pause"
+        return _hold(effect, "paused", sentence, "Resume or stop it.", wait_s=1.0)
+    if is_paused:
+        who = asked.asked_by if asked else session.ports.worker
+        return _hold("resume", "resumed", f"{who} resumed the run.")
+    return None
+
+
+def lease_held(session: Session) -> Hold | None:
+    """Leave when somebody else may be writing."""
+    if session.is_ours():
+        return None
+    lease = session.ports.lease
+    return _hold(
+        "leave",
+        "lease_lost",
+        f"{session.ports.worker} does not hold {lease.place} any more: somebody else may be "
+        f"acting on {session.view.cluster}.",
+    )
+
+
+def read_only(session: Session) -> Hold | None:
+    """End when the configuration forbids every action."""
+    refusal = _read_only(session)
+    return None if refusal is None else Hold(effect="end", refusal=refusal)
+
+
+def not_overdue(session: Session) -> Hold | None:
+    """End a run that was paused or taken over after its plan had expired."""
+    since = session.interrupted_at
+    if since is None or not session.plan.is_expired(since):
+        return None
+    age_s = (since - session.plan.expires_at).total_seconds()
+    return _hold(
+        "end",
+        "plan_expired",
+        f"The run was interrupted and went on {format_age(age_s)} after its plan expired at "
+        f"{session.plan.expires_at:%Y-%m-%d %H:%M:%S} UTC; what was pending is not continued.",
+        "Plan the rest anew on a fresh snapshot.",
+    )
+
+
+def exclusions(session: Session) -> Hold | None:
+    """Skip a step of a namespace that plans never touch."""
+    turn = session.turn
+    if turn is None:
+        return None
+    namespace = namespace_of(turn.step.bundle)
+    for pattern in session.ports.cluster.exclusions:
+        if fnmatchcase(namespace, pattern):
+            return _hold(
+                "skip",
+                "excluded",
+                f"{turn.step.bundle} is left alone: {namespace} is excluded ({pattern}) from every "
+                "plan by Trimtab's configuration.",
+                "Take it out of `exclusions` first.",
+            )
+    return None
+
+
+def pace(session: Session) -> Hold | None:
+    """Wait until the next step may begin."""
+    begun = [step.begun_at for step in session.view.steps if step.begun_at is not None]
+    if not begun:
+        return None
+    interval_s = 60.0 / session.view.options.pace_per_min
+    since_s = (session.ports.clock.now() - max(begun)).total_seconds()
+    left_s = min(interval_s - since_s, interval_s)  # clocks of two workers may differ
+    if left_s <= 0:
+        return None
+    return _hold(
+        "wait",
+        "pace",
+        f"The pace is {session.view.options.pace_per_min:g} steps a minute: the next one begins "
+        f"{interval_s:.1f} s after the one before, in {left_s:.1f} s.",
+        wait_s=left_s,
+    )
+
+
+def in_flight(session: Session) -> Hold | None:
+    """Wait for a step that nobody knows the outcome of, and end when that lasts."""
+    unknown = session.steps_in("UNKNOWN")
+    if not unknown:
+        return None
+    first = unknown[0]
+    ended_at = first.ended_at or session.ports.clock.now()
+    for_s = (session.ports.clock.now() - ended_at).total_seconds()
+    sentence = (
+        f"Step {first.index + 1} ({first.step.bundle}) has been unknown for {format_age(for_s)}; "
+        f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
+    )
+    if for_s < UNSETTLED_FOR_S:
+        return _hold("wait", "in_flight", sentence, wait_s=1.0)
+    return _hold("end", "unsettled", sentence, "Look who owns that bundle before the rest is done.")
+
+
+def failures(session: Session) -> Hold | None:
+    """End when as many steps have failed as the run's options allow."""
+    failed = session.steps_in("FAILED")  # while one is unknown, in_flight holds already
+    bound = max(session.view.options.max_failures, 1)
+    if len(failed) < bound:
+        return None
+    last = failed[-1]
+    why = f" The last one: {last.ending.sentence}" if last.ending else ""
+    return _hold(
+        "end",
+        "max_failures",
+        f"{counted(len(failed), 'step')} failed and the run stops at {bound}.{why}",
+        "Mend the cause, then plan the rest anew.",
+    )
+
+
+def budget(session: Session) -> Hold | None:
+    """End when the cluster's moves of a day are spent."""
+    bound = session.ports.cluster.moves_per_day
+    since = session.ports.clock.now() - BUDGET_SPAN
+    spent = session.ports.journal.moves_since(session.view.cluster, since)
+    if spent < bound:
+        return None
+    return _hold(
+        "end",
+        "moves_per_day",
+        f"{counted(spent, 'step')} began on {session.view.cluster} within 24 h and moves_per_day "
+        f"is {bound}.",
+        "Wait, or raise apply.moves_per_day in Trimtab's configuration.",
+    )
+
+
+def freshness(session: Session) -> Hold | None:
+    """Ask for a new snapshot when there is none or it is too old to go by."""
+    age_s = session.ports.clock.monotonic() - session.snapshot_at_s
+    if session.snapshot is not None and age_s <= FRESH_FOR_S:
+        return None
+    return _hold("renew", "freshness", "The steps are checked on a fresh snapshot.")
+
+
+def balancer(session: Session) -> Hold | None:
+    """Ask for the cluster's own shedding to be switched off, where the run's options say so."""
+    if session.is_quiet or not session.view.options.pause_balancer:
+        return None
+    return _hold("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
+
+
+GUARDS: Final[tuple[Guard, ...]] = (
+    told_to_end,
+    stop_flag,
+    pause_flag,
+    lease_held,
+    read_only,
+    not_overdue,
+    exclusions,
+    pace,
+    in_flight,
+    failures,
+    budget,
+    freshness,
+    balancer,
+)
+"""Before a step is begun."""
+
+WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, stop_flag, lease_held, in_flight)
+"""While nothing is left to begin, and the outcome of a step is not known."""
+
+
+def first_hold(session: Session) -> Hold | None:
+    """Return the first reason why the next step is not begun now."""
+    asked = GUARDS if session.turn is not None else WAITING_GUARDS
+    return next((hold for guard in asked if (hold := guard(session)) is not None), None)
+
+
+def _another_clusters(plan: Plan, cluster: str) -> Refusal | None:
+    if plan.cluster == cluster:
+        return None
+    return Refusal(
+        code="another_cluster",
+        sentence=f"The plan was made for {plan.cluster}, and this worker acts on {cluster}.",
+        hint=f"Apply it with --cluster {plan.cluster}.",
+    )
+
+
+def _damaged(plan: Plan) -> Refusal | None:
+    if plan.format_version != FORMAT_VERSION:
+        return Refusal(
+            code="format_version",
+            sentence=f"The plan's form has version {plan.format_version}; this Trimtab carries out "
+            f"version {FORMAT_VERSION}.",
+            hint="Make the plan anew.",
+        )
+    found = content_hash(plan)
+    if found == plan.plan_id:
+        return None
+    return Refusal(
+        code="plan_changed",
+        sentence=f"The plan says it is {plan.short_id}, its content is {found[:12]}: it was "
+        "changed after it was made.",
+        hint="Make the plan anew; an edited plan is a new plan.",
+    )
+
+
+def _careless(session: Session) -> Refusal | None:
+    options = session.view.options
+    if options.pace_per_min > 0 and options.verify_within_s > 0:
+        return None
+    return Refusal(
+        code="bad_options",
+        sentence=f"A pace of {options.pace_per_min:g} steps a minute, each verified within "
+        f"{options.verify_within_s:g} s, cannot be: both must be above 0.",
+        hint="Ask for the run again with other options.",
+    )
+
+
+def _not_applyable(plan: Plan) -> Refusal | None:
+    if plan.applyable and not plan.errored and plan.steps:
+        return None
+    errors = plan.by_severity("error")
+    return Refusal(
+        code="not_applyable",
+        sentence="The plan cannot be applied: "
+        + (errors[0].sentence if errors else "it has nothing to do."),
+        hint=errors[0].hint if errors else "",
+    )
+
+
+def _read_only(session: Session) -> Refusal | None:
+    if not session.ports.cluster.is_read_only:
+        return None
+    return Refusal(
+        code="read_only",
+        sentence=f"{session.view.cluster} is read-only in Trimtab's configuration: nothing is "
+        "changed there.",
+        hint="Set read_only = false for it and start the worker anew, if that is meant.",
+    )
+
+
+def _expired(plan: Plan, now: datetime) -> Refusal | None:
+    if not plan.is_expired(now):
+        return None
+    age_s = (now - plan.expires_at).total_seconds()
+    return Refusal(
+        code="plan_expired",
+        sentence=f"The plan expired {format_age(age_s)} ago, at "
+        f"{plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, before a worker took it up.",
+        hint="Preview it anew on a fresh snapshot.",
+    )
+
+
+def _hold(effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0) -> Hold:
+    return Hold(
+        effect=effect, refusal=Refusal(code=code, sentence=sentence, hint=hint), wait_s=wait_s
+    )

@@ -1,0 +1,103 @@
+"""What is checked before a run is asked for, so that a person hears "no" at once.
+
+The worker checks again: between the request and its turn everything may have changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.actions.model import RunOptions
+from core.errors import GuardRefusedError, InputError, PlanConflictError, UnusablePlanError
+from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.units import counted
+
+_AGAIN = "Make the plan again from a fresh snapshot."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """What the configuration of a cluster allows runs; see ``[clusters.apply]``."""
+
+    pace_per_min: float
+    max_failures: int
+    verify_within_s: float
+    max_steps: int
+    is_read_only: bool
+
+
+def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) -> None:
+    """Check that a plan may be carried out on a cluster now.
+
+    Raises:
+        UnusablePlanError: Its form or its hash does not fit, or it is errored, or has no steps.
+        PlanConflictError: It was made for another cluster, or has expired.
+        GuardRefusedError: The cluster is read-only, or the plan has too many steps.
+    """
+    if plan.format_version != FORMAT_VERSION or plan.plan_id != content_hash(plan):
+        raise UnusablePlanError(f"Plan {plan.short_id} is not as it was made.", hint=_AGAIN)
+    if plan.cluster != cluster:
+        raise PlanConflictError(
+            f"Plan {plan.short_id} was made for {plan.cluster}, not for {cluster}.",
+            hint="Apply it there, or make one for this cluster.",
+        )
+    if limits.is_read_only:
+        raise GuardRefusedError(
+            f"{cluster} is read-only: nothing is ever changed on it.",
+            hint="Set read_only = false for it in trimtab.toml.",
+        )
+    if not plan.applyable or plan.errored:
+        first = next(iter(plan.by_severity("error")), None)
+        why = first.sentence if first else "It has no steps."
+        raise UnusablePlanError(
+            f"Plan {plan.short_id} cannot be applied. {why}", hint=first.hint if first else _AGAIN
+        )
+    if plan.is_expired(now):
+        raise PlanConflictError(
+            f"Plan {plan.short_id} expired at {plan.expires_at:%H:%M:%S} UTC.", hint=_AGAIN
+        )
+    if len(plan.steps) > limits.max_steps:
+        raise GuardRefusedError(
+            f"Plan {plan.short_id} has {counted(len(plan.steps), 'step')}; one run on {cluster} "
+            f"may have {limits.max_steps}.",
+            hint="Split it into several plans, or raise max_steps under [clusters.apply].",
+        )
+
+
+def check_options(options: RunOptions, limits: RunLimits) -> None:
+    """Check that a run asks for no more haste than its cluster allows.
+
+    Raises:
+        InputError: A value that is none, or beyond its limit.
+    """
+    for name, asked, most in (
+        ("pace_per_min", options.pace_per_min, limits.pace_per_min),
+        ("max_failures", options.max_failures, limits.max_failures),
+    ):
+        if not 0 < asked <= most:
+            raise InputError(
+                f"{name} = {asked:g} is not between 0 and {most:g}, this cluster's limit.",
+                hint=f"Ask for less, or raise {name} under [clusters.apply].",
+            )
+    if not 1 <= options.verify_within_s <= 600:
+        raise InputError(
+            f"verify_within_s = {options.verify_within_s:g} is not between 1 and 600 seconds.",
+            hint="Leave it out to take this cluster's own.",
+        )
+
+
+def reason_of(text: str) -> str:
+    """Return the reason as it is kept.
+
+    Raises:
+        InputError: There is none.
+    """
+    reason = " ".join(text.split())
+    if not reason:
+        raise InputError("A run needs a reason.", hint="Say why: it is kept in the journal.")
+    if len(reason) > 2000:
+        raise InputError(
+            f"The reason has {len(reason)} characters; 2,000 are kept.", hint="Say it shorter."
+        )
+    return reason

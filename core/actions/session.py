@@ -1,0 +1,148 @@
+"""One worker's hold on one run: what the journal says, and what this worker knows on top of it.
+
+The journal is a line, so whoever claimed the run last owns it: everything written is followed by a
+look at what came meanwhile, and a worker that finds another one's claim stops, even one that slept
+through the loss of its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from core.actions.events import ControlAsked, Entry, Event, Record
+from core.actions.model import RunId, StepState
+from core.actions.ports import Ports
+from core.actions.runs import fold
+from core.actions.views import RunView, StepView
+from core.errors import InputError
+from core.plan.model import Plan
+from core.snapshot import PulsarSnapshot
+
+SLICE_S: Final = 0.5
+"""Longest wait without a look at what people ask for: a stop acts within about a second."""
+
+PATIENCE_S: Final = 120.0
+"""How long a cluster that cannot be read is asked again before the run ends."""
+
+
+class LostError(Exception):
+    """Another worker has the run, or the lease is gone: nothing more may be done here."""
+
+
+class Session:
+    """The run as this worker knows it, kept up to date with the journal.
+
+    Attributes:
+        view: The run, folded from its entries.
+        stop: Who asked to stop, when and why; a stop is never taken back.
+        snapshot: The newest one of this session.
+        snapshot_at_s: When it was asked for, on the monotonic clock.
+        interrupted_at: When the run was last taken over or resumed.
+        is_quiet: The cluster's own shedding is off, as the run's options ask for.
+        is_told_to_end: This process is to end as soon as nothing is under way.
+    """
+
+    def __init__(self, run_id: RunId, ports: Ports) -> None:
+        self.run_id = run_id
+        self.ports = ports
+        self.stop: Record | None = None
+        self.snapshot: PulsarSnapshot | None = None
+        self.snapshot_at_s = 0.0
+        self.interrupted_at: datetime | None = None
+        self.is_quiet = False
+        self.is_told_to_end = False
+        self._unreadable_since_s: float | None = None
+        entries = ports.journal.entries(run_id=run_id)
+        if not entries:
+            raise InputError(
+                f"There is no run {run_id!r} in the journal.", hint="List them: trimtab runs."
+            )
+        self.view: RunView = fold(entries)
+        self._note_stop(entries)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is carried out."""
+        return self.view.plan
+
+    @property
+    def turn(self) -> StepView | None:
+        """The step whose turn it is: the first one that is pending."""
+        return next(iter(self.steps_in("PENDING")), None)
+
+    def steps_in(self, *states: StepState) -> list[StepView]:
+        """Return the steps in one of these states, in order."""
+        return [step for step in self.view.steps if step.state in states]
+
+    def refresh(self) -> None:
+        """Read what came into the journal since.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        entries = self.ports.journal.entries(run_id=self.run_id, after=self.view.last_seq)
+        if entries:
+            self.view = fold(entries, onto=self.view)
+            self._note_stop(entries)
+
+    def record(self, event: Event) -> None:
+        """Write an event and read it back, with what others wrote before it.
+
+        Raises:
+            RemoteError: The journal cannot be written.
+            LostError: Another worker has claimed the run: what was written does not count.
+        """
+        self.ports.journal.append(
+            Record(
+                run_id=self.run_id,
+                cluster=self.view.cluster,
+                at=self.ports.clock.now(),
+                actor=self.ports.worker,
+                event=event,
+            )
+        )
+        self.refresh()
+        if self.view.worker not in ("", self.ports.worker):
+            raise LostError
+
+    def is_ours(self) -> bool:
+        """Return whether this worker may still act on the run."""
+        return self.view.worker == self.ports.worker and self.ports.lease.is_held()
+
+    def require_ours(self) -> None:
+        """Check it right before something is sent.
+
+        Raises:
+            LostError: It is not ours any more.
+        """
+        if not self.is_ours():
+            raise LostError
+
+    def idle(self, seconds: float) -> None:
+        """Wait a moment, at most :data:`SLICE_S`, and notice whether this process is to end."""
+        if self.ports.clock.wait(min(seconds, SLICE_S)):
+            self.is_told_to_end = True
+
+    def hold(self, seconds: float) -> None:
+        """Wait a moment while something is under way, whatever this process was told."""
+        self.idle(0.0)
+        self.ports.clock.hold(seconds)
+
+    def could_read(self) -> None:
+        """Note that the cluster answered."""
+        self._unreadable_since_s = None
+
+    def is_out_of_patience(self) -> bool:
+        """Note that the cluster did not answer; return whether that has lasted too long."""
+        now_s = self.ports.clock.monotonic()
+        if self._unreadable_since_s is None:
+            self._unreadable_since_s = now_s
+        return now_s - self._unreadable_since_s >= PATIENCE_S
+
+    def _note_stop(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            event = entry.record.event
+            if isinstance(event, ControlAsked) and event.control == "stop" and self.stop is None:
+                self.stop = entry.record

@@ -1,0 +1,505 @@
+"""A world for the executor, in memory and in virtual time: journal, cluster, lease and clock.
+
+Everything that can go wrong is switched per bundle or happens at a set moment. Every call of a
+worker into its world passes :meth:`World.cross`; at the chosen crossing the worker dies, as by
+``kill -9``: whatever it calls afterwards (a ``finally``, say) kills it again and changes nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import msgspec
+import pyarrow as pa
+from fleet_builder import NOON, make_snapshot
+
+from core.actions.apply import carry_out
+from core.actions.events import (
+    FIRST_LINK,
+    ControlAsked,
+    Entry,
+    Record,
+    RunEnded,
+    RunRefused,
+    RunRequested,
+    StepBegun,
+    canonical,
+    link,
+)
+from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
+from core.actions.ports import Ports
+from core.actions.runs import fold
+from core.actions.views import RunView
+from core.errors import RemoteError, UnreachableError
+from core.plan.model import Expected, Plan, PolicyRef, UnloadBundle, sealed
+from core.snapshot import PulsarSnapshot
+from core.snapshot.model import Manifest
+
+RUN = RunId("20261121-120000-000001")
+SHEDDING = "loadBalancerSheddingEnabled"
+BASE = make_snapshot(brokers=4, bundles=12, cluster="fleet")
+MOVABLE = tuple(
+    row["bundle"]
+    for row in BASE.bundles.to_pylist()
+    if row["owner"] and ":" not in row["namespace"]
+)
+OWNERS = {row["bundle"]: row["owner"] for row in BASE.bundles.to_pylist()}
+BROKERS = tuple(BASE.brokers["broker"].to_pylist())
+NO_OPTIONS = RunOptions()
+
+
+class Death(BaseException):
+    """The worker was killed."""
+
+
+def refused(what: str) -> RemoteError:
+    return RemoteError(
+        what, endpoint="http://leader:8080", operation="PUT unload", outcome="refused", hint="Ask."
+    )
+
+
+def unknown(what: str) -> RemoteError:
+    return RemoteError(
+        what, endpoint="http://leader:8080", operation="PUT unload", outcome="unknown"
+    )
+
+
+def dark(what: str = "No answer within 5 s.") -> RemoteError:
+    return UnreachableError(
+        what, endpoint="zookeeper 127.0.0.1:2181", operation="read", outcome="not_sent"
+    )
+
+
+@dataclass
+class Faults:
+    """How the cluster answers to one bundle's unload.
+
+    ``answer``: ``ok``, ``refused``, ``not_sent``, ``lost`` (acted, but nobody hears), ``swallowed``
+    (not acted, and nobody hears). ``lands_on``: the broker that takes it instead of the one asked
+    for; ``nobody``: it is not looked up. ``after_s``: how long the move takes.
+    """
+
+    answer: str = "ok"
+    lands_on: str | None = None
+    is_looked_up: bool = True
+    after_s: float = 0.4
+
+
+@dataclass
+class World:
+    """The cluster's true state, the journal, and what has been seen happening.
+
+    ``forbid_when``: checks asked at every send; each raises ``AssertionError`` by itself.
+    """
+
+    owners: dict[str, str | None] = field(default_factory=lambda: dict(OWNERS))
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OWNERS, 1))
+    settings: dict[str, str] = field(default_factory=dict)
+    faults: dict[str, Faults] = field(default_factory=dict)
+    is_read_only: bool = False
+    exclusions: tuple[str, ...] = ()
+    moves_per_day: int = 500
+    entries: list[Entry] = field(default_factory=list)
+    holder: str | None = None
+    now_s: float = 0.0
+    is_dark: bool = False
+    is_journal_down: bool = False
+    is_setting_refused: bool = False
+    gone: set[str] = field(default_factory=set)
+    sends: list[tuple[float, str, str]] = field(default_factory=list)
+    landed: dict[str, int] = field(default_factory=Counter)
+    told_to_end: set[str] = field(default_factory=set)
+    crossings: list[str] = field(default_factory=list)
+    dies_at: int | None = None
+    on_cross: Callable[[str], None] | None = None
+    agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _order: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def moment(self) -> datetime:
+        return NOON + timedelta(seconds=self.now_s)
+
+    @property
+    def view(self) -> RunView:
+        return fold([entry for entry in self.entries if entry.record.run_id == RUN])
+
+    def at(self, seconds: float, happening: Callable[[], None]) -> None:
+        """Let something happen at that second of virtual time."""
+        heapq.heappush(self.agenda, (seconds, next(self._order), happening))
+
+    def pass_time(self, seconds: float) -> None:
+        until = self.now_s + max(seconds, 0.0)
+        while self.agenda and self.agenda[0][0] <= until:
+            when, _, happening = heapq.heappop(self.agenda)
+            self.now_s = max(self.now_s, when)
+            happening()
+        self.now_s = max(self.now_s, until)
+
+    def cross(self, worker: Worker, where: str) -> None:
+        if worker.is_dead:
+            raise Death
+        self.crossings.append(where)
+        if self.dies_at is not None and len(self.crossings) > self.dies_at:
+            self.dies_at = None
+            worker.is_dead = True
+            raise Death
+        if self.on_cross is not None:
+            self.on_cross(where)
+
+    def put(self, record: Record) -> Entry:
+        # through JSON, as every real journal does
+        record = msgspec.json.decode(canonical(record), type=Record)
+        previous = self.entries[-1].digest if self.entries else FIRST_LINK
+        seq = len(self.entries) + 1
+        digest = link(previous, seq, canonical(record))
+        entry = Entry(seq=seq, record=record, previous=previous, digest=digest)
+        self.entries.append(entry)
+        return entry
+
+    def ask(
+        self,
+        *,
+        bundles: Sequence[str] = MOVABLE[:3],
+        destination: str | None = None,
+        options: RunOptions = NO_OPTIONS,
+        lifetime_s: float = 600.0,
+        plan: Plan | None = None,
+    ) -> Plan:
+        """Request the run."""
+        plan = plan or plan_of(self, bundles, destination, lifetime_s)
+        self._write(RunRequested(plan=plan, options=options, reason="too hot"), "alice")
+        return plan
+
+    def control(self, control: str, reason: str = "") -> None:
+        self._write(ControlAsked(control=control, reason=reason), "bob")
+
+    def _write(self, event: RunRequested | ControlAsked, actor: str) -> None:
+        cluster = "fleet"
+        self.put(Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event))
+
+    def work(self, name: str = "w1") -> RunState:
+        """Let a worker with the lease carry the run out, and give the lease back."""
+        self.holder = name
+        state = carry_out(RUN, Worker(self, name).ports)
+        if self.holder == name:
+            self.holder = None
+        return state
+
+    def work_until_dead(self, name: str) -> bool:
+        """The same for a worker that may be killed; return whether it was."""
+        try:
+            self.work(name)
+        except Death:
+            self.holder = None  # its lease runs out
+            self.pass_time(5.0)
+            return True
+        return False
+
+    def move(self, bundle: str, broker: str | None) -> None:
+        """Let a bundle change hands."""
+        self.owners[bundle] = broker
+        self.tokens[bundle] += 1
+
+    def events(self, kind: type) -> list[object]:
+        return [e.record.event for e in self.entries if isinstance(e.record.event, kind)]
+
+    def snapshot(self) -> PulsarSnapshot:
+        return snapshot_of(self)
+
+
+def snapshot_of(world: World) -> PulsarSnapshot:
+    """The base fleet with the world's owners; bundles that are gone are left out."""
+    table = BASE.bundles
+    names = table["bundle"].to_pylist()
+    keep = [name not in world.gone for name in names]
+    owner = pa.array([world.owners[name] for name in names], table.schema.field("owner").type)
+    column = table.schema.get_field_index("owner")
+    table = table.set_column(column, table.schema.field("owner"), owner).filter(pa.array(keep))
+    manifest: Manifest = replace(BASE.manifest, taken_at=world.moment)
+    return PulsarSnapshot(manifest, {**BASE.tables, "bundles": table})
+
+
+def plan_of(
+    world: World, bundles: Sequence[str], destination: str | None = None, lifetime_s: float = 600.0
+) -> Plan:
+    """A sealed plan, without the arithmetic of a preview."""
+    return sealed(
+        Plan(
+            cluster="fleet",
+            snapshot_id=BASE.snapshot_id,
+            taken_at=NOON,
+            created_at=world.moment,
+            expires_at=world.moment + timedelta(seconds=lifetime_s),
+            strategy=PolicyRef(name="LeastLongTermMessageRate", release="4.2"),
+            steps=tuple(
+                UnloadBundle(bundle=name, owner=str(world.owners[name]), destination=destination)
+                for name in bundles
+            ),
+            expected=Expected(),
+            complete=True,
+            applyable=True,
+            errored=False,
+        )
+    )
+
+
+class Worker:
+    """One worker's life: its ports, which die with it."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_dead = False
+        self.ports = Ports(
+            journal=_Journal(self),
+            cluster=_Cluster(self),
+            lease=_Lease(self),
+            clock=_Clock(self),
+            worker=name,
+        )
+
+
+@dataclass
+class _Port:
+    worker: Worker
+
+    @property
+    def world(self) -> World:
+        return self.worker.world
+
+    def cross(self, where: str) -> None:
+        self.world.cross(self.worker, where)
+
+
+class _Journal(_Port):
+    def append(self, record: Record) -> Entry:
+        kind = type(record.event).__name__
+        self.cross(f"before append {kind}")
+        self._reach()
+        entry = self.world.put(record)
+        self.cross(f"after append {kind}")
+        return entry
+
+    def entries(
+        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+    ) -> Sequence[Entry]:
+        if self.worker.is_dead:
+            raise Death
+        self._reach()
+        found = [
+            entry for entry in self.world.entries[after:] if run_id in (None, entry.record.run_id)
+        ]
+        return found[:most]
+
+    def open_runs(self, cluster: str) -> Sequence[RunId]:
+        ended = {e.record.run_id for e in self.world.entries if _is_end(e)}
+        asked = {e.record.run_id: e.record.cluster for e in self.world.entries}
+        return [run for run, where in asked.items() if where == cluster and run not in ended]
+
+    def moves_since(self, cluster: str, moment: datetime) -> int:
+        self._reach()
+        return sum(
+            isinstance(entry.record.event, StepBegun)
+            and entry.record.cluster == cluster
+            and entry.record.at >= moment
+            for entry in self.world.entries
+        )
+
+    def _reach(self) -> None:
+        if self.world.is_journal_down:
+            raise UnreachableError(
+                "The journal does not answer.",
+                endpoint="sqlite:///journal.db",
+                operation="append",
+                outcome="not_sent",
+            )
+
+
+def _is_end(entry: Entry) -> bool:
+    return isinstance(entry.record.event, RunEnded | RunRefused)
+
+
+class _Lease(_Port):
+    place = "zookeeper 127.0.0.1:2181/trimtab/writer"
+
+    def acquire(self) -> bool:
+        if self.world.holder is None:
+            self.world.holder = self.worker.name
+        return self.is_held()
+
+    def is_held(self) -> bool:
+        self.cross("lease asked")
+        return self.world.holder == self.worker.name
+
+    def holder(self) -> str | None:
+        return self.world.holder
+
+    def release(self) -> None:
+        if self.world.holder == self.worker.name:
+            self.world.holder = None
+
+
+class _Clock(_Port):
+    def now(self) -> datetime:
+        return self.world.moment
+
+    def monotonic(self) -> float:
+        return self.world.now_s
+
+    def wait(self, seconds: float) -> bool:
+        self.cross("wait")
+        if self.worker.name in self.world.told_to_end:
+            return True
+        self.world.pass_time(seconds)
+        return self.worker.name in self.world.told_to_end
+
+    def hold(self, seconds: float) -> None:
+        self.cross("hold")
+        self.world.pass_time(seconds)
+
+
+class _Cluster(_Port):
+    name = "fleet"
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.world.is_read_only
+
+    @property
+    def exclusions(self) -> Sequence[str]:
+        return self.world.exclusions
+
+    @property
+    def moves_per_day(self) -> int:
+        return self.world.moves_per_day
+
+    def snapshot(self) -> PulsarSnapshot:
+        self.cross("snapshot")
+        self._reach()
+        self.world.pass_time(0.3)
+        return snapshot_of(self.world)
+
+    def action(self, step: UnloadBundle) -> _Action:
+        return _Action(self.worker, step)
+
+    def dynamic_setting(self, key: str) -> str | None:
+        self.cross("before setting read")
+        self._reach()
+        return self.world.settings.get(key)
+
+    def set_dynamic_setting(self, key: str, value: str | None) -> None:
+        self.cross("before setting")
+        self._reach()
+        if self.world.is_setting_refused:
+            raise refused("The broker answered 401 to the setting.")
+        assert self.world.holder == self.worker.name, "a setting was changed without the lease"
+        if value is None:
+            self.world.settings.pop(key, None)
+        else:
+            self.world.settings[key] = value
+        self.cross("after setting")
+
+    def _reach(self) -> None:
+        if self.world.is_dark:
+            raise dark()
+
+
+class _Action(_Port):
+    def __init__(self, worker: Worker, step: UnloadBundle) -> None:
+        super().__init__(worker)
+        self.step = step
+        self.is_answered = False
+
+    def look(self) -> Observation:
+        self.cross("look")
+        if self.world.is_dark:
+            raise dark()
+        name = self.step.bundle
+        if name in self.world.gone:
+            return Observation(exists=False, detail=f"{name} was split.")
+        return Observation(
+            exists=True, holder=self.world.owners[name], token=str(self.world.tokens[name])
+        )
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        if not seen.exists:
+            return Refusal(code="gone", sentence=seen.detail)
+        if seen.holder != self.step.owner:
+            return Refusal(
+                code="moved_meanwhile",
+                sentence=f"{self.step.bundle} is on {seen.holder}, not on {self.step.owner}.",
+            )
+        return None
+
+    def send(self) -> None:
+        self.cross("before send")
+        self._act()
+        self.cross("after send")
+
+    def _act(self) -> None:
+        world, name = self.world, self.step.bundle
+        faults = world.faults.get(name, Faults())
+        self._must_be_allowed()
+        if faults.answer == "not_sent":
+            raise dark("Connection refused.")
+        world.sends.append((world.now_s, self.worker.name, name))
+        if faults.answer == "refused":
+            raise refused("The broker answered 409: the bundle is being split.")
+        if faults.answer != "swallowed":
+            target = faults.lands_on or self.step.destination or BROKERS[0]
+            world.move(name, None)
+            world.landed[name] += 1
+            if faults.is_looked_up:
+                world.at(world.now_s + faults.after_s, lambda: self._take_up(name, target))
+        if faults.answer in ("lost", "swallowed"):
+            world.pass_time(5.0)
+            raise unknown("No answer within 5 s.")
+
+    def _take_up(self, name: str, target: str) -> None:
+        if self.world.owners[name] is None:  # else somebody was faster
+            self.world.move(name, target)
+
+    def _must_be_allowed(self) -> None:
+        """What has to hold at the very moment of sending, whatever the executor believes."""
+        world, name = self.world, self.step.bundle
+        view = world.view
+        step = next(item for item in view.steps if item.step.bundle == name)
+        assert step.state == "RUNNING", f"{name} is sent without a durable intent: {step.state}"
+        assert view.worker == self.worker.name, "sent by a worker that lost the run"
+        assert world.holder == self.worker.name, "sent without the lease"
+        assert not world.is_read_only, "sent to a read-only cluster"
+        assert view.state == "RUNNING", f"sent while the run is {view.state}"
+        last = world.entries[-1].record.event
+        if isinstance(last, StepBegun):  # a wish that came after the intent came too late
+            before = [e.record.event for e in world.entries[:-1]]
+            wishes = [e.control for e in before if isinstance(e, ControlAsked)]
+            assert "stop" not in wishes, "sent after a stop"
+            assert not wishes or wishes[-1] != "pause", "sent during a pause"
+        assert name not in [sent for _, _, sent in world.sends], f"{name} is sent twice"
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        if now.token == before.token or now.holder is None:
+            return None
+        name, wanted = self.step.bundle, self.step.destination
+        if wanted and now.holder != wanted:
+            return Ending(
+                state="DONE",
+                code="landed_elsewhere",
+                sentence=f"{name} landed on {now.holder}; the leader did not use {wanted}.",
+                after=now,
+            )
+        sentence = f"{name} is on {now.holder} now."
+        return Ending(state="DONE", code="landed", sentence=sentence, after=now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        name = self.step.bundle
+        if now.token != before.token:
+            sentence = f"{name} was closed and nobody has asked for it."
+            return Ending(state="DONE", code="given_up", sentence=sentence, after=now)
+        sentence = f"{name} is still on {now.holder}."
+        return Ending(state="FAILED", code="not_done", sentence=sentence, after=now)
