@@ -5,7 +5,9 @@ Pages and commands ask here; nothing heavy is imported until it is needed.
 
 from __future__ import annotations
 
+import getpass
 import os
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -14,14 +16,23 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from core.actions.events import ControlAsked, Event, Record, RunRequested
+from core.actions.model import Control, RunId, RunOptions
+from core.actions.request import RunLimits, check_options, check_request, reason_of
+from core.actions.runs import RunView, run_id_at
+from core.errors import PlanConflictError
+from core.plan.model import Plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, Shelved
+from dashboard.runbook import RunBook
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pydantic import SecretStr
 
     from connectors.collect import CheckResult
     from connectors.config import ClusterConfig, TrimtabConfig
+    from connectors.journal.journal import SqlJournal
 
     Cluster = ClusterConfig
     Config = TrimtabConfig
@@ -76,6 +87,140 @@ def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str) -> pa
     from connectors.collect import fetch_topics as fetch  # noqa: PLC0415  # commands start fast
 
     return fetch(cluster, broker_web_url, bundle)
+
+
+# -- runs and the journal --------------------------------------------------------------------------
+
+
+def journal(config: TrimtabConfig) -> SqlJournal:
+    """Return the journal of a configuration; one is kept open for each address.
+
+    Raises:
+        ConfigError: ``journal_url`` is none, or its driver is not installed.
+        RemoteError: The database cannot be opened.
+    """
+    return _journal_at(config.journal_address)
+
+
+@lru_cache(maxsize=8)
+def _journal_at(address: SecretStr) -> SqlJournal:
+    from connectors.journal.journal import SqlJournal  # noqa: PLC0415  # commands must start fast
+
+    return SqlJournal(address)
+
+
+@lru_cache(maxsize=8)
+def _runbook_at(address: SecretStr) -> RunBook:
+    return RunBook(_journal_at(address))
+
+
+def run_view(config: TrimtabConfig, run_id: str) -> RunView:
+    """Return a run as it stands; only what is new is read.
+
+    Raises:
+        UnknownNameError: There is no such run.
+        RemoteError: The journal cannot be read.
+    """
+    return _runbook_at(config.journal_address).view(RunId(run_id))
+
+
+def runs(
+    config: TrimtabConfig, cluster: str | None = None, most: int | None = 200
+) -> list[RunView]:
+    """Return the latest runs of a cluster, or of all, newest first.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    return _runbook_at(config.journal_address).views(cluster=cluster, most=most)
+
+
+def default_options(config: TrimtabConfig, cluster: str) -> RunOptions:
+    """Return how runs are carried out on a cluster unless a person asks for something else.
+
+    Raises:
+        UnknownNameError: No such cluster.
+    """
+    limits = config.cluster(cluster).apply
+    return RunOptions(
+        pace_per_min=limits.pace_per_min,
+        max_failures=limits.max_failures,
+        verify_within_s=limits.verify_within_s,
+    )
+
+
+def request_run(
+    config: TrimtabConfig,
+    cluster: str,
+    plan: Plan,
+    reason: str,
+    options: RunOptions,
+    actor: str,
+) -> RunId:
+    """Ask for a plan to be carried out: the worker of the cluster takes it up from the journal.
+
+    Raises:
+        InputError: No reason, or options beyond the cluster's limits.
+        UnknownNameError: No such cluster.
+        PlanError: The plan cannot be applied (``GuardRefusedError``: the cluster is read-only).
+        RemoteError: The journal cannot be written.
+    """
+    settings = config.cluster(cluster)
+    limits = RunLimits(
+        pace_per_min=settings.apply.pace_per_min,
+        max_failures=settings.apply.max_failures,
+        max_steps=settings.apply.max_steps,
+        is_read_only=settings.read_only,
+    )
+    moment = now()
+    check_request(plan, cluster, limits, moment)
+    check_options(options, limits)
+    run_id = run_id_at(moment, secrets.token_hex(3))
+    undoes = RunId(plan.undoes) if plan.undoes else None
+    event = RunRequested(plan=plan, options=options, reason=reason_of(reason), undoes=undoes)
+    _append(config, run_id, cluster, actor, event)
+    return run_id
+
+
+def ask_control(
+    config: TrimtabConfig, run_id: str, control: Control, actor: str, reason: str = ""
+) -> None:
+    """Ask the worker to pause, resume or stop a run.
+
+    Raises:
+        UnknownNameError: There is no such run.
+        PlanConflictError: The run has ended.
+        RemoteError: The journal cannot be written.
+    """
+    view = run_view(config, run_id)
+    if view.is_ended:
+        raise PlanConflictError(
+            f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",
+            hint="Undo it, if it has to be taken back.",
+        )
+    event = ControlAsked(control=control, reason=reason.strip())
+    _append(config, view.run_id, view.cluster, actor, event)
+
+
+def _append(config: TrimtabConfig, run_id: RunId, cluster: str, actor: str, event: Event) -> None:
+    record = Record(run_id=run_id, cluster=cluster, at=now(), actor=actor, event=event)
+    journal(config).append(record)
+
+
+def actor(email: str | None = None, *, is_page: bool = False) -> str:
+    """Return who asks, as the journal names a person.
+
+    Args:
+        email: Of who is logged in on the pages.
+        is_page: Asked from the pages without a log-in: then only the dashboard's own user is known.
+    """
+    if email:
+        return email
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, in a container
+        user = f"uid-{os.getuid()}"
+    return f"dashboard/{user}" if is_page else user
 
 
 # -- for the command line --------------------------------------------------------------------------

@@ -22,7 +22,6 @@ class RunLimits:
 
     pace_per_min: float
     max_failures: int
-    verify_within_s: float
     max_steps: int
     is_read_only: bool
 
