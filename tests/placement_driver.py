@@ -1,4 +1,4 @@
-"""Runs Pulsar's own placement classes in a Java process on fleets that tests make.
+"""Runs Pulsar's own classes in a Java process on fleets that tests make, by one of our drivers.
 
 The process connects to nothing. Where the jars or a Java compiler are missing, the answer is one
 line that says so.
@@ -18,15 +18,15 @@ from pulsar_jars import SkipReason, pulsar_jars
 from connectors.sandbox.java import find_java
 from core.errors import ConfigError
 
-_DRIVER: Final = Path(__file__).parent / "parity" / "java" / "PlacementDriver.java"
-_QUIET: Final = _DRIVER.parent / "quiet.properties"
+_DRIVERS: Final = Path(__file__).parent / "parity" / "java"
+_QUIET: Final = _DRIVERS / "quiet.properties"
 _OPENED: Final = ("java.base/jdk.internal.platform", "java.base/sun.net", "java.base/java.io")
 LIMIT_S: Final = 280.0
 
 
 @functools.cache
-def driver_command() -> tuple[str, ...] | SkipReason:
-    """Return the command up to the cases file, or why there is none."""
+def driver_command(driver: str = "PlacementDriver") -> tuple[str, ...] | SkipReason:
+    """Return the command of a driver up to the cases file, or why there is none."""
     jars = pulsar_jars()
     if isinstance(jars, SkipReason):
         return jars
@@ -42,22 +42,26 @@ def driver_command() -> tuple[str, ...] | SkipReason:
     opened = [option for name in _OPENED for option in ("--add-opens", f"{name}=ALL-UNNAMED")]
     return (
         *(str(java), "-Xmx1g", "-XX:+UseSerialGC", *opened),
-        *(f"-Dlog4j2.configurationFile={_QUIET}", "-cp", f"{jars}/*", str(_DRIVER)),
+        *(f"-Dlog4j2.configurationFile={_QUIET}", "-cp", f"{jars}/*"),
+        str(_DRIVERS / f"{driver}.java"),
     )
 
 
-def ask_real_classes(cases: Iterable[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+def ask_real_classes(
+    cases: Iterable[dict[str, Any]], folder: Path, driver: str = "PlacementDriver"
+) -> list[dict[str, Any]]:
     """Return the real classes' answer to each case.
 
     Args:
         cases: Fleets with questions, in the form the driver reads.
         folder: Where the cases file goes.
+        driver: Java class beside the parity tests.
     Raises:
         AssertionError: The driver failed; with the end of what it said.
     """
-    command = driver_command()
+    command = driver_command(driver)
     assert not isinstance(command, SkipReason), command
-    path = folder / "cases.jsonl"
+    path = folder / f"{driver}-cases.jsonl"
     with path.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps(case) + "\n" for case in cases)
     done = subprocess.run(
