@@ -1,0 +1,325 @@
+"""The worker: carries out the runs that people ask for, one cluster a thread.
+
+Several may run, anywhere: the cluster's lease lets one act, the others stand by. Whatever it knows
+of a run is in the journal, so it may be killed at any moment; the next worker goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from connectors.apply.clock import SystemClock
+from connectors.apply.cluster import PulsarCluster
+from connectors.apply.ending import end_as_broken
+from connectors.apply.lease import ZooKeeperLease
+from connectors.apply.measured import SETTLED_AFTER_S, measured
+from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.journal.journal import SqlJournal
+from connectors.journal.lease import SqlLease
+from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
+from core.actions.apply import carry_out
+from core.actions.events import Record
+from core.actions.model import ENDED_RUNS, RunId
+from core.actions.ports import Lease, Ports
+from core.actions.runs import RunView, fold
+from core.errors import InvariantError, OpsError
+from core.snapshot.store import Shelf
+
+__all__ = ["WorkerEvent", "WorkerStatus", "read_status", "run_worker", "work_on"]
+
+_log = logging.getLogger("trimtab.worker")
+_POLL_S: Final = 0.5
+_STANDBY_S: Final = 1.0
+_SOONEST_AGAIN_S: Final = 1.0
+_LATEST_AGAIN_S: Final = 15.0
+_MOST_BUGS: Final = 3
+_MEASURED_WITHIN_S: Final = 600.0
+_RECENT_RUNS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEvent:
+    """Something a person at the terminal wants to know.
+
+    Attributes:
+        cluster: Name.
+        kind: ``ready``, ``working``, ``ended``, ``standby``, ``failed`` or ``stopped``.
+        sentence: What happened.
+    """
+
+    cluster: str
+    kind: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.cluster}: {self.sentence}"
+
+
+def run_worker(
+    config: TrimtabConfig,
+    clusters: Sequence[ClusterConfig],
+    stop: threading.Event,
+    on_event: Callable[[WorkerEvent], None],
+) -> None:
+    """Carry out what is asked of ``clusters``, side by side, until ``stop`` is set.
+
+    Args:
+        config: Where journal and state are.
+        clusters: Which ones.
+        stop: Set it to end: the step under way is looked at to its end, runs stay open.
+        on_event: Called from the working threads.
+    """
+    loops = [_Loop(config, cluster, stop, on_event) for cluster in clusters]
+    threads = [
+        threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def work_on(
+    config: TrimtabConfig,
+    cluster: ClusterConfig,
+    run_id: RunId,
+    stop: threading.Event,
+    on_event: Callable[[WorkerEvent], None],
+) -> None:
+    """Be the worker of one cluster until one run has ended, or ``stop`` is set."""
+    _Loop(config, cluster, stop, on_event, until=run_id).run()
+
+
+class _Loop:
+    """One cluster's working thread."""
+
+    def __init__(
+        self,
+        config: TrimtabConfig,
+        cluster: ClusterConfig,
+        stop: threading.Event,
+        on_event: Callable[[WorkerEvent], None],
+        until: RunId | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self._config = config
+        self._stop = stop
+        self._on_event = on_event
+        self._until = until
+        self._clock = SystemClock(stop)
+        self._name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
+        self._status = WorkerStatus(cluster=cluster.name, worker=self._name)
+        self._journal: SqlJournal | None = None
+        self._lease: Lease | None = None
+        self._pulsar: PulsarCluster | None = None
+        self._again_s = _SOONEST_AGAIN_S
+        self._bugs: dict[RunId, int] = {}
+        self._due: dict[RunId, float] = {}
+        self._looked_back = False
+        self._said = ""
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until told to stop; no failure ends it."""
+        path = status_path(self._config, self.cluster.name)
+        beat = Heartbeat(path, self._status, lambda text: self._tell("failed", text))
+        beat.start()
+        try:
+            while not self._stop.is_set() and not self._is_over():
+                self._turn_safely()
+        finally:
+            self._let_go()
+            if self._journal is not None:
+                self._journal.close()
+            beat.close()
+            self._tell("stopped", "The worker ended.")
+
+    def _turn_safely(self) -> None:
+        try:
+            rest_s = self._turn()
+        except OpsError as exc:
+            self._failed(exc)
+        except Exception as exc:  # noqa: BLE001  # one bug must not end the work for a cluster
+            self._failed(_as_bug(exc))
+        else:
+            self._again_s = _SOONEST_AGAIN_S
+            self._status.last_error = None
+            self._stop.wait(rest_s)
+
+    def _failed(self, exc: OpsError) -> None:
+        """Say so, and try again after a while; longer and longer while it lasts."""
+        self._status.last_error = exc.as_json()
+        self._doing(f"Trying again: {exc.message}")
+        self._tell("failed", str(exc))
+        self._stop.wait(self._again_s)
+        self._again_s = min(2 * self._again_s, _LATEST_AGAIN_S)
+
+    def _is_over(self) -> bool:
+        if self._until is None or self._journal is None:
+            return False
+        try:
+            return fold(self._journal.entries(run_id=self._until)).is_ended
+        except OpsError:
+            return False
+
+    # -- one turn -------------------------------------------------------------------------------
+
+    def _turn(self) -> float:
+        """Do what is there to do; return how long to rest, seconds.
+
+        Raises:
+            OpsError: Journal, ZooKeeper or cluster cannot be used right now.
+        """
+        journal = self._open_journal()
+        open_runs = [
+            run_id
+            for run_id in journal.open_runs(self.cluster.name)
+            if self._bugs.get(run_id, 0) <= _MOST_BUGS
+        ]
+        if not open_runs:
+            self._let_go()
+            self._measure_due(journal)
+            self._doing("Waiting for runs.")
+            self._tell_once("ready", "Waiting for runs.")
+            return _POLL_S
+        lease = self._lease = self._lease or self._new_lease(journal)
+        if not lease.acquire():
+            holder = lease.holder() or "another worker"
+            self._doing(f"Standing by: {holder} acts on this cluster.")
+            self._tell_once("standby", f"Standing by for {holder}.")
+            return _STANDBY_S
+        self._carry(journal, lease, open_runs[0])
+        return 0.0 if len(open_runs) > 1 else _POLL_S
+
+    def _carry(self, journal: SqlJournal, lease: Lease, run_id: RunId) -> None:
+        self._status.run_id, self._status.lease = run_id, lease.place
+        self._doing(f"Carrying out {run_id}.")
+        self._tell_once("working", f"Carrying out {run_id}.")
+        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster)
+        ports = Ports(
+            journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
+        )
+        try:
+            state = carry_out(run_id, ports)
+        except OpsError as exc:
+            if isinstance(exc, InvariantError):
+                self._count_bug(run_id, exc, ports)
+            raise
+        except Exception as exc:
+            bug = _as_bug(exc)
+            self._count_bug(run_id, bug, ports)
+            raise bug from exc
+        finally:
+            self._status.run_id = None
+        if state in ENDED_RUNS:
+            self._due[run_id] = self._clock.monotonic() + SETTLED_AFTER_S
+            view = fold(journal.entries(run_id=run_id))
+            self._tell("ended", f"{run_id} is {state}. {view.sentence}")
+
+    def _count_bug(self, run_id: RunId, bug: InvariantError, ports: Ports) -> None:
+        """End a run that fails by a fault of ours again and again; it must not block the others."""
+        self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
+        if self._bugs[run_id] >= _MOST_BUGS:
+            self._bugs[run_id] = _MOST_BUGS + 1
+            end_as_broken(run_id, ports, bug)
+
+    # -- measuring ------------------------------------------------------------------------------
+
+    def _measure_due(self, journal: SqlJournal) -> None:
+        """Measure what came of the runs that ended a while ago."""
+        if not self._looked_back:
+            self._look_back(journal)
+        now_s = self._clock.monotonic()
+        due = [run_id for run_id, at_s in self._due.items() if at_s <= now_s]
+        if not due or self._until is not None:
+            return
+        views = [view for view in map(self._view, due) if view.is_ended and view.measured is None]
+        for run_id in due:
+            del self._due[run_id]
+        if not views:
+            return
+        with_steps = [view for view in views if view.started_at is not None]
+        pulsar = PulsarCluster(self.cluster)
+        try:
+            snapshot = pulsar.snapshot()
+        finally:
+            pulsar.close()
+        Shelf(self._config.state_dir / "snapshots").put(snapshot, self._config.keep.retention())
+        for view in with_steps:
+            journal.append(
+                Record(
+                    run_id=view.run_id,
+                    cluster=view.cluster,
+                    at=self._clock.now(),
+                    actor=self._name,
+                    event=measured(view, snapshot),
+                )
+            )
+
+    def _look_back(self, journal: SqlJournal) -> None:
+        """Find the runs that ended shortly before this worker began and were never measured."""
+        oldest = self._clock.now() - timedelta(seconds=_MEASURED_WITHIN_S)
+        for run_id in journal.run_ids(cluster=self.cluster.name, most=_RECENT_RUNS):
+            view = self._view(run_id)
+            if view.measured is None and view.ended_at is not None and view.ended_at > oldest:
+                left_s = SETTLED_AFTER_S - (self._clock.now() - view.ended_at).total_seconds()
+                self._due.setdefault(run_id, self._clock.monotonic() + max(left_s, 0.0))
+        self._looked_back = True
+
+    def _view(self, run_id: RunId) -> RunView:
+        return fold(self._open_journal().entries(run_id=run_id))
+
+    # -- what it holds --------------------------------------------------------------------------
+
+    def _open_journal(self) -> SqlJournal:
+        if self._journal is None:
+            self._journal = SqlJournal(self._config.journal_address)
+        return self._journal
+
+    def _new_lease(self, journal: SqlJournal) -> Lease:
+        if self.cluster.zookeeper is not None:
+            return ZooKeeperLease(self.cluster, self._name)
+        return SqlLease(journal.database, self.cluster.name, self._name)
+
+    def _let_go(self) -> None:
+        """Give the lease back and close what was open on the cluster."""
+        lease, self._lease = self._lease, None
+        pulsar, self._pulsar = self._pulsar, None
+        if lease is not None:
+            lease.release()
+        if pulsar is not None:
+            pulsar.close()
+        self._status.lease = ""
+
+    # -- words ----------------------------------------------------------------------------------
+
+    def _doing(self, sentence: str) -> None:
+        self._status.doing = sentence
+
+    def _tell(self, kind: str, sentence: str) -> None:
+        self._said = sentence
+        self._on_event(WorkerEvent(cluster=self.cluster.name, kind=kind, sentence=sentence))
+
+    def _tell_once(self, kind: str, sentence: str) -> None:
+        if sentence != self._said:
+            self._tell(kind, sentence)
+
+
+def _as_bug(exc: Exception) -> InvariantError:
+    """Return what a person sees of an exception that should not be; the log gets the rest."""
+    if isinstance(exc, InvariantError):
+        return exc
+    _log.error("a run was carried out in a way that it never should", exc_info=exc)
+    return InvariantError(
+        f"The run failed by a fault of Trimtab itself ({type(exc).__name__}).",
+        hint="It is tried again; please report it with the worker's log.",
+    )
