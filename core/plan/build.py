@@ -126,7 +126,7 @@ def build_unload_plan(
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
     found += _about_outcomes(steps, outcomes)
-    diagnostics = tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))
+    diagnostics = in_order(found)
     errored = any(item.severity == "error" for item in diagnostics)
     policy = PolicyRef(
         name=strategy or settings.text(_STRATEGY).rpartition(".")[2],
@@ -153,6 +153,11 @@ def build_unload_plan(
             derived_from=asked.derived_from,
         )
     )
+
+
+def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return diagnostics as a plan holds them: each once, errors first."""
+    return tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))
 
 
 def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], list[Diagnostic]]:

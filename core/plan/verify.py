@@ -1,11 +1,11 @@
-"""Whether a plan's steps still hold on a fresh snapshot: the plan's own checks, asked again."""
+"""Checking a plan again, on a fresh snapshot: what has changed since it was made?"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from datetime import datetime
 
-from core.plan.checks import Basis, check_bundle, check_destination, check_move
+from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
 from core.plan.model import Diagnostic, Plan, UnloadBundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -13,17 +13,25 @@ from core.snapshot import PulsarSnapshot
 
 
 def recheck(
-    snapshot: PulsarSnapshot, plan: Plan, exclusions: Collection[str], now: datetime
+    snapshot: PulsarSnapshot,
+    plan: Plan,
+    exclusions: Collection[str],
+    now: datetime,
+    *,
+    steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
-    """Return, by place in the plan, why a step must not be done any more; no entry: it still holds.
+    """Return why steps of a plan may not be carried out any more, by place in the plan.
+
+    The same checks as when the plan was made, and that every bundle is still where it was then.
 
     Args:
-        snapshot: The cluster as it is now.
-        plan: The plan.
+        snapshot: A fresh one.
+        plan: What was asked for.
         exclusions: Namespaces that the configuration keeps out of every plan.
-        now: The moment of checking, aware UTC.
+        now: The present moment, aware UTC.
+        steps: Places to look at; ``None``: all.
     """
-    settings = effective_settings(snapshot)
+    settings = effective_settings(snapshot)  # what a plan assumed of settings does not count here
     basis = Basis(
         snapshot=snapshot,
         view=LoadView.of(snapshot, settings),
@@ -31,39 +39,45 @@ def recheck(
         now=now,
         exclusions=frozenset(exclusions),
     )
-    wanted = {step.destination for step in plan.steps if step.destination is not None}
-    unfit = {broker: _first_error(check_destination(basis, broker)) for broker in wanted}
-    found = {}
+    everywhere = _first_refusal(list(check_cluster(basis)))
+    by_destination: dict[str, Diagnostic | None] = {}
+    found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
-        problem = _problem(basis, step, unfit)
-        if problem is not None:
-            found[index] = problem
+        if steps is not None and index not in steps:
+            continue
+        refusal = everywhere or _about_bundle(basis, step)
+        if refusal is None and step.destination is not None:
+            if step.destination not in by_destination:
+                about = list(check_destination(basis, step.destination))
+                by_destination[step.destination] = _first_refusal(about)
+            refusal = by_destination[step.destination] or _first_refusal(
+                list(check_move(basis, step.bundle, step.destination))
+            )
+        if refusal is not None:
+            found[index] = refusal
     return found
 
 
-def _problem(
-    basis: Basis, step: UnloadBundle, unfit: Mapping[str, Diagnostic | None]
-) -> Diagnostic | None:
-    about = list(check_bundle(basis, step.bundle))
-    problem = _first_error(iter(about)) or next(
-        (item for item in about if item.code == "not_owned"), None
+def moved_meanwhile(bundle: str, owner: str, now_at: str) -> Diagnostic:
+    """Return what is said of a bundle that is not where the plan found it."""
+    return Diagnostic(
+        severity="error",
+        code="moved_meanwhile",
+        sentence=f"{bundle} was at {owner} when the plan was made, and is at {now_at} now.",
+        subject=bundle,
+        hint="Look at it again, and make another plan if it still has to move.",
     )
-    if problem is not None:
-        return problem
+
+
+def _about_bundle(basis: Basis, step: UnloadBundle) -> Diagnostic | None:
+    refusal = _first_refusal(list(check_bundle(basis, step.bundle)))
+    if refusal is not None:
+        return refusal
     owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(step.bundle)]]
-    if owner != step.owner:
-        return Diagnostic(
-            severity="error",
-            code="moved_meanwhile",
-            sentence=f"{step.bundle} is owned by {owner} now; the plan was to take it from "
-            f"{step.owner}.",
-            subject=step.bundle,
-            hint="Plan anew on a fresh snapshot, if it should still move.",
-        )
-    if step.destination is None:
-        return None
-    return unfit[step.destination] or _first_error(check_move(basis, step.bundle, step.destination))
+    return moved_meanwhile(step.bundle, step.owner, owner) if owner != step.owner else None
 
 
-def _first_error(found: Iterator[Diagnostic]) -> Diagnostic | None:
-    return next((item for item in found if item.severity == "error"), None)
+def _first_refusal(found: list[Diagnostic]) -> Diagnostic | None:
+    """Errors forbid a step; so does that nobody owns the bundle: there is nothing to unload."""
+    refusals = (item for item in found if item.severity == "error" or item.code == "not_owned")
+    return next(refusals, None)

@@ -1,0 +1,104 @@
+"""Edited plans: always new ones, built and checked like any other, naming what they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from core.errors import InputError, UnknownNameError
+from core.plan.build import build_unload_plan, in_order
+from core.plan.model import Diagnostic, Plan, sealed
+from core.pulsar.placement import STRATEGY_NAMES
+from core.snapshot import PulsarSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """On what an edited plan is built.
+
+    Attributes:
+        snapshot: The one the plan was made on, or a newer one.
+        now: The present moment, aware UTC.
+        exclusions: Namespaces that the configuration keeps out of every plan.
+    """
+
+    snapshot: PulsarSnapshot
+    now: datetime
+    exclusions: Collection[str] = field(default_factory=frozenset)
+
+
+def dropped(plan: Plan, bundles: Iterable[str], ground: Ground) -> Plan:
+    """Return the plan without the steps of some bundles.
+
+    Raises:
+        UnknownNameError: The plan has no step for one of them.
+        InputError: No step would be left.
+    """
+    gone = _known(plan, bundles)
+    left = [step.bundle for step in plan.steps if step.bundle not in gone]
+    if not left:
+        raise InputError(
+            f"Plan {plan.short_id} would have no step left.", hint="Keep at least one bundle."
+        )
+    return _built(plan, left, _destinations(plan, left), ground)
+
+
+def retargeted(plan: Plan, destinations: Mapping[str, str | None], ground: Ground) -> Plan:
+    """Return the plan with other destinations.
+
+    Args:
+        plan: What is edited.
+        destinations: Bundle to broker id, or to ``None``: the cluster places it.
+        ground: On what.
+    Raises:
+        UnknownNameError: The plan has no step for one of the bundles.
+    """
+    _known(plan, destinations)
+    bundles = [step.bundle for step in plan.steps]
+    wanted = {**_destinations(plan, bundles), **destinations}
+    return _built(
+        plan,
+        bundles,
+        {bundle: broker for bundle, broker in wanted.items() if broker is not None},
+        ground,
+    )
+
+
+def with_findings(plan: Plan, found: Iterable[Diagnostic], *, is_complete: bool) -> Plan:
+    """Return the plan with further diagnostics (no errors), sealed again."""
+    diagnostics = in_order([*plan.diagnostics, *found])
+    return sealed(replace(plan, diagnostics=diagnostics, complete=plan.complete and is_complete))
+
+
+def _built(plan: Plan, bundles: list[str], destinations: Mapping[str, str], ground: Ground) -> Plan:
+    policy = plan.strategy
+    return build_unload_plan(
+        ground.snapshot,
+        bundles,
+        now=ground.now,
+        destinations=destinations,
+        strategy=policy.name if policy.name in STRATEGY_NAMES else None,
+        overrides=policy.settings,
+        release=policy.release,
+        reason=plan.reason,
+        lifetime_s=(plan.expires_at - plan.created_at).total_seconds(),
+        exclusions=ground.exclusions,
+        undoes=plan.undoes,
+        derived_from=plan.plan_id,
+    )
+
+
+def _destinations(plan: Plan, bundles: Collection[str]) -> dict[str, str]:
+    return {
+        step.bundle: step.destination
+        for step in plan.steps
+        if step.destination is not None and step.bundle in bundles
+    }
+
+
+def _known(plan: Plan, bundles: Iterable[str]) -> set[str]:
+    asked, own = set(bundles), {step.bundle for step in plan.steps}
+    if strangers := asked - own:
+        raise UnknownNameError.of("step", min(strangers), own, place=f"plan {plan.short_id}")
+    return asked
