@@ -23,6 +23,13 @@ PAGES = {
             default=True,
             help="Every cluster in one row: balance, worst broker, findings, freshness.",
         ),
+        st.Page(
+            "app_pages/activity.py",
+            title="Activity",
+            icon=":material/history:",
+            help="Who applied what, when and why, and what came of it: runs and the journal.",
+        ),
+        st.Page("app_pages/run.py", title="Run", url_path="run", visibility="hidden"),
     ],
     "Pulsar": [
         st.Page(
@@ -59,7 +66,10 @@ st.set_page_config(
     page_icon=MARK,
     layout="wide",
     initial_sidebar_state=210,
-    menu_items={"About": "Trimtab keeps Apache Pulsar fleets in balance. This release previews."},
+    menu_items={
+        "About": "Trimtab keeps Apache Pulsar fleets in balance: see the load, preview a move, "
+        "apply it, watch it, take it back."
+    },
 )
 
 page = st.navigation(PAGES)
@@ -75,7 +85,7 @@ except Exception:  # noqa: BLE001  # the one boundary: a person sees an id, the 
     _LOG.exception("page %s failed, report %s", page.url_path or "fleet", report_id)
     st.error(
         f"Report id `{report_id}`: the log of the dashboard has the details under it. "
-        "Nothing was changed on any cluster.",
+        "Nothing was sent to a cluster by this page; a run under way goes on (see Activity).",
         title="This page met an error of ours",
         icon=":material/bug_report:",
     )

@@ -34,6 +34,18 @@ STRATEGY: Final = "strategy"
 STEP: Final = "step"
 TOPIC: Final = "topic"
 PLACE: Final = "place"
+RUN: Final = "run"
+UNDO: Final = "undo"
+QUANTITY: Final = "quantity"
+VIEW: Final = "view"
+OF: Final = "of"
+WHO: Final = "who"
+STATE: Final = "state"
+KIND: Final = "kind"
+TEXT: Final = "text"
+SINCE: Final = "since"
+FROM: Final = "from"
+UNTIL: Final = "until"
 
 _PAGE: Final = "_page"
 
@@ -45,6 +57,8 @@ PAGES: Final[Mapping[str, str]] = {
     "bundle": "app_pages/bundle.py",
     "unload": "app_pages/unload.py",
     "lookup": "app_pages/lookup.py",
+    "run": "app_pages/run.py",
+    "activity": "app_pages/activity.py",
 }
 
 
@@ -54,6 +68,29 @@ def text(key: str) -> str:
     if value is None:
         value = st.query_params.get(key)
     return value.strip() if isinstance(value, str) else ""
+
+
+def from_address(key: str) -> str:
+    """Give a widget that is not bound the value of the address, when a person changed that.
+
+    A widget in a closed popover loses its bound parameter at every other click in the sidebar, so
+    such a one is kept by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
+    """
+    named, kept = st.query_params.get(key), st.session_state.get(f"_address_{key}")
+    if named is not None and named != kept:
+        st.session_state[key] = named
+    elif key not in st.session_state and kept is not None:
+        st.session_state[key] = kept
+    return text(key)
+
+
+def keep_in_address(key: str, value: str, *, default: str) -> None:
+    """Write the value of a widget that is not bound into the address; the default is left out."""
+    st.session_state[f"_address_{key}"] = value
+    if value != default:
+        st.query_params[key] = value
+    elif key in st.query_params:
+        del st.query_params[key]
 
 
 def go(page: str, **params: str | list[str]) -> None:
@@ -78,12 +115,27 @@ def note_page(page: str) -> None:
     if st.session_state.get(_PAGE) != page:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
+        keep_asking(None)
     st.session_state[_PAGE] = page
 
 
 def is_busy() -> bool:
     """Return whether a person is in the middle of something that drawing again would disturb."""
-    return bool(st.session_state.get("_dialog_open") or st.session_state.get("_ticked"))
+    return bool(
+        st.session_state.get("_dialog_open")
+        or st.session_state.get("_ticked")
+        or st.session_state.get("_asking")
+    )
+
+
+def asking() -> object | None:
+    """Return what a person is about to apply in an open dialog, ``None`` when nothing."""
+    return st.session_state.get("_asking")
+
+
+def keep_asking(ask: object | None) -> None:
+    """Keep what a person is about to apply, so that drawing again opens the dialog on the same."""
+    st.session_state["_asking"] = ask
 
 
 def note_ticked(*, is_any: bool) -> None:

@@ -9,9 +9,11 @@ from core.pulsar.placement import STRATEGY_NAMES
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words
+from dashboard.components.applying import Ask, apply_button
 from dashboard.components.placement import placement_panel
 from dashboard.planning import UnloadRequest, unload_preview
 from dashboard.presenters import unload as presenter
+from dashboard.presenters.applying import expiry_words
 from dashboard.presenters.naming import file_name
 
 ACTIVE = "active"
@@ -115,10 +117,17 @@ if len(names) > 1:
 step = preview.steps[names.index(chosen)]
 placement_panel(step.placement, key="unload")
 
-words.section("Do it by hand", "This release previews only: it changes nothing on any cluster.")
-st.code("\n".join(one.command for one in preview.steps), language="bash")
-st.code("\n".join(one.rest for one in preview.steps), language="bash")
+words.section("Apply it", "A worker carries out exactly this plan, step by step, and checks each.")
 with st.container(horizontal=True, vertical_alignment="center"):
+    apply_button(
+        Ask(
+            config=page.config,
+            cluster=page.cluster,
+            plan=plan,
+            preview=preview,
+            is_past=page.is_past,
+        )
+    )
     st.download_button(
         "Download the plan",
         data=dump_plan(plan),
@@ -127,7 +136,8 @@ with st.container(horizontal=True, vertical_alignment="center"):
         icon=":material/download:",
         on_click="ignore",
     )
-    st.caption(
-        f"Plan `{plan.short_id}` on snapshot `{plan.snapshot_id}`, "
-        f"expires {plan.expires_at:%H:%M:%S} UTC."
-    )
+st.caption(expiry_words(plan, page.now))
+
+words.section("Do it by hand", "The same as commands, without a journal and without an undo.")
+st.code("\n".join(one.command for one in preview.steps), language="bash")
+st.code("\n".join(one.rest for one in preview.steps), language="bash")

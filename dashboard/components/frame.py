@@ -82,6 +82,23 @@ def open_page(title: str) -> PageContext:
     return _context(config, choice, choice.shelved)
 
 
+def open_journal(title: str) -> Config:
+    """Return the configuration for a page that reads the journal and needs no snapshot.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    words.title(title)
+    drawn = st.session_state[_FRAME]
+    if isinstance(drawn, ConfigError):
+        words.failed(drawn, what="The configuration cannot be used")
+        st.stop()
+    config, choice = cast("tuple[Config, Choice | None]", drawn)
+    if choice is None:
+        no_clusters()
+        st.stop()
+    return config
+
+
 def _context(config: Config, choice: Choice, shelved: Shelved) -> PageContext:
     chosen = reading(shelved)
     try:

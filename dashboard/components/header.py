@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import SnapshotError
+from core.snapshot import Manifest
 from dashboard import services, state
 from dashboard.components import words
+from dashboard.components.activity import draw_activity
 from dashboard.components.drawers import problems_drawer, search_dialog
 from dashboard.presenters import freshness
+from dashboard.presenters.applying import read_only_words
 from dashboard.presenters.naming import clock
 from dashboard.reading import ShelfState, collector_status, reading, shelf_state
 
@@ -77,7 +80,7 @@ def render_header(config: Config) -> Choice:
 
 def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
     by_text = {_stamp(entry.taken_at): entry for entry in kept.entries[-MAX_TIMES:]}
-    asked = state.text(state.AT)
+    asked = state.from_address(state.AT)
     is_gone = bool(asked) and asked != NOW and asked not in by_text
     if is_gone:
         st.session_state[state.AT] = NOW
@@ -86,9 +89,9 @@ def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
             "Snapshot taken at (UTC)",
             [NOW, *reversed(by_text)],
             key=state.AT,
-            bind="query-params",
         )
         st.caption(f"{len(kept.entries):,} snapshots are kept. Now follows the newest.")
+    state.keep_in_address(state.AT, text or NOW, default=NOW)
     if is_gone:
         text = f"The snapshot of {asked} is no longer kept: this is the newest."
         st.toast(words.plain(text), duration="long")
@@ -120,7 +123,7 @@ def _search_button(shelved: Shelved | None) -> None:
         "Search",
         icon=":material/search:",
         shortcut="Ctrl+K",
-        disabled=shelved is None,
+        disabled=shelved is None or state.asking() is not None,
         help="Brokers, bundles, namespaces, topics",
         key="_search_button",
     ):
@@ -133,19 +136,14 @@ def _search_button(shelved: Shelved | None) -> None:
 
 def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
-    shelved = choice.shelved
-    if shelved is None:
-        return
-    try:
-        manifest = reading(shelved).snapshot.manifest
-    except SnapshotError:
-        return  # the page itself says why
-    words.badge(freshness.coverage_badge(manifest))
-    item = freshness.problems_badge(manifest)
-    if manifest.problems and st.button(
-        item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
-    ):
-        problems_drawer(manifest)
+    manifest = _manifest(choice.shelved)
+    if manifest is not None:
+        words.badge(freshness.coverage_badge(manifest))
+        item = freshness.problems_badge(manifest)
+        if manifest.problems and st.button(
+            item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
+        ):
+            problems_drawer(manifest)
     watch = partial(_watch, config, choice)
     if choice.is_past:
         watch()
@@ -153,28 +151,44 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
         st.fragment(watch, run_every=every)()
 
 
+def _manifest(shelved: Shelved | None) -> Manifest | None:
+    """The chosen snapshot's manifest; ``None`` without one, or when it is damaged."""
+    if shelved is None:
+        return None
+    try:
+        return reading(shelved).snapshot.manifest
+    except SnapshotError:
+        return None  # the page itself says why
+
+
 def _watch(config: Config, choice: Choice) -> None:
-    """Draw mode and freshness, which age; draw the page again when there is a newer snapshot."""
-    shelved = choice.shelved
-    assert shelved is not None  # noqa: S101  # drawn only where there is a snapshot
-    newest = shelf_state(services.shelf(config), choice.cluster.name).latest
-    is_newer = newest is not None and newest.taken_at > shelved.taken_at
+    """Draw what ages or changes by itself; draw the page again when there is a newer snapshot."""
+    shelved, cluster = choice.shelved, choice.cluster
+    newest = shelf_state(services.shelf(config), cluster.name).latest
+    is_newer = shelved is not None and newest is not None and newest.taken_at > shelved.taken_at
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
-    status = collector_status(services.collector_status_path(config, choice.cluster.name))
-    manifest = reading(shelved).snapshot.manifest
-    now, every_s = services.now(), config.collect_every_s
     with st.container(horizontal=True, gap="xsmall", width="content"):
-        words.badge(
-            freshness.mode_badge(
-                is_past=choice.is_past,
-                taken_at=clock(shelved.taken_at),
-                read_only=choice.cluster.read_only,
-                is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
-            )
+        manifest = _manifest(shelved)
+        if shelved is not None and manifest is not None:
+            _draw_freshness(config, choice, shelved, manifest)
+        draw_activity(config, cluster)
+
+
+def _draw_freshness(config: Config, choice: Choice, shelved: Shelved, manifest: Manifest) -> None:
+    name = choice.cluster.name
+    status = collector_status(services.collector_status_path(config, name))
+    now, every_s = services.now(), config.collect_every_s
+    words.badge(
+        freshness.mode_badge(
+            is_past=choice.is_past,
+            taken_at=clock(shelved.taken_at),
+            why_read_only=read_only_words(name) if choice.cluster.read_only else "",
+            is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
         )
-        words.badge(
-            freshness.freshness_badge(
-                manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
-            )
+    )
+    words.badge(
+        freshness.freshness_badge(
+            manifest, now=now, every_s=every_s, status=status, is_past=choice.is_past
         )
+    )

@@ -81,8 +81,9 @@ def table(
     key: str,
     alt: str,
     height: int | None = None,
+    missing: str = "unknown",
 ) -> None:
-    """Show a table with only the configured columns, in their order."""
+    """Show a table with only the configured columns, in their order; ``missing`` stands for null."""
     st.dataframe(
         frame,
         hide_index=True,
@@ -92,7 +93,7 @@ def table(
         alt=alt,
         height=height if height is not None else "auto",
         row_height=ROW_PX,
-        placeholder="unknown",
+        placeholder=missing,
     )
 
 

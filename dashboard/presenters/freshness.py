@@ -148,9 +148,20 @@ def environment_badge(environment: str) -> Badge:
     )
 
 
-def mode_badge(*, is_past: bool, taken_at: str, read_only: bool, is_stale: bool = False) -> Badge:
-    """Return what a person looks at and may do; what is stale is never called live."""
-    limit = " Nothing can be changed on this cluster from here." if read_only else ""
+def mode_badge(
+    *, is_past: bool, taken_at: str, why_read_only: str = "", is_stale: bool = False
+) -> Badge:
+    """Return what a person looks at and may do; what is stale is never called live.
+
+    Args:
+        is_past: The snapshot was chosen by its time.
+        taken_at: That time, for people.
+        why_read_only: Why nothing can be changed, and how to change that; empty: actions are
+            allowed.
+        is_stale: Collections have been missed.
+    """
+    read_only = bool(why_read_only)
+    limit = f" {why_read_only}" if read_only else ""
     if is_past:
         return Badge(
             text=f"past: {taken_at}",

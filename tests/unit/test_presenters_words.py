@@ -58,7 +58,7 @@ def test_missing_bundles_are_not_called_complete():
 
 
 def test_stale_is_never_called_live():
-    badge = freshness.mode_badge(is_past=False, taken_at="", read_only=True, is_stale=True)
+    badge = freshness.mode_badge(is_past=False, taken_at="", why_read_only="No.", is_stale=True)
     assert "live" not in badge.text
     assert badge.tone == "orange"
 
@@ -80,7 +80,7 @@ def test_problems_are_counted_and_errors_stand_out():
 
 
 def test_past_is_never_called_live():
-    badge = freshness.mode_badge(is_past=True, taken_at="12:00:00 UTC", read_only=True)
+    badge = freshness.mode_badge(is_past=True, taken_at="12:00:00 UTC", why_read_only="No.")
     assert "live" not in badge.text
     assert "12:00:00 UTC" in badge.text
 

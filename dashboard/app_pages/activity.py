@@ -1,0 +1,154 @@
+"""Activity: who did what, when and why, with what came of it; the journal, filtered and checked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import runs, services, state
+from dashboard.components import frame, tables, words
+from dashboard.components.activity import run_link
+from dashboard.presenters import journal as presenter
+from dashboard.presenters.freshness import Badge
+from dashboard.presenters.runs import RUN_WORDS, runs_frame
+
+VIEWS = ("runs", "entries")
+SPANS = {
+    "1 h": timedelta(hours=1),
+    "24 h": timedelta(hours=24),
+    "7 d": timedelta(days=7),
+    "30 d": timedelta(days=30),
+}
+EVER, DATES = "ever", "between dates"
+SHOWN = 2_000
+
+
+def pick(label: str, options: list[str], key: str, width: int) -> str:
+    """Draw a filter whose first choice is everything."""
+    every = f"every {label.lower()}"
+    chosen = st.selectbox(label, [every, *options], key=key, bind="query-params", width=width)
+    return "" if chosen in (None, every) else str(chosen)
+
+
+def pick_span() -> tuple[datetime | None, datetime | None]:
+    """Draw the time range; aware UTC, ``None``: open."""
+    span = st.selectbox(
+        "When", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
+    )
+    if span in SPANS:
+        return services.now() - SPANS[str(span)], None
+    if span != DATES:
+        return None, None
+    today = services.now().date()
+    first = st.date_input("From (UTC)", today, key=state.FROM, bind="query-params", width=140)
+    last = st.date_input("To (UTC)", today, key=state.UNTIL, bind="query-params", width=140)
+    return datetime.combine(first, time.min, UTC), datetime.combine(last, time.max, UTC)
+
+
+config = frame.open_journal("Activity")
+try:
+    views, entries = runs.every(config), runs.audit(config)
+except OpsError as error:
+    words.failed(error, what="The journal cannot be read")
+    st.stop()
+words.answer(presenter.answer(views, services.now()))
+with st.container(horizontal=True, vertical_alignment="center"):
+    is_asked = st.button(
+        "Verify the chain",
+        icon=":material/verified:",
+        type="tertiary",
+        help="Computes every entry's hash anew. `trimtab runs --verify` does the same.",
+    )
+    chain = runs.chain(config, is_asked=is_asked)
+    if chain is not None:
+        words.badge(
+            Badge(
+                text=chain.sentence,
+                icon=":material/verified:" if chain.is_sound else ":material/gpp_bad:",
+                tone="green" if chain.is_sound else "red",
+                help="A cut end leaves a sound chain: keep the newest digest elsewhere, too.",
+            )
+        )
+if not views:
+    st.caption(
+        "Runs begin on the Unload preview page with Apply…, or with `trimtab apply`. "
+        "Every request, step, setting and outcome is kept here."
+    )
+    st.stop()
+
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    shown = st.segmented_control(
+        "Show", VIEWS, default="runs", required=True, key=state.VIEW, bind="query-params"
+    )
+    clusters = sorted({view.cluster for view in views})
+    people = sorted(set(entries["who"]))
+    cluster = pick("Cluster", clusters, state.OF, 150)
+    who = pick("Person", people, state.WHO, 180)
+    is_runs = shown != "entries"
+    status, kind = "", ""
+    if is_runs:
+        status = pick("State", [one.lower() for one in RUN_WORDS], state.STATE, 130)
+    else:
+        kind = pick("Kind", list(presenter.KINDS.values()), state.KIND, 150)
+    text = st.text_input(
+        "Contains",
+        key=state.TEXT,
+        bind="query-params",
+        placeholder="bundle, reason, run",
+        width=190,
+    )
+    since, until = pick_span()
+wanted = presenter.JournalFilter(
+    cluster=cluster,
+    person=who,
+    state=status,
+    kind=kind,
+    text=(text or "").strip(),
+    since=since,
+    until=until,
+)
+if is_runs:
+    rows = runs_frame(presenter.matching_runs(views, wanted), services.now())
+    columns = {
+        "run": tables.opener("Run", "_activity_run", run_link),
+        "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+        "cluster": tables.words("Cluster"),
+        "who": tables.words("Who"),
+        "state": tables.words("State"),
+        "done": tables.whole("Done"),
+        "failed": tables.whole("Failed", "Failed, or unknown still."),
+        "skipped": tables.whole("Skipped"),
+        "steps": tables.whole("Of"),
+        "took_s": tables.seconds("Took"),
+        "why": tables.words("Why"),
+        "outcome": st.column_config.TextColumn("What came of it", width="large"),
+        "undoes": tables.words("Undoes"),
+    }
+else:
+    rows = presenter.matching_rows(entries, wanted)
+    columns = {
+        "seq": st.column_config.NumberColumn("No.", format="%d"),
+        "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+        "who": tables.words("Who"),
+        "cluster": tables.words("Cluster"),
+        "run": tables.opener("Run", "_activity_entry", run_link),
+        "kind": tables.words("Entry"),
+        "what": st.column_config.TextColumn("What", width="large"),
+        "why": tables.words("Why"),
+        "before": tables.words("Before"),
+        "after": tables.words("After"),
+    }
+total = len(views) if is_runs else len(entries)
+more = f", the newest {SHOWN:,} of them are shown" if len(rows) > SHOWN else ""
+st.caption(f"{len(rows):,} of {total:,} {shown} match{more}. Click a run to open it.")
+tables.table(
+    rows.head(SHOWN),
+    columns,
+    key=f"activity_{shown}",
+    missing="",
+    alt=f"Journal: {shown} that match the filter",
+    height=min(620, tables.height_of(min(len(rows), SHOWN))),
+)
+tables.downloads(rows, cluster=cluster or "all", what=str(shown), moment=services.now())

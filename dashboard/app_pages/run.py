@@ -1,0 +1,89 @@
+"""One run, live: how far, which step, who owns what now, predicted against what came."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.actions.views import RunView
+from core.errors import OpsError
+from core.plan.commands import pulsar_admin_line
+from dashboard import runs, services, state
+from dashboard.components import frame, run_panel, words
+from dashboard.presenters.outcome import QUANTITIES
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+LIVE_S, LATER_S = 1.0, 4.0
+MEASURED_WITHIN = timedelta(minutes=3)
+
+
+def read(config: Config, run_id: str) -> RunView | None:
+    """Return the run; say what is wrong and stop when it cannot be read."""
+    try:
+        return runs.find(config, run_id)
+    except OpsError as error:
+        words.failed(error, what="The journal cannot be read")
+        st.stop()
+
+
+def look_every_s(view: RunView) -> float | None:
+    """Return how often to look again; ``None``: nothing will change any more."""
+    if not view.is_ended:
+        return LIVE_S
+    ended = view.ended_at or view.requested_at
+    is_awaited = view.measured is None and services.now() - ended < MEASURED_WITHIN
+    return LATER_S if is_awaited and view.started_at is not None else None
+
+
+def draw(config: Config, drawn: RunView) -> None:
+    """Draw what changes while the run goes; draw the whole page when it ended or was measured."""
+    view = read(config, drawn.run_id) or drawn
+    if look_every_s(view) != look_every_s(drawn) or view.measured != drawn.measured:
+        st.rerun()
+    run_panel.headline(config, view)
+    run_panel.steps(view)
+    run_panel.around(view)
+    if not view.is_ended:
+        with st.expander("Journal of this run", icon=":material/menu_book:"):
+            run_panel.journal(config, view)
+
+
+config = frame.open_journal("Run")
+run_id = state.text(state.RUN)
+if not run_id:
+    words.answer("Name a run, or open one from the Activity page.")
+    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
+    st.stop()
+found = read(config, run_id)
+if found is None:
+    words.answer(f"The journal knows no run {run_id}.")
+    st.caption("Every run that was ever asked for is on the Activity page.")
+    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
+    st.stop()
+
+st.fragment(partial(draw, config, found), run_every=look_every_s(found))()
+
+words.section("Predicted against what came", "Grey: before. Diamond: expected. Circle: measured.")
+quantity = st.segmented_control(
+    "Quantity",
+    list(QUANTITIES),
+    default="traffic",
+    required=True,
+    key=state.QUANTITY,
+    bind="query-params",
+    label_visibility="collapsed",
+)
+run_panel.predicted(found, quantity or "traffic")
+run_panel.related(config, found)
+if found.is_ended:
+    with st.expander("Journal of this run", icon=":material/menu_book:"):
+        run_panel.journal(config, found)
+
+words.section("The same by hand", "What this run sends, as lines to copy.")
+st.code("\n".join(pulsar_admin_line(step) for step in found.plan.steps), language="bash")
+st.code(f"trimtab runs {found.run_id}", language="bash")

@@ -1,0 +1,81 @@
+"""What is being done on a cluster, wherever it is shown: the header's badges, an object's past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import runs, services, state
+from dashboard.components import tables, words
+from dashboard.presenters.freshness import Badge
+from dashboard.presenters.runs import running_badge, touching
+from dashboard.presenters.workers import worker_badge
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster, Config
+
+
+def run_link(run_id: str) -> None:
+    """Open the page of a run; call it from a callback."""
+    state.go("run", run=run_id)
+
+
+def draw_activity(config: Config, cluster: Cluster) -> None:
+    """Draw the run in progress, with a way to it, and whether a worker is there."""
+    try:
+        view = runs.open_run(config, cluster.name)
+    except OpsError as error:
+        words.badge(
+            Badge(
+                text="journal unreadable",
+                icon=":material/menu_book:",
+                tone="red",
+                help=f"{error.message} {error.hint} Nothing can be applied.",
+            )
+        )
+        return
+    if view is not None:
+        item = running_badge(view, services.now())
+        st.button(
+            words.plain(item.text),
+            icon=item.icon,
+            type="tertiary",
+            help=words.plain(item.help),
+            key="_run_button",
+            on_click=run_link,
+            args=(view.run_id,),
+        )
+    if not cluster.read_only:
+        words.badge(worker_badge(runs.worker(config, cluster.name)))
+
+
+def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:
+    """Show the steps of runs in which a bundle or a broker took part, the newest first."""
+    words.section("Runs", "What was applied from here, and what came of it.")
+    try:
+        views = runs.of_cluster(config, cluster)
+    except OpsError as error:
+        words.failed(error, what="The journal cannot be read")
+        return
+    rows = touching(views, subject)
+    if rows.empty:
+        st.caption("No run has touched it yet.")
+        return
+    tables.table(
+        rows,
+        {
+            "run": tables.opener("Run", f"_{key}_run", run_link),
+            "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+            "state": tables.words("State"),
+            "bundle": tables.words("Bundle"),
+            "from": tables.words("From"),
+            "to": tables.words("To"),
+            "who": tables.words("Who"),
+            "why": tables.words("Why"),
+        },
+        key=f"{key}_runs",
+        alt=f"Runs that touched {subject}",
+        height=min(300, tables.height_of(len(rows))),
+    )

@@ -1,0 +1,220 @@
+"""From a preview to a run: the button, the dialog that asks why, and the request itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.actions.model import RunOptions
+from core.errors import OpsError
+from core.plan.model import Plan
+from core.plan.preview import Preview
+from core.units import counted
+from dashboard import runs, services, state
+from dashboard.components import tables, words
+from dashboard.presenters import applying as presenter
+from dashboard.presenters import unload
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster, Config
+
+REASON: Final = "_apply_reason"
+PACE: Final = "_apply_pace"
+PAUSE: Final = "_apply_pause"
+TYPED: Final = "_apply_typed"
+FAILED: Final = "_apply_failed"
+
+PAUSE_HELP: Final = (
+    "Sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster does not "
+    "move bundles at the same time. It is put back however the run ends, and both are journaled."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What is about to be applied: exactly the plan that is shown.
+
+    Attributes:
+        config: The configuration.
+        cluster: Its cluster.
+        plan: The plan.
+        preview: Its preview, as shown.
+        is_past: It was made on a snapshot that was chosen by its time.
+    """
+
+    config: Config
+    cluster: Cluster
+    plan: Plan
+    preview: Preview
+    is_past: bool
+
+
+def apply_button(ask: Ask) -> None:
+    """Draw the button that leads from the preview to the dialog, with the reason when it may not.
+
+    A dialog that is open already keeps to the plan it was opened with.
+    """
+    refusal = _refusal(ask)
+    verb = "Apply the undo…" if ask.plan.undoes else "Apply…"
+    st.button(
+        verb,
+        icon=":material/rocket_launch:",
+        disabled=refusal is not None,
+        help=None if refusal is None else words.plain(refusal),
+        on_click=_begin,
+        args=(ask,),
+        key="_apply",
+    )
+    if refusal is not None:
+        st.caption(f":material/block: {words.plain(refusal)}", width="content")
+    asked = state.asking()
+    if isinstance(asked, Ask):
+        title = "Apply this undo" if asked.plan.undoes else "Apply this plan"
+        st.dialog(title, width="medium", icon=":material/rocket_launch:", on_dismiss=_close)(
+            partial(_body, asked)
+        )()
+
+
+def _refusal(ask: Ask) -> str | None:
+    """Why the plan cannot be applied now; asked when it is drawn, and again when it is sent."""
+    name = ask.cluster.name
+    try:
+        going = runs.open_run(ask.config, name)
+    except OpsError as error:
+        return f"{error.message} {error.hint}".strip()
+    return presenter.why_not(
+        presenter.Standing(
+            plan=ask.plan,
+            now=services.now(),
+            is_past=ask.is_past,
+            is_read_only=ask.cluster.read_only,
+            worker=runs.worker(ask.config, name),
+            open_run=None if going is None else (going.run_id, going.requested_by),
+            max_steps=ask.cluster.apply.max_steps,
+        )
+    )
+
+
+def _begin(ask: Ask) -> None:
+    st.session_state.pop(FAILED, None)
+    state.keep_asking(ask)
+
+
+def _close() -> None:
+    state.keep_asking(None)
+
+
+def _body(ask: Ask) -> None:
+    plan = ask.plan
+    st.markdown(words.plain(unload.answer(plan, ask.preview)))
+    rows = unload.steps_table(ask.preview)
+    tables.table(
+        rows,
+        {
+            "bundle": tables.words("Bundle", pinned=True),
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination and its probability."),
+            "clients": tables.whole("Clients"),
+        },
+        key="_apply_steps",
+        alt="Steps that would be carried out",
+        height=min(240, tables.height_of(len(rows))),
+    )
+    st.caption(words.plain(ask.preview.clients.sentence()))
+    for sentence in unload.remarks(plan).get("warning", []):
+        st.warning(words.plain(sentence), icon=":material/warning:")
+    st.text_input(
+        "Why? Kept with the run, for everybody to read",
+        key=REASON,
+        live="300ms",
+        max_chars=500,
+        placeholder="10.1.0.3 runs hot since the release of 14:00",
+    )
+    _options(ask)
+    _confirmation(ask)
+    failed = st.session_state.get(FAILED)
+    if failed:
+        st.error(words.plain(str(failed)), icon=":material/error:")
+    _buttons(ask)
+    st.caption(presenter.expiry_words(plan, services.now()))
+
+
+def _options(ask: Ask) -> None:
+    most = float(ask.cluster.apply.pace_per_min)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.number_input(
+            "Most steps a minute",
+            min_value=min(0.1, most),
+            max_value=most,
+            value=most,
+            key=PACE,
+            width=180,
+            help=f"This cluster's own limit is {most:g}.",
+        )
+        st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE, help=PAUSE_HELP)
+
+
+def _confirmation(ask: Ask) -> None:
+    why = presenter.must_type_name(ask.plan, ask.cluster.environment)
+    if why:
+        st.text_input(
+            f"{why[0].upper()}{why[1:]}: type {words.plain(ask.plan.cluster)} to confirm",
+            key=TYPED,
+            live="300ms",
+            placeholder=ask.plan.cluster,
+        )
+
+
+def _answers() -> presenter.Answers:
+    kept = st.session_state
+    return presenter.Answers(
+        reason=str(kept.get(REASON) or ""), typed_name=str(kept.get(TYPED) or "")
+    )
+
+
+def _buttons(ask: Ask) -> None:
+    lacking = presenter.missing(ask.plan, ask.cluster.environment, _answers())
+    with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        if lacking:
+            st.caption(words.plain(lacking), width="content")
+        if st.button("Cancel", type="tertiary", key="_apply_cancel"):
+            _close()
+            st.rerun()
+        st.button(
+            f"Unload {counted(len(ask.plan.steps), 'bundle')}",
+            icon=":material/rocket_launch:",
+            disabled=lacking is not None,
+            help=None if lacking is None else words.plain(lacking),
+            on_click=_apply,
+            args=(ask,),
+            key="_apply_now",
+        )
+
+
+def _apply(ask: Ask) -> None:
+    """Ask for the run once, and open its page: nothing is carried out here."""
+    st.session_state.pop(FAILED, None)
+    lacking = presenter.missing(ask.plan, ask.cluster.environment, _answers())
+    if lacking is not None or state.asking() is not ask:  # a second click on the same dialog
+        return
+    limits, kept = ask.cluster.apply, st.session_state
+    options = RunOptions(
+        pace_per_min=float(kept.get(PACE) or limits.pace_per_min),
+        max_failures=limits.max_failures,
+        verify_within_s=limits.verify_within_s,
+        pause_balancer=bool(kept.get(PAUSE)),
+    )
+    refusal = _refusal(ask)
+    if refusal is not None:
+        kept[FAILED] = refusal
+        return
+    try:
+        run_id = runs.request(ask.config, ask.plan, _answers().reason, options)
+    except OpsError as error:
+        kept[FAILED] = f"{error.message} {error.hint}".strip()
+        return
+    _close()
+    state.go("run", run=run_id)

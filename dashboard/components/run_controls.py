@@ -1,0 +1,116 @@
+"""Pause, resume, stop, undo: what a person may ask of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.actions.model import Control, RunId
+from core.actions.views import RunView
+from core.errors import OpsError
+from core.plan.model import UnloadBundle
+from dashboard import runs, services, state
+from dashboard.components import words
+from dashboard.presenters import runs as presenter
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+FAILED: Final = "_control_failed"
+
+
+def controls(config: Config, view: RunView) -> None:
+    """Draw what may be asked of the run in its state, and what has been asked already."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if view.is_ended:
+            _undo(config, view)
+        else:
+            _pause_or_resume(config, view)
+            _stop(config, view)
+        pending = presenter.pending_words(view, services.now())
+        if pending:
+            st.caption(f":material/hourglass_top: {words.plain(pending)}", width="content")
+    failed = st.session_state.pop(FAILED, None)
+    if failed:
+        st.error(words.plain(str(failed)), icon=":material/error:")
+
+
+def _pause_or_resume(config: Config, view: RunView) -> None:
+    control: Control = "resume" if view.state == "PAUSED" else "pause"
+    why_not = presenter.why_no_control(view, control)
+    st.button(
+        control.capitalize(),
+        icon=":material/play_arrow:" if control == "resume" else ":material/pause:",
+        disabled=why_not is not None,
+        help=why_not or "The step under way is finished in any case.",
+        key=f"_{control}",
+        on_click=_ask,
+        args=(config, view.run_id, control),
+    )
+
+
+def _stop(config: Config, view: RunView) -> None:
+    why_not = presenter.why_no_control(view, "stop")
+    with st.popover("Stop…", icon=":material/stop:", disabled=why_not is not None, help=why_not):
+        st.markdown(
+            "The step under way is finished, the remaining ones are skipped, "
+            "and what the run had set is put back."
+        )
+        st.text_input("Why?", key="_stop_reason", placeholder="optional", max_chars=500)
+        st.button(
+            "Stop this run",
+            icon=":material/stop_circle:",
+            key="_stop",
+            on_click=_ask,
+            args=(config, view.run_id, "stop"),
+        )
+
+
+def _undo(config: Config, view: RunView) -> None:
+    why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
+    st.button(
+        "Undo…",
+        icon=":material/undo:",
+        disabled=why_not is not None,
+        help=why_not or "Shows the plan that takes it back; nothing is done before you apply it.",
+        key="_undo",
+        on_click=_preview_undo,
+        args=(view,),
+    )
+
+
+def _preview_undo(view: RunView) -> None:
+    st.session_state[state.CLUSTER] = view.cluster
+    state.go("unload", undo=view.run_id)
+
+
+def next_moves(view: RunView) -> None:
+    """Offer, for each bundle that landed elsewhere than asked, the preview of the next move."""
+    for step in view.next_moves[:8]:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(
+                f":orange[:material/call_split:] {words.plain(step.bundle)} is on "
+                f"{words.plain(step.owner)}, not on {words.plain(step.destination or '')}."
+            )
+            st.button(
+                "Preview the next move",
+                icon=":material/swap_horiz:",
+                type="tertiary",
+                key=f"_next_{step.bundle}",
+                on_click=_preview_next,
+                args=(view.cluster, step),
+            )
+
+
+def _preview_next(cluster: str, step: UnloadBundle) -> None:
+    st.session_state[state.CLUSTER] = cluster
+    state.go("unload", bundles=[step.bundle], to=step.destination or "")
+
+
+def _ask(config: Config, run_id: RunId, control: Control) -> None:
+    reason = str(st.session_state.get("_stop_reason") or "") if control == "stop" else ""
+    try:
+        services.ask_control(config, run_id, control, runs.person(), reason.strip())
+    except OpsError as error:
+        st.session_state[FAILED] = f"{error.message} {error.hint}".strip()

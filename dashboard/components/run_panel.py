@@ -1,0 +1,171 @@
+"""A run as it goes: headline, progress, controls, steps, what else moved, what was set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.actions.views import RunView
+from dashboard import runs, services
+from dashboard.charts.outcome import outcome_bars
+from dashboard.components import figures, frame, tables, words
+from dashboard.components.activity import run_link
+from dashboard.components.run_controls import controls, next_moves
+from dashboard.presenters import outcome as results
+from dashboard.presenters import runs as presenter
+from dashboard.presenters.journal import entries_frame
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+
+def headline(config: Config, view: RunView) -> None:
+    """Show how the run stands, what is known about it, and what may be asked of it."""
+    now = services.now()
+    words.answer(presenter.answer(view, now))
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        words.badge(presenter.state_badge(view))
+        st.caption(words.plain(presenter.facts_line(view)), width="content")
+    done = presenter.progress(view, now)
+    st.progress(done.ratio, text=done.text)
+    _trouble(config, view)
+    controls(config, view)
+    next_moves(view)
+
+
+def _trouble(config: Config, view: RunView) -> None:
+    if view.damage:
+        st.error(words.plain(view.damage), title="The journal of this run is damaged")
+    if view.state == "REFUSED" and view.refusal is not None and view.refusal.hint:
+        st.info(words.plain(view.refusal.hint), icon=":material/lightbulb:")
+    worker = runs.worker(config, view.cluster)
+    if not view.is_ended and not worker.is_alive:
+        st.warning(
+            f"{words.plain(worker.sentence)} {worker.remedy}",
+            title="Nobody carries this run out at the moment",
+            icon=":material/engineering:",
+        )
+    for setting in view.outstanding_settings:
+        if view.is_ended:
+            st.warning(
+                words.plain(setting.sentence or f"{setting.key} has not been put back yet."),
+                title=f"{setting.key} is still {setting.during}",
+                icon=":material/settings_alert:",
+            )
+
+
+def steps(view: RunView) -> None:
+    """Show every step with its state, owners and what happened."""
+    words.section("Steps", "Sign and word give the state; the owner is read from the cluster.")
+    rows = presenter.steps_frame(view, services.now())
+    tables.table(
+        rows,
+        {
+            "no": st.column_config.NumberColumn("", format="%d", width=36),
+            "state": tables.words("State"),
+            "bundle": tables.opener("Bundle", "_run_bundle", frame.bundle_link),
+            "before": tables.words("Owner before"),
+            "after": tables.words("Owner after"),
+            "asked": tables.words("Asked for"),
+            "foreseen": tables.words("Foreseen", "Most likely landing of the plan; ● it came so."),
+            "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s"),
+            "sentence": st.column_config.TextColumn("What happened", width="large"),
+        },
+        key="run_steps",
+        missing="",
+        alt="Steps of the run",
+        height=min(480, tables.height_of(len(rows))),
+    )
+    if view.is_ended:
+        tables.downloads(
+            rows, cluster=view.cluster, what=f"run-{view.run_id}-steps", moment=view.requested_at
+        )
+
+
+def around(view: RunView) -> None:
+    """Show what else changed during the run: moves of others, and settings of ours."""
+    if view.foreign_moves:
+        words.section("Moved by others", "Bundles that changed hands meanwhile, and not by it.")
+        words.notes([move.sentence for move in view.foreign_moves[:50]])
+    if view.settings:
+        words.section("Settings", "Changed for the time of the run.")
+        st.dataframe(
+            presenter.settings_frame(view),
+            hide_index=True,
+            key="run_settings",
+            alt="Settings that the run changed",
+            row_height=tables.ROW_PX,
+        )
+
+
+def predicted(view: RunView, quantity: str) -> None:
+    """Show each touched broker before, as expected and as measured."""
+    data = results.outcome(view, quantity)
+    st.caption(words.plain(results.outcome_sentence(view)))
+    if data.brokers:
+        figures.chart(
+            outcome_bars(data),
+            key="run_outcome",
+            alt=f"{quantity} of the touched brokers: before, expected, measured",
+        )
+        rows = results.outcome_table(view)
+        tables.table(
+            rows,
+            {
+                "broker": tables.opener("Broker", "_run_broker", frame.broker_link),
+                **{
+                    f"{what}_{when}": tables.words(f"{what.capitalize()} {label}")
+                    for what in results.QUANTITIES
+                    for when, label in (
+                        ("before", "before"),
+                        ("expected", "expected"),
+                        ("came", "measured"),
+                    )
+                },
+            },
+            key="run_brokers",
+            alt="Touched brokers before, as expected and as measured",
+            height=min(300, tables.height_of(len(rows))),
+        )
+
+
+def journal(config: Config, view: RunView) -> None:
+    """Show the run's entries in the journal."""
+    rows = entries_frame(runs.entries_of(config, view.run_id))
+    tables.table(
+        rows,
+        {
+            "seq": st.column_config.NumberColumn("No.", format="%d"),
+            "at": st.column_config.DatetimeColumn("When (UTC)", format="HH:mm:ss.SSS"),
+            "who": tables.words("Who"),
+            "kind": tables.words("Entry"),
+            "what": st.column_config.TextColumn("What", width="large"),
+            "why": tables.words("Why"),
+            "before": tables.words("Before"),
+            "after": tables.words("After"),
+        },
+        key="run_journal",
+        alt="Entries of the run in the journal",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(
+        rows, cluster=view.cluster, what=f"run-{view.run_id}-journal", moment=view.requested_at
+    )
+
+
+def related(config: Config, view: RunView) -> None:
+    """Show the runs that this one takes back, or that take it back."""
+    other = runs.undone_by(config, view)
+    links = [(view.undoes, "It takes back run")] if view.undoes else []
+    if other is not None:
+        links.append((other.run_id, "It was taken back by run"))
+    for run_id, text in links:
+        st.button(
+            f"{text} {run_id}",
+            icon=":material/undo:",
+            type="tertiary",
+            key=f"_related_{run_id}",
+            on_click=run_link,
+            args=(run_id,),
+        )

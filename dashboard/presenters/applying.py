@@ -1,0 +1,138 @@
+"""May this plan be applied from here, and how much must a person confirm?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from core.plan.model import Plan
+from core.units import counted, format_age
+from dashboard.presenters.naming import clock
+from dashboard.presenters.workers import WorkerState
+
+FREE_STEPS: Final = 3
+"""More bundles than this are confirmed by typing the cluster's name."""
+
+FREE_BROKERS: Final = 2
+"""More brokers touched than this, likewise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What decides whether a plan may be applied.
+
+    Attributes:
+        plan: The plan that is shown.
+        now: The present moment.
+        is_past: It was made on a snapshot that was chosen by its time.
+        is_read_only: The configuration forbids every action on its cluster.
+        worker: Whether somebody carries out runs.
+        open_run: Id of a run that has not ended, with who asked for it; ``None``: there is none.
+        max_steps: Most steps of one run.
+    """
+
+    plan: Plan
+    now: datetime
+    is_past: bool
+    is_read_only: bool
+    worker: WorkerState
+    open_run: tuple[str, str] | None
+    max_steps: int
+
+
+def why_not(standing: Standing) -> str | None:
+    """Return why the plan cannot be applied, with the remedy; ``None`` when it can."""
+    if standing.is_read_only:
+        return read_only_words(standing.plan.cluster)
+    return _of_plan(standing) or _of_cluster(standing)
+
+
+def _of_plan(standing: Standing) -> str | None:
+    plan = standing.plan
+    if standing.is_past:
+        return "This is an earlier snapshot. Choose Now under Time: a plan is made on the newest."
+    if not plan.applyable:
+        return "The plan has an error, or nothing to do: see above."
+    if plan.is_expired(standing.now):
+        return expired_words(plan)
+    if len(plan.steps) > standing.max_steps:
+        return (
+            f"{len(plan.steps)} steps are more than one run may have "
+            f"({standing.max_steps}, `max_steps` of this cluster): take fewer bundles."
+        )
+    return None
+
+
+def _of_cluster(standing: Standing) -> str | None:
+    if not standing.worker.is_alive:
+        return f"{standing.worker.sentence} {standing.worker.remedy}"
+    if standing.open_run is not None:
+        run_id, who = standing.open_run
+        return f"Run {run_id} of {who} has not ended: one run at a time. Wait for it, or stop it."
+    return None
+
+
+def read_only_words(cluster: str) -> str:
+    """Return why nothing can be changed on a cluster, and how to change that."""
+    return (
+        f"{cluster} is read-only: Trimtab's default for configured clusters. Whoever keeps "
+        f'trimtab.toml allows actions with `read_only = false` under name = "{cluster}".'
+    )
+
+
+def expired_words(plan: Plan) -> str:
+    """Return that the plan may not be applied any more."""
+    return f"The plan expired at {clock(plan.expires_at)}. Preview again: the cluster has moved on."
+
+
+def expiry_words(plan: Plan, now: datetime) -> str:
+    """Return what identifies the plan, and how long it may still be applied."""
+    left_s = (plan.expires_at - now).total_seconds()
+    left = f"in {format_age(left_s)}" if left_s > 0 else "already"
+    return (
+        f"Plan `{plan.short_id}` on snapshot `{plan.snapshot_id}`, expires {left} "
+        f"({clock(plan.expires_at)})."
+    )
+
+
+def touched_brokers(plan: Plan) -> int:
+    """Return how many brokers lose or gain a bundle in the most likely outcome."""
+    takers = {step.destination or next(iter(step.likely), None) for step in plan.steps}
+    return len({step.owner for step in plan.steps} | {one for one in takers if one})
+
+
+def must_type_name(plan: Plan, environment: str) -> str | None:
+    """Return why the cluster's name must be typed, ``None`` when a click is enough."""
+    steps, brokers = len(plan.steps), touched_brokers(plan)
+    if steps <= 1:
+        return None
+    if environment == "production":
+        return f"{counted(steps, 'bundle')} of a production cluster"
+    if steps > FREE_STEPS:
+        return f"{counted(steps, 'bundle')} at once"
+    if brokers > FREE_BROKERS:
+        return f"{counted(brokers, 'broker')} are touched"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a person filled in.
+
+    Attributes:
+        reason: Why.
+        typed_name: The cluster's name as typed; empty where it is not asked for.
+    """
+
+    reason: str
+    typed_name: str
+
+
+def missing(plan: Plan, environment: str, answers: Answers) -> str | None:
+    """Return what is still to be filled in before the plan is applied, ``None``: nothing."""
+    if not answers.reason.strip():
+        return "Say why: the reason is kept with the run."
+    if must_type_name(plan, environment) and answers.typed_name.strip() != plan.cluster:
+        return f"Type the cluster's name, {plan.cluster}, to confirm."
+    return None

@@ -1,0 +1,380 @@
+"""What the pages say of runs: how far, how long, what came of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import pandas as pd
+
+from core.actions.model import Control, RunState, StepState
+from core.actions.views import RunView, StepView
+from core.units import counted, format_age
+from dashboard.presenters.freshness import Badge, Tone
+
+RUN_WORDS: Final[dict[RunState, str]] = {
+    "QUEUED": "○ queued",
+    "RUNNING": "◐ running",
+    "PAUSED": "‖ paused",
+    "DONE": "● done",
+    "STOPPED": "■ stopped",
+    "FAILED": "✖ failed",
+    "REFUSED": "⊘ refused",
+}
+STEP_WORDS: Final[dict[StepState, str]] = {
+    "PENDING": "○ waiting",
+    "RUNNING": "◐ under way",
+    "DONE": "● done",
+    "FAILED": "✖ failed",
+    "UNKNOWN": "? unknown",
+    "SKIPPED": "» skipped",
+}
+_TONES: Final[dict[RunState, Tone]] = {
+    "QUEUED": "gray",
+    "RUNNING": "blue",
+    "PAUSED": "orange",
+    "DONE": "green",
+    "STOPPED": "gray",
+    "FAILED": "red",
+    "REFUSED": "red",
+}
+_ICONS: Final[dict[RunState, str]] = {
+    "QUEUED": ":material/hourglass_empty:",
+    "RUNNING": ":material/progress_activity:",
+    "PAUSED": ":material/pause_circle:",
+    "DONE": ":material/check_circle:",
+    "STOPPED": ":material/stop_circle:",
+    "FAILED": ":material/error:",
+    "REFUSED": ":material/block:",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        settled: Steps whose outcome is known, skipped ones included.
+        total: Steps of the plan.
+        ratio: 0..1.
+        text: Count, rate and time to go, for people.
+    """
+
+    settled: int
+    total: int
+    ratio: float
+    text: str
+
+
+def state_badge(view: RunView) -> Badge:
+    """Return the state of a run as a badge."""
+    return Badge(
+        text=view.state.lower(),
+        icon=_ICONS[view.state],
+        tone=_TONES[view.state],
+        help=view.sentence,
+    )
+
+
+def running_badge(view: RunView, now: datetime) -> Badge:
+    """Return the run that has not ended, for the header: a few words and how far it is."""
+    done = progress(view, now)
+    return Badge(
+        text=f"run {view.state.lower()}: {done.settled} of {done.total}",
+        icon=_ICONS[view.state],
+        tone=_TONES[view.state],
+        help=f"Run {view.run_id} of {view.requested_by}: {view.reason}",
+    )
+
+
+def answer(view: RunView, now: datetime) -> str:
+    """Return the sentence that says how the run stands."""
+    asked = f"asked for by {view.requested_by} {_ago(view.requested_at, now)}"
+    steps = counted(len(view.steps), "bundle")
+    if view.state == "QUEUED":
+        return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
+    if view.state == "REFUSED":
+        return f"Run {view.run_id} was refused: {view.sentence}"
+    head = f"{_done_words(view)} of run {view.run_id} on {view.cluster}"
+    if view.is_ended:
+        return f"{head}, ended {_ago(view.ended_at, now)}. {view.sentence}"
+    if view.state == "PAUSED":
+        return f"{head}. {view.sentence}"
+    at_work = [step for step in view.steps if step.state == "RUNNING"]
+    if at_work:
+        step = at_work[0]
+        since = format_age(_seconds(step.begun_at, now))
+        return f"{head}; {step.step.bundle} has been under way for {since}."
+    return f"{head}; the next step has not begun yet."
+
+
+_NOT_DONE: Final[dict[StepState, str]] = {
+    "FAILED": "failed",
+    "UNKNOWN": "unknown",
+    "SKIPPED": "skipped",
+}
+
+
+def _done_words(view: RunView) -> str:
+    counts = view.counts
+    head = f"{counts.get('DONE', 0)} of {counted(len(view.steps), 'bundle')} moved"
+    rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
+    return f"{head}, {', '.join(rest)}" if rest else head
+
+
+def progress(view: RunView, now: datetime) -> Progress:
+    """Return how far the run is, how fast, and how long it may still take."""
+    total = len(view.steps)
+    settled = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
+    parts = [f"{settled} of {total} settled"]
+    sent = [step for step in view.steps if step.begun_at is not None]
+    end = view.ended_at or now
+    if len(sent) >= 2 and view.started_at is not None:
+        minutes = max(_seconds(view.started_at, end), 1.0) / 60
+        parts.append(f"{len(sent) / minutes:.1f} steps a minute")
+    if view.is_ended and view.started_at is not None:
+        parts.append(f"took {format_age(_seconds(view.started_at, end))}")
+    elif view.state == "RUNNING" and settled < total:
+        parts.append(f"about {format_age(_left_s(view, total - settled))} to go")
+    return Progress(
+        settled=settled, total=total, ratio=settled / total if total else 1.0, text=", ".join(parts)
+    )
+
+
+def _left_s(view: RunView, left: int) -> float:
+    """Seconds until the rest is done: the pace or the steps' own time, whichever is slower."""
+    took = [step.took_ms / 1000 for step in view.steps if step.took_ms is not None]
+    own_s = sum(took) / len(took) if took else 1.0
+    return left * max(own_s, 60.0 / view.options.pace_per_min)
+
+
+def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
+    """Return one row a step: state, bundle, owner before and after, elapsed, what happened."""
+    return pd.DataFrame(
+        [
+            {
+                "no": step.index + 1,
+                "state": step_words(step),
+                "bundle": step.step.bundle,
+                "before": (step.before.holder if step.before else None) or step.step.owner,
+                "after": landed(step) or "",
+                "asked": step.step.destination or "any",
+                "foreseen": foreseen_words(step),
+                "elapsed_s": elapsed_s(step, now),
+                "sentence": what_happened(step),
+            }
+            for step in view.steps
+        ],
+        columns=[
+            *("no", "state", "bundle", "before", "after", "asked"),
+            *("foreseen", "elapsed_s", "sentence"),
+        ],
+    )
+
+
+def step_words(step: StepView) -> str:
+    """Return the state of a step with its sign; a landing elsewhere stands out."""
+    if step.state == "DONE" and step.ending and step.ending.code != "landed":
+        return f"▲ done, {step.ending.code.replace('_', ' ').removeprefix('landed ')}"
+    return STEP_WORDS[step.state]
+
+
+def landed(step: StepView) -> str | None:
+    """Return who holds the bundle after the step; ``None``: unknown, or nobody."""
+    after = step.ending.after if step.ending else None
+    return after.holder if after is not None else None
+
+
+def foreseen_words(step: StepView) -> str:
+    """Return where the plan expected the bundle to land, and whether it did."""
+    likely = step.step.likely
+    if not likely:
+        return "unknown"
+    chance = f"{likely[0]} ({step.step.foreseen[likely[0]] * 100:.0f} %)"
+    where = landed(step)
+    if step.state != "DONE" or where is None:
+        return chance
+    if where == likely[0]:
+        return f"● {chance}"
+    given = step.step.foreseen.get(where)
+    return f"▲ {chance}; there {given * 100:.0f} %" if given else f"✖ {chance}"
+
+
+def elapsed_s(step: StepView, now: datetime) -> float | None:
+    """Return how long a step has taken so far, or took, in seconds."""
+    if step.begun_at is None:
+        return None
+    if step.took_ms is not None:
+        return step.took_ms / 1000
+    return _seconds(step.begun_at, step.ended_at or now)
+
+
+def what_happened(step: StepView) -> str:
+    """Return what became of a step, with what to do next."""
+    if step.ending is None:
+        return "" if step.state == "PENDING" else "Waiting for its new owner to show."
+    looked = " Settled later, by looking." if step.is_by_looking else ""
+    return f"{step.ending.sentence} {step.ending.hint}".strip() + looked
+
+
+def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:
+    """Return one row a run, in the order given."""
+    return pd.DataFrame(
+        [
+            {
+                "run": view.run_id,
+                "requested_at": view.requested_at,
+                "cluster": view.cluster,
+                "who": view.requested_by,
+                "state": RUN_WORDS[view.state],
+                "done": view.counts.get("DONE", 0),
+                "failed": view.counts.get("FAILED", 0) + view.counts.get("UNKNOWN", 0),
+                "skipped": view.counts.get("SKIPPED", 0),
+                "steps": len(view.steps),
+                "took_s": _took_s(view, now),
+                "why": view.reason,
+                "outcome": view.sentence,
+                "undoes": view.undoes or "",
+                "plan": view.plan.plan_id,
+            }
+            for view in views
+        ],
+        columns=[
+            *("run", "requested_at", "cluster", "who", "state", "done", "failed", "skipped"),
+            *("steps", "took_s", "why", "outcome", "undoes", "plan"),
+        ],
+    )
+
+
+def _took_s(view: RunView, now: datetime) -> float | None:
+    if view.started_at is None:
+        return None
+    return _seconds(view.started_at, view.ended_at or now)
+
+
+def touching(views: Sequence[RunView], subject: str, limit: int = 50) -> pd.DataFrame:
+    """Return the steps of runs that a bundle or broker took part in, the newest run first.
+
+    Args:
+        views: Runs, the newest first.
+        subject: Name of a bundle, or broker id.
+        limit: Most rows.
+    """
+    rows: list[dict[str, object]] = []
+    for view in views:
+        rows += [_row_of(view, step) for step in view.steps if subject in _parts(step)]
+        if len(rows) >= limit:
+            break
+    return pd.DataFrame(
+        rows[:limit], columns=["run", "at", "state", "bundle", "from", "to", "who", "why"]
+    )
+
+
+def _parts(step: StepView) -> tuple[str | None, ...]:
+    return (step.step.bundle, step.step.owner, step.step.destination, landed(step))
+
+
+def _row_of(view: RunView, step: StepView) -> dict[str, object]:
+    return {
+        "run": view.run_id,
+        "at": step.begun_at or view.requested_at,
+        "state": step_words(step),
+        "bundle": step.step.bundle,
+        "from": step.step.owner,
+        "to": landed(step) or "",
+        "who": view.requested_by,
+        "why": view.reason,
+    }
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    return "at an unknown time" if moment is None else f"{format_age(_seconds(moment, now))} ago"
+
+
+def _seconds(start: datetime | None, end: datetime) -> float:
+    return 0.0 if start is None else max(0.0, (end - start).total_seconds())
+
+
+def pending_words(view: RunView, now: datetime) -> str:
+    """Return what has been asked of the run and not been followed yet; empty: nothing."""
+    if view.control is None or not view.is_control_pending:
+        return ""
+    asked = view.control
+    why = f" ({asked.reason})" if asked.reason else ""
+    return (
+        f"{asked.control.capitalize()} asked for by {asked.asked_by} {_ago(asked.asked_at, now)}"
+        f"{why}; it acts once the step under way is settled."
+    )
+
+
+def why_no_control(view: RunView, control: Control) -> str | None:
+    """Return why a control cannot be asked for now, ``None`` when it can."""
+    if view.is_ended:
+        return f"The run is {view.state.lower()}."
+    if view.is_control_pending and view.control is not None:
+        if view.control.control == "stop":
+            return "It is stopping already."
+        if view.control.control == control:
+            return f"{control.capitalize()} has been asked for already."
+    if control == "pause" and view.state == "QUEUED":
+        return "It has not begun: stop it instead."
+    return None
+
+
+def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
+    """Return why there is nothing to undo, ``None`` when there is.
+
+    Args:
+        view: The run.
+        undone_by: The latest run that was to take it back, if any.
+    """
+    if not view.is_ended:
+        return "The run has not ended: stop it first."
+    if not view.counts.get("DONE"):
+        return "It moved no bundle: there is nothing to take back."
+    if undone_by is not None and not undone_by.is_ended:
+        return f"Run {undone_by.run_id} is taking it back already."
+    return None
+
+
+def facts_line(view: RunView) -> str:
+    """Return who asked for the run, when, why, how, and who carries it out."""
+    parts = [
+        f"{view.requested_by}, {view.requested_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        f"“{view.reason}”",
+        f"plan {view.plan.short_id}",
+        f"at most {view.options.pace_per_min:g} steps a minute",
+    ]
+    if view.options.pause_balancer:
+        parts.append("the cluster's own shedding paused")
+    if view.worker:
+        parts.append(f"by worker {view.worker}")
+    if view.takeovers:
+        parts.append(f"taken over {counted(view.takeovers, 'time')}")
+    return " · ".join(parts)
+
+
+def settings_frame(view: RunView) -> pd.DataFrame:
+    """Return the settings that the run changed, and how each was left."""
+    return pd.DataFrame(
+        [
+            {
+                "setting": setting.key,
+                "before": setting.before or "not set",
+                "during": setting.during,
+                "now": _FATES[setting.fate],
+                "what happened": setting.sentence,
+            }
+            for setting in view.settings
+        ]
+    )
+
+
+_FATES: Final = {
+    None: "◐ changed for the run",
+    "restored": "● put back",
+    "changed_by_others": "▲ changed by others",
+    "failed": "✖ not put back yet",
+}

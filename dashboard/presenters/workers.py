@@ -1,0 +1,85 @@
+"""Is somebody there who carries out runs? From the worker's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from core.units import format_age
+from dashboard.presenters.freshness import Badge
+
+LOST_AFTER_S: Final = 15.0
+"""A worker says that it lives every second or two; silent for this long, it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """What is known of the worker of a cluster.
+
+    Attributes:
+        is_alive: It was heard of a moment ago.
+        sentence: One sentence for people.
+        short: Two or three words.
+        remedy: What to do; empty when it is alive.
+    """
+
+    is_alive: bool
+    sentence: str
+    short: str
+    remedy: str = ""
+
+
+def worker_state(status: Mapping[str, object], *, cluster: str, now: datetime) -> WorkerState:
+    """Return whether the worker of ``cluster`` lives, from the status that it keeps writing."""
+    remedy = f"Start one: `trimtab worker {cluster} --config trimtab.toml`."
+    seen_at = _moment(status.get("last_seen_at"))
+    name = str(status.get("worker") or "the worker")
+    if seen_at is None:
+        return WorkerState(
+            is_alive=False,
+            sentence=f"No worker has ever run here for {cluster}.",
+            short="no worker",
+            remedy=remedy,
+        )
+    silent_s = max(0.0, (now - seen_at).total_seconds())
+    if silent_s > LOST_AFTER_S:
+        age = format_age(silent_s)
+        return WorkerState(
+            is_alive=False,
+            sentence=f"The worker of {cluster} was last heard of {age} ago ({name}).",
+            short=f"not seen for {age}",
+            remedy=remedy,
+        )
+    doing, error = status.get("doing"), status.get("last_error")
+    what = f" {str(doing).rstrip('.')}." if doing else ""
+    trouble = f" Its last trouble: {error}" if error else ""
+    return WorkerState(
+        is_alive=True, sentence=f"The worker {name} is alive.{what}{trouble}", short="alive"
+    )
+
+
+def worker_badge(worker: WorkerState) -> Badge:
+    """Return the worker as a badge; the header shows it where actions are allowed."""
+    if worker.is_alive:
+        return Badge(
+            text="worker", icon=":material/engineering:", tone="gray", help=worker.sentence
+        )
+    text = worker.short if worker.short.startswith("no ") else f"worker {worker.short}"
+    return Badge(
+        text=text,
+        icon=":material/engineering:",
+        tone="orange",
+        help=f"{worker.sentence} Nothing can be applied. {worker.remedy}",
+    )
+
+
+def _moment(value: object) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,171 @@
+"""Runs and the journal for the pages: what is going on, what was done, who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+import streamlit as st
+
+from core.actions.events import Entry
+from core.actions.model import RunId, RunOptions
+from core.actions.views import RunView
+from core.errors import UnknownNameError
+from core.plan.model import Plan
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.presenters.journal import Chain, chain_of, entries_frame
+from dashboard.presenters.workers import WorkerState, worker_state
+from dashboard.reading import collector_status
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+MAX_ENTRIES: Final = 50_000
+"""The newest entries of a journal that the pages hold; the command line writes all to a file."""
+
+MAX_RUNS: Final = 2_000
+"""The newest runs that the Activity page knows."""
+
+_REQUESTING: Final = Lock()
+
+
+def person() -> str:
+    """Return who uses this page: the signed-in user's address, or the dashboard's own user."""
+    email = st.user.get("email")
+    return services.actor(str(email) if email else None, is_page=True)
+
+
+def worker(config: Config, cluster: str) -> WorkerState:
+    """Return whether somebody carries out runs on the cluster."""
+    status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
+    return worker_state(status, cluster=cluster, now=services.now())
+
+
+def find(config: Config, run_id: str) -> RunView | None:
+    """Return a run, ``None`` when the journal knows none of that name.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    try:
+        return services.run_view(config, run_id)
+    except UnknownNameError:
+        return None
+
+
+def of_cluster(config: Config, cluster: str) -> Sequence[RunView]:
+    """Return the runs of a cluster, the newest first.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    return services.runs(config, cluster)
+
+
+def every(config: Config) -> Sequence[RunView]:
+    """Return the runs of every cluster, the newest first.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    return services.runs(config, most=MAX_RUNS)
+
+
+def open_run(config: Config, cluster: str) -> RunView | None:
+    """Return the oldest run of a cluster that has not ended.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    going = [view for view in of_cluster(config, cluster) if not view.is_ended]
+    return going[-1] if going else None
+
+
+def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> RunId:
+    """Ask for a plan to be carried out, once: the same plan asked for again is the same run.
+
+    Raises:
+        InputError: No reason, or options beyond the cluster's limits.
+        PlanError: The plan cannot be applied.
+        RemoteError: The journal cannot be written.
+    """
+    with _REQUESTING:
+        for view in of_cluster(config, plan.cluster):
+            if view.plan.plan_id == plan.plan_id:
+                return view.run_id
+        return services.request_run(config, plan.cluster, plan, reason, options, person())
+
+
+def undone_by(config: Config, view: RunView) -> RunView | None:
+    """Return the latest run that was asked to take ``view`` back and was not refused."""
+    for other in of_cluster(config, view.cluster):
+        if other.undoes == view.run_id and other.state != "REFUSED":
+            return other
+    return None
+
+
+def entries_of(config: Config, run_id: RunId) -> Sequence[Entry]:
+    """Return the journal entries of one run, in order."""
+    return services.journal(config).entries(run_id=run_id)
+
+
+@dataclass
+class _Audit:
+    """The entries of one journal as a table, grown as the journal grows."""
+
+    lock: Lock = field(default_factory=Lock)
+    frame: pd.DataFrame | None = None
+    seq: int = 0
+
+
+_audits: Memo[str, _Audit] = Memo(lambda _: _Audit(), max_entries=4)
+
+
+def audit(config: Config) -> pd.DataFrame:
+    """Return the newest :data:`MAX_ENTRIES` entries as a table, oldest first; do not change it.
+
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    kept = _audits(config.journal_address.get_secret_value())
+    journal = services.journal(config)
+    with kept.lock:
+        if kept.frame is None:
+            kept.seq = max(0, journal.newest()[0] - MAX_ENTRIES)
+        fresh = journal.entries(after=kept.seq)
+        if fresh or kept.frame is None:
+            grown = entries_frame(fresh)
+            if kept.frame is not None and len(kept.frame):
+                grown = pd.concat([kept.frame, grown], ignore_index=True)
+            kept.frame = grown.tail(MAX_ENTRIES).reset_index(drop=True)
+            kept.seq = fresh[-1].seq if fresh else kept.seq
+        return kept.frame
+
+
+def newest(config: Config) -> tuple[int, str]:
+    """Return number and digest of the newest entry; ``(0, ...)`` for an empty journal."""
+    return services.journal(config).newest()
+
+
+_chains: Memo[tuple[str, int, str], list[Chain]] = Memo(lambda _: [], max_entries=8)
+
+
+def chain(config: Config, *, is_asked: bool) -> Chain | None:
+    """Return the verdict on the journal's chain as it stands, ``None`` when nobody asked for it.
+
+    Args:
+        config: The configuration.
+        is_asked: Compute it when it is not known for the newest entry yet.
+    Raises:
+        RemoteError: The journal cannot be read.
+    """
+    kept = _chains((config.journal_address.get_secret_value(), *newest(config)))
+    if not kept and is_asked:
+        found = services.journal(config).verify()
+        damage = None if found.damage is None else (found.damage.seq, found.damage.what)
+        kept.append(chain_of(found.entries, found.newest_digest, damage))
+    return kept[0] if kept else None
