@@ -1,0 +1,121 @@
+"""Why a goal is not reached: what binds each of the brokers that are still outside the band."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.optimize.balance import Balance, Band
+from core.optimize.fleet import HELD, HELD_WORDS, Fleet
+from core.optimize.model import Binding
+from core.units import counted, format_bytes_per_s, format_ratio
+
+MAX_BINDINGS: Final = 20
+
+
+def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Binding, ...]:
+    """Return what keeps the brokers from the goal, the worst broker first; none: all is well."""
+    fleet = balance.fleet
+    violation = np.where(fleet.known, band.violation(balance.load), 0.0)
+    outside = np.flatnonzero(violation > band.slack)
+    outside = outside[np.argsort(-violation[outside], kind="stable")]
+    if not outside.size:
+        return ()
+    found: list[Binding] = []
+    if max_moves is not None and len(balance.order) >= max_moves:
+        more = counted(outside.size, "broker")
+        found.append(
+            Binding(
+                code="move_budget",
+                subject="",
+                sentence=f"The budget of {counted(max_moves, 'move')} is used up; {more} "
+                "would need more.",
+            )
+        )
+    found += [
+        _over(balance, band, broker)
+        if balance.load[broker] > band.high
+        else _under(balance, band, broker)
+        for broker in outside[:MAX_BINDINGS].tolist()
+    ]
+    return tuple(found)
+
+
+def load_text(fleet: Fleet, value: float) -> str:
+    """Return a load for people."""
+    return format_ratio(value) if fleet.measure == "usage" else format_bytes_per_s(value)
+
+
+def _over(balance: Balance, band: Band, broker: int) -> Binding:
+    fleet = balance.fleet
+    name = fleet.view.brokers[broker]
+    where = f"{name} stays at {load_text(fleet, balance.load[broker])}"
+    staying = balance.staying(broker)
+    if not staying.size:
+        held = _held_text(fleet, broker)
+        return Binding(
+            code="fixed_load", subject=name, sentence=f"{where}: nothing on it may move{held}."
+        )
+    others = fleet.known.copy()
+    others[broker] = False
+    allowed = fleet.where.allowed[fleet.kind[staying]][:, others].any(axis=1)
+    if not allowed.any():
+        return Binding(
+            code="no_destination",
+            subject=name,
+            sentence=f"{where}: isolation policies, anti-affinity, versions or load managers "
+            f"leave no other broker for its {counted(staying.size, 'movable bundle')}.",
+        )
+    smallest = staying[allowed][-1]
+    room = band.high - float(balance.load[others].min(initial=np.inf))
+    if fleet.measure == "throughput" and fleet.bytes_per_s[smallest] > room:
+        return Binding(
+            code="bundle_too_large",
+            subject=name,
+            sentence=f"{where}: even {fleet.view.bundles[fleet.rows[smallest]]}, the smallest of "
+            f"its movable bundles, carries {format_bytes_per_s(fleet.bytes_per_s[smallest])}; no "
+            "other broker has that much room. Split it, or add partitions.",
+        )
+    return Binding(
+        code="no_room",
+        subject=name,
+        sentence=f"{where}: no broker that may take one of its "
+        f"{counted(staying.size, 'movable bundle')} has room for it under "
+        f"{load_text(fleet, band.high)}{_held_text(fleet, broker)}.",
+    )
+
+
+def _under(balance: Balance, band: Band, broker: int) -> Binding:
+    fleet = balance.fleet
+    name = fleet.view.brokers[broker]
+    where = f"{name} stays at {load_text(fleet, balance.load[broker])}"
+    if not fleet.where.can_receive[broker]:
+        return Binding(
+            code="cannot_receive",
+            subject=name,
+            sentence=f"{where}: it takes no part in placement (load report, load-manager class or "
+            "version).",
+        )
+    if not fleet.where.allowed[np.unique(fleet.kind), broker].any():
+        return Binding(
+            code="no_destination",
+            subject=name,
+            sentence=f"{where}: isolation policies or anti-affinity allow it none of the bundles "
+            "that may move.",
+        )
+    return Binding(
+        code="no_bundle_for_it",
+        subject=name,
+        sentence=f"{where}: no bundle that it may take fits under {load_text(fleet, band.high)} "
+        "and can be spared where it is.",
+    )
+
+
+def _held_text(fleet: Fleet, broker: int) -> str:
+    parts = [
+        f"{format_bytes_per_s(value)} {HELD_WORDS[reason]}"
+        for reason, value in zip(HELD, fleet.held_bytes[broker].tolist(), strict=True)
+        if value > 0
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""

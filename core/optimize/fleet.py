@@ -1,0 +1,190 @@
+"""A snapshot laid out for moving bundles: load per broker, what each bundle takes along.
+
+Load is a vector: one component for throughput, one a resource for usage; a broker's load is the
+largest component. Bundles that may move are sorted by owner, and are numbered in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+import numpy as np
+
+from core.health.measures import column_values, measure
+from core.optimize.destinations import Destinations, find_destinations
+from core.optimize.model import LoadMeasure, Wish
+from core.plan.shift import CARRIED, carried_by
+from core.pulsar.load import WEIGHED, resource_weights
+from core.pulsar.ranges import Codes, Ints
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import Flags, Floats, LoadView
+from core.snapshot import PulsarSnapshot
+
+Held = Literal["broker_bound", "excluded", "recently_moved", "unknown"]
+HELD: Final[tuple[Held, ...]] = ("broker_bound", "excluded", "recently_moved", "unknown")
+HELD_WORDS: Final[dict[Held, str]] = {
+    "broker_bound": "belongs to the broker itself (heartbeat, SLA)",
+    "excluded": "is in excluded namespaces",
+    "recently_moved": "moved a moment ago",
+    "unknown": "is in bundles without statistics",
+}
+_EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
+_MSGS_PER_POINT: Final = 1_000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Columns; ``m`` numbers movable bundles, ``b`` brokers, ``r`` components of load.
+
+    Attributes:
+        used: ``(b, r)``: load now, bytes/s or weighted ratio; 0 where unknown.
+        scale: ``(b, r)``: what one unit of a bundle's amount adds at that broker.
+        known: ``(b,)``: the load is known; other brokers take no part.
+        rows: ``(m,)``: row in the view.
+        offsets: ``(b + 1,)``: the bundles of broker b are offsets[b]..offsets[b+1].
+        amount: ``(m, r)``.
+        kind: ``(m,)``: row of ``where.allowed``.
+        group: ``(m,)``: anti-affinity group, -1: none.
+        clients: ``(m,)``: NaN where unknown.
+        points: ``(m,)``: disruption.
+        held_bytes: ``(b, 4)``: traffic that stays, by the reasons of :data:`HELD`.
+    """
+
+    view: LoadView
+    measure: LoadMeasure
+    where: Destinations
+    used: Floats
+    scale: Floats
+    known: Flags
+    rows: Ints
+    offsets: Ints
+    owner: Codes
+    amount: Floats
+    bytes_per_s: Floats
+    kind: Ints
+    group: Codes
+    namespace: Codes
+    topics: Ints
+    clients: Floats
+    points: Floats
+    held_bytes: Floats
+
+    @property
+    def load(self) -> Floats:
+        """``(b,)``."""
+        return load_of(self.used)
+
+    def bundles_of(self, broker: int) -> Ints:
+        """Return the numbers of a broker's movable bundles."""
+        return np.arange(self.offsets[broker], self.offsets[broker + 1])
+
+
+def load_of(used: Floats) -> Floats:
+    """Return the largest component of each row; NaN never occurs."""
+    return np.asarray(used.max(axis=-1), np.float64)
+
+
+def lay_out(snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: Wish) -> Fleet:
+    """Lay a snapshot out.
+
+    Cost:
+        O(brokers + bundles + kinds * brokers), no Python loop over bundles.
+    """
+    view = LoadView.of(snapshot, settings)
+    asked: LoadMeasure = "usage" if wish.relief is not None else wish.measure
+    load = measure(snapshot, settings).of(asked)
+    where = find_destinations(view, settings, load.known)
+    traffic = column_values(snapshot.bundles, "msg_throughput_in") + column_values(
+        snapshot.bundles, "msg_throughput_out"
+    )
+    held = _held(view, settings, wish, traffic)
+    rows = _movable_rows(view, held, traffic, load.known)
+    used, scale, amount = (
+        (load.values[:, None], np.ones((len(view.brokers), 1)), traffic[rows][:, None])
+        if asked == "throughput"
+        else _usage_loads(snapshot, settings, rows)
+    )
+    clients = column_values(snapshot.bundles, "producer_count") + column_values(
+        snapshot.bundles, "consumer_count"
+    )
+    topics = view.bundle_topics[rows]
+    rates = view.bundle_msg_rate[rows]
+    namespace = view.bundle_namespace[rows]
+    return Fleet(
+        view=view,
+        measure=asked,
+        where=where,
+        used=np.where(load.known[:, None], used, 0.0),
+        scale=scale,
+        known=load.known,
+        rows=rows,
+        offsets=np.searchsorted(view.owner[rows], np.arange(len(view.brokers) + 1)),
+        owner=view.owner[rows],
+        amount=amount,
+        bytes_per_s=traffic[rows],
+        kind=where.kind_of_namespace[namespace],
+        group=view.namespace_group[namespace],
+        namespace=namespace,
+        topics=topics,
+        clients=clients[rows],
+        points=np.nan_to_num(clients[rows]) + topics + rates / _MSGS_PER_POINT,
+        held_bytes=_held_bytes(view, held, traffic),
+    )
+
+
+def _held(view: LoadView, settings: EffectiveSettings, wish: Wish, traffic: Floats) -> Codes:
+    """Return why each bundle stays, as an index of :data:`HELD`; -1: it may move."""
+    reasons = np.full(view.bundles.size, -1, np.int32)
+    reasons[~np.isfinite(traffic)] = HELD.index("unknown")
+    moved = (view.reporter >= 0) & (view.owner >= 0) & (view.reporter != view.owner)
+    resting = [view.find_bundle(name) for name in wish.recently_moved]
+    moved[[row for row in resting if row >= 0]] = True
+    reasons[moved] = HELD.index("recently_moved")
+    patterns = (*wish.exclusions, *settings.names(_EXCLUDED))
+    reasons[_excluded(view, patterns)[view.bundle_namespace]] = HELD.index("excluded")
+    reasons[view.is_broker_bound] = HELD.index("broker_bound")
+    return reasons
+
+
+def _excluded(view: LoadView, patterns: Collection[str]) -> Flags:
+    return np.array(
+        [any(fnmatchcase(name, pattern) for pattern in patterns) for name in view.namespaces],
+        np.bool_,
+    )
+
+
+def _movable_rows(view: LoadView, held: Codes, traffic: Floats, known: Flags) -> Ints:
+    """Rows of bundles that may move and carry something, by owner, largest first."""
+    owned = (view.owner >= 0) & np.append(known, False)[view.owner]
+    rows = np.flatnonzero((held < 0) & owned & (np.nan_to_num(traffic) > 0))
+    return rows[np.lexsort((-traffic[rows], view.owner[rows]))]
+
+
+def _usage_loads(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, rows: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return load per broker, scale per broker and amount per movable bundle, by resource."""
+    weights = resource_weights(settings)
+    scale = np.stack([_per_unit(snapshot, name, weights[name]) for name in WEIGHED], axis=1)
+    usage = np.stack(
+        [np.nan_to_num(column_values(snapshot.brokers, f"{name}_usage")) for name in WEIGHED],
+        axis=1,
+    )
+    columns = [CARRIED.index(f"{name}_usage") for name in WEIGHED]
+    return usage * scale, scale, carried_by(snapshot, rows).amounts[:, columns]
+
+
+def _per_unit(snapshot: PulsarSnapshot, resource: str, weight: float) -> Floats:
+    limit = np.nan_to_num(column_values(snapshot.brokers, f"{resource}_limit"))
+    return np.where(limit > 0, weight / np.where(limit > 0, limit, 1.0), 0.0)
+
+
+def _held_bytes(view: LoadView, held: Codes, traffic: Floats) -> Floats:
+    """Traffic that stays on each broker, by reason."""
+    total = np.zeros((len(view.brokers), len(HELD)))
+    here = (held >= 0) & (view.owner >= 0) & np.isfinite(traffic)
+    np.add.at(total, (view.owner[here], held[here]), traffic[here])
+    return total

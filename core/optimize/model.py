@@ -1,0 +1,184 @@
+"""What the optimiser is asked, and what it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from core.errors import InputError
+
+LoadMeasure = Literal["throughput", "usage"]
+MEASURES: Final[tuple[LoadMeasure, ...]] = ("throughput", "usage")
+
+Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
+"""Balanced already; the goal is reached; as near as it goes, with what binds; no load is known."""
+
+BindingCode = Literal[
+    "move_budget",
+    "bundle_too_large",
+    "fixed_load",
+    "no_destination",
+    "no_room",
+    "cannot_receive",
+    "no_bundle_for_it",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person wants of the optimiser.
+
+    Attributes:
+        within: Every broker at most this far from the mean, share of the mean.
+        measure: What counts as load; relief always goes by usage.
+        relief: Usage ratio; only brokers above it are brought down to it. ``None``: balance all.
+        max_moves: At most so many moves; ``None``: as many as it takes.
+        exclusions: Namespaces that stay where they are; ``tenant/*`` and the like.
+        recently_moved: Bundles in their grace period: they stay.
+    Raises:
+        InputError: A number that cannot be.
+    """
+
+    within: float = 0.05
+    measure: LoadMeasure = "throughput"
+    relief: float | None = None
+    max_moves: int | None = None
+    exclusions: Collection[str] = ()
+    recently_moved: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise InputError(
+                f"{self.measure!r} is no measure of load.", hint=f"Known: {', '.join(MEASURES)}."
+            )
+        if not (math.isfinite(self.within) and 0 < self.within < 1):
+            raise InputError(
+                f"Within {self.within:g} of the mean is no goal.",
+                hint="Give a share of the mean above 0 and below 1, for example 0.05.",
+            )
+        if self.relief is not None and not (math.isfinite(self.relief) and self.relief > 0):
+            raise InputError(
+                f"A relief line of {self.relief:g} is no usage.",
+                hint="Give a usage ratio, for example 0.85.",
+            )
+        if self.max_moves is not None and self.max_moves < 0:
+            raise InputError(
+                f"{self.max_moves} moves are no budget.", hint="Give 0 or more, or no budget."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One bundle goes from one broker to another.
+
+    Attributes:
+        bundle: Name.
+        source: Its owner.
+        destination: Who shall have it.
+        bytes_per_s: In plus out.
+        clients: Producers plus consumers that reconnect; ``None``: unknown.
+        topics: Topics that are closed and opened again.
+        msgs_per_s: In plus out.
+        disruption: One point for each producer, consumer and topic and for each 1,000 msg/s;
+            unknown counts as none.
+        co_moves: Other moves of the plan in the same namespace: its clients feel those as well.
+    """
+
+    bundle: str
+    source: str
+    destination: str
+    bytes_per_s: float
+    clients: int | None
+    topics: int
+    msgs_per_s: float
+    disruption: float
+    co_moves: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """What the first ``moves`` moves of the plan achieve, and cost.
+
+    Attributes:
+        deviation: As in :class:`Proposal`.
+        clients: Sum over the moves whose clients are known.
+    """
+
+    moves: int
+    deviation: float
+    moved_bytes_per_s: float
+    clients: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """What keeps one broker from the goal.
+
+    Attributes:
+        code: Stable word.
+        subject: Broker; blank: the plan as a whole.
+        sentence: For people, with numbers.
+    """
+
+    code: BindingCode
+    subject: str
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """The smallest set of moves that was found, with what no plan can undercut.
+
+    Attributes:
+        verdict: How it ended.
+        sentence: The same in words, with numbers.
+        measure: What counted as load.
+        goal: What was wanted, in words.
+        low: Least load of a broker that is in order, in the measure's unit (bytes/s or ratio);
+            minus infinity when any is.
+        high: Greatest one.
+        moves: In the order that brings the deviation down fastest.
+        deviation_before: Farthest distance of a broker from the mean, share of the mean; with a
+            relief line: how far the busiest broker is above it, share of the line.
+        deviation_after: The same after all moves.
+        lower_bound_bytes_per_s: No plan that reaches the goal moves less; ``None``: it is proven
+            that no plan reaches it.
+        deviation_floor: No plan comes below this: load that cannot move, and the largest bundle,
+            which has to be somewhere.
+        curve: From no moves to all of them.
+        binding: Why the goal is not reached; empty when it is.
+        notes: What was assumed.
+    """
+
+    verdict: Verdict
+    sentence: str
+    measure: LoadMeasure
+    goal: str
+    low: float
+    high: float
+    moves: tuple[Move, ...] = ()
+    deviation_before: float | None = None
+    deviation_after: float | None = None
+    lower_bound_bytes_per_s: float | None = 0.0
+    deviation_floor: float = 0.0
+    curve: tuple[CurvePoint, ...] = ()
+    binding: tuple[Binding, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def moved_bytes_per_s(self) -> float:
+        """Traffic of all moves."""
+        return math.fsum(move.bytes_per_s for move in self.moves)
+
+    @property
+    def ratio(self) -> float | None:
+        """Moved traffic over the lower bound; ``None`` without one, or when nothing has to move."""
+        bound = self.lower_bound_bytes_per_s
+        return self.moved_bytes_per_s / bound if bound else None
+
+    @property
+    def destinations(self) -> dict[str, str]:
+        """Destination of each bundle, in the order of the moves; what a plan is built from."""
+        return {move.bundle: move.destination for move in self.moves}

@@ -1,0 +1,219 @@
+"""The smallest-moves planner: from a wish to the moves, with bounds and what binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.optimize.balance import Balance, Band
+from core.optimize.binding import load_text, what_binds
+from core.optimize.bounds import deviation_floor, least_bytes
+from core.optimize.curve import best_order, deviation, efficiency
+from core.optimize.fleet import Fleet, lay_out
+from core.optimize.improve import improve
+from core.optimize.model import Move, Proposal, Verdict, Wish
+from core.optimize.repair import Repair
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_ratio
+
+_MEAN_ROUNDS: Final = 4
+"""The mean usage shifts while bundles move (brokers differ in limits); then the band is redone."""
+
+_BUDGET_ROUNDS: Final = 6
+"""Halvings of the search for the tightest band that a budget of moves reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    balance: Balance
+    band: Band
+
+
+def optimize(
+    snapshot: PulsarSnapshot, wish: Wish, *, settings: EffectiveSettings | None = None
+) -> Proposal:
+    """Return the fewest moves, with the least traffic, that bring every broker into its band.
+
+    Every constraint is hard: isolation policies, anti-affinity groups with failure domains,
+    versions, load-manager class, topic limit, exclusions, bundles bound to their broker or moved a
+    moment ago, the move budget. A bundle moves once at the most.
+
+    Args:
+        snapshot: The cluster.
+        wish: What is wanted.
+        settings: In force; by default those of the snapshot.
+    Cost:
+        O(bundles) to lay out, then a few NumPy steps over one broker's bundles for each move.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    fleet = lay_out(snapshot, chosen, wish)
+    if not fleet.known.any():
+        return _unknown(fleet, wish)
+    outcome = _solve(fleet, wish)
+    return _proposal(outcome, wish)
+
+
+def _band(mean: float, wish: Wish) -> Band:
+    if wish.relief is not None:
+        return Band(-np.inf, wish.relief)
+    return Band(mean * (1 - wish.within), mean * (1 + wish.within))
+
+
+def _mean(fleet: Fleet, balance: Balance) -> float:
+    return float(balance.load[fleet.known].mean())
+
+
+def _solve(fleet: Fleet, wish: Wish) -> _Outcome:
+    """Solve for the wish; with a budget that does not suffice, for the tightest band it reaches."""
+    whole = _solve_band(fleet, wish, None)
+    if wish.max_moves is None or len(whole.balance.order) <= wish.max_moves:
+        return whole
+    best = _solve_band(fleet, wish, wish.max_moves)
+    least = deviation(fleet, best.balance.load, wish.relief)
+    low, high = 0.0, deviation(fleet, fleet.load, wish.relief)
+    for _ in range(_BUDGET_ROUNDS):
+        middle = (low + high) / 2
+        wider = _wider(fleet, wish, middle)
+        tried = _solve_band(fleet, wish, wish.max_moves, wider)
+        reached = deviation(fleet, tried.balance.load, wish.relief)
+        if reached < least:
+            best, least = _Outcome(tried.balance, whole.band), reached
+        is_enough = not what_binds(tried.balance, tried.band, None)
+        low, high = (low, middle) if is_enough else (middle, high)
+    return _Outcome(best.balance, whole.band)
+
+
+def _wider(fleet: Fleet, wish: Wish, allowed: float) -> Band:
+    mean = float(fleet.load[fleet.known].mean())
+    if wish.relief is not None:
+        return Band(-np.inf, wish.relief * (1 + allowed))
+    return Band(mean * (1 - allowed), mean * (1 + allowed))
+
+
+def _solve_band(
+    fleet: Fleet, wish: Wish, max_moves: int | None, band: Band | None = None
+) -> _Outcome:
+    balance = Balance(fleet)
+    mean = _mean(fleet, balance)
+    outcome = _Outcome(balance, _band(mean, wish))
+    for _ in range(_MEAN_ROUNDS):
+        outcome = _Outcome(Balance(fleet), band or _band(mean, wish))
+        Repair(outcome.balance, outcome.band, max_moves).run()
+        improve(outcome.balance, outcome.band)
+        mean = _mean(fleet, outcome.balance)
+        final = _band(mean, wish)
+        if band is not None or wish.relief is not None or fleet.measure == "throughput":
+            return outcome
+        if not what_binds(outcome.balance, final, None):
+            return _Outcome(outcome.balance, final)
+    return outcome
+
+
+def _proposal(outcome: _Outcome, wish: Wish) -> Proposal:
+    balance, band = outcome.balance, outcome.band
+    fleet = balance.fleet
+    binding = what_binds(balance, band, wish.max_moves)
+    order = best_order(balance)
+    before = deviation(fleet, fleet.load, wish.relief)
+    after = deviation(fleet, balance.load, wish.relief)
+    verdict: Verdict = "best_effort" if binding else "reached" if order else "nothing_to_do"
+    moves = _moves(balance, order)
+    bound = least_bytes(fleet, band)
+    mean = float(fleet.load[fleet.known].mean())
+    return Proposal(
+        verdict=verdict,
+        sentence=_sentence(fleet, wish, moves, (before, after), verdict),
+        measure=fleet.measure,
+        goal=_goal(fleet, wish, band),
+        low=band.low,
+        high=band.high,
+        moves=moves,
+        deviation_before=before,
+        deviation_after=after,
+        lower_bound_bytes_per_s=bound,
+        deviation_floor=0.0 if wish.relief is not None else deviation_floor(fleet, mean),
+        curve=efficiency(balance, order, wish.relief),
+        binding=binding,
+        notes=_notes(fleet),
+    )
+
+
+def _moves(balance: Balance, order: list[int]) -> tuple[Move, ...]:
+    fleet = balance.fleet
+    in_namespace = np.bincount(fleet.namespace[order], minlength=len(fleet.view.namespaces))
+    names = fleet.view.brokers
+    return tuple(
+        Move(
+            bundle=str(fleet.view.bundles[fleet.rows[bundle]]),
+            source=names[fleet.owner[bundle]],
+            destination=names[balance.destination[bundle]],
+            bytes_per_s=float(fleet.bytes_per_s[bundle]),
+            clients=(int(fleet.clients[bundle]) if np.isfinite(fleet.clients[bundle]) else None),
+            topics=int(fleet.topics[bundle]),
+            msgs_per_s=float(fleet.view.bundle_msg_rate[fleet.rows[bundle]]),
+            disruption=round(float(fleet.points[bundle]), 3),
+            co_moves=int(in_namespace[fleet.namespace[bundle]]) - 1,
+        )
+        for bundle in order
+    )
+
+
+def _goal(fleet: Fleet, wish: Wish, band: Band) -> str:
+    if wish.relief is not None:
+        return f"no broker's usage above {format_ratio(wish.relief)}"
+    word = "traffic" if fleet.measure == "throughput" else "usage"
+    return (
+        f"every broker's {word} within {format_ratio(wish.within)} of the mean, from "
+        f"{load_text(fleet, band.low)} to {load_text(fleet, band.high)}"
+    )
+
+
+def _sentence(
+    fleet: Fleet,
+    wish: Wish,
+    moves: tuple[Move, ...],
+    deviations: tuple[float, float],
+    verdict: Verdict,
+) -> str:
+    word = "traffic" if fleet.measure == "throughput" else "usage"
+    line = "the line" if wish.relief is not None else f"the mean {word}"
+    before, after = (format_ratio(value) for value in deviations)
+    if verdict == "nothing_to_do":
+        return f"Nothing to do: no broker is farther than {before} from {line}."
+    if not moves:
+        return f"Nothing helps: the farthest broker is {before} from {line}, and no move is left."
+    moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
+    clients = sum(move.clients or 0 for move in moves)
+    start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
+    return (
+        f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) bring the "
+        f"farthest broker from {before} to {after} off {line}."
+    )
+
+
+def _notes(fleet: Fleet) -> tuple[str, ...]:
+    unknown = int((~fleet.known).sum())
+    notes = list(fleet.view.notes)
+    if unknown:
+        notes.append(
+            f"The load of {counted(unknown, 'broker')} is unknown; they give and take nothing."
+        )
+    silent = int(np.isnan(fleet.clients).sum())
+    if silent:
+        notes.append(f"The clients of {counted(silent, 'bundle')} are unknown and count as none.")
+    return tuple(notes)
+
+
+def _unknown(fleet: Fleet, wish: Wish) -> Proposal:
+    return Proposal(
+        verdict="unknown",
+        sentence="The load of no broker is known; nothing can be said.",
+        measure=fleet.measure,
+        goal=_goal(fleet, wish, Band(0.0, 0.0)),
+        low=0.0,
+        high=0.0,
+        notes=_notes(fleet),
+    )

@@ -1,0 +1,261 @@
+"""The greedy part: always mend the broker that is farthest outside the band.
+
+A broker above it gives bundles to the coolest brokers that may have them, one below it takes from
+the hottest. Large bundles go first, and the last one is the one that fits best: few moves, little
+more traffic than has to move. Where no single bundle fits, two brokers exchange bundles; where that
+does not help either, any move that brings the worst of two brokers nearer is taken.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from core.optimize.balance import Balance, Band
+from core.pulsar.ranges import Ints
+from core.pulsar.view import Flags, Floats
+
+_FINISH_RATIO: Final = 0.04
+"""The last bundle may be larger than needed by this share of what was needed at first."""
+
+_COARSE_FINISH_RATIO: Final = 0.15
+"""And by this share where smaller bundles would take more than :data:`_SMALL_RATIO` steps."""
+
+_SMALL_RATIO: Final = 0.25
+_GENTLE_RATIO: Final = 0.9
+"""Among bundles of nearly the same size the one that disturbs least is taken."""
+
+_PORTIONS: Final = (4, 32, 128)
+_PARTNERS: Final = 24
+_BUNDLES: Final = 160
+_PROGRESS_RATIO: Final = 0.9
+"""A move that does not mend a broker has to bring it nearer by a tenth at least."""
+
+
+class Repair:
+    """Moves bundles until every broker is inside the band, or nothing helps any more."""
+
+    def __init__(self, balance: Balance, band: Band, max_moves: int | None) -> None:
+        fleet = balance.fleet
+        self._balance = balance
+        self._fleet = fleet
+        self._band = band
+        self._budget = fleet.rows.size if max_moves is None else max_moves
+        self._first_need = np.maximum(band.violation(balance.load), 0.0)
+        self._kinds_at = np.zeros((len(fleet.view.brokers), len(fleet.where.allowed)), np.bool_)
+        self._kinds_at[fleet.owner, fleet.kind] = True
+
+    def run(self) -> None:
+        """Mend one broker after the other, the worst first."""
+        self._run(self._move_one)
+        self._run(lambda broker: self._move_one(broker) or self._swap(broker))
+        self._run(lambda broker: self._move_one(broker) or self._swap(broker) or self._ease(broker))
+
+    def _run(self, mend: Callable[[int], bool]) -> None:
+        stuck = ~self._fleet.known
+        while self._left() > 0 and not stuck.all():
+            violation = np.where(stuck, -np.inf, self._band.violation(self._balance.load))
+            broker = int(violation.argmax())
+            if violation[broker] <= self._band.slack:
+                return
+            stuck[broker] = not mend(broker)
+
+    def _left(self) -> int:
+        return self._budget - len(self._balance.order)
+
+    def _move_one(self, broker: int) -> bool:
+        is_over = self._balance.load[broker] > self._band.high
+        return self._relieve(broker) if is_over else self._feed(broker)
+
+    def _relieve(self, source: int) -> bool:
+        """Give one bundle to the coolest broker that may have one."""
+        balance, band = self._balance, self._band
+        bundles = balance.staying(source)
+        left = balance.load_without(source, bundles)
+        gain = balance.load[source] - left
+        useful = (gain > band.slack) & (left >= band.low - band.slack)
+        bundles, gain = bundles[useful], gain[useful]
+        if not bundles.size:
+            return False
+        need = float(balance.load[source] - band.high)
+        for partners in _in_portions(self._coolest(source)):
+            column = partners[:, None]
+            fits = balance.may_take(column, bundles)
+            fits &= balance.load_with(column, bundles) <= band.high + band.slack
+            some = fits.any(axis=1)
+            if some.any():
+                at = int(some.argmax())
+                chosen = fits[at]
+                self._move_best(source, bundles[chosen], gain[chosen], need, int(partners[at]))
+                return True
+        return False
+
+    def _feed(self, destination: int) -> bool:
+        """Take one bundle from the hottest broker that has a fitting one."""
+        balance, band = self._balance, self._band
+        need = float(band.low - balance.load[destination])
+        for partners in _in_portions(self._hottest(destination)):
+            bundles = np.concatenate([balance.staying(partner) for partner in partners.tolist()])
+            owners = balance.fleet.owner[bundles]
+            filled = balance.load_with(destination, bundles)
+            gain = filled - balance.load[destination]
+            fits = (gain > band.slack) & (filled <= band.high + band.slack)
+            fits &= balance.load_without(owners, bundles) >= band.low - band.slack
+            fits &= balance.may_take(destination, bundles)
+            if fits.any():
+                chosen = fits & (owners == owners[fits.argmax()])
+                self._move_best(destination, bundles[chosen], gain[chosen], need, destination)
+                return True
+        return False
+
+    def _move_best(
+        self, mended: int, bundles: Ints, gain: Floats, need: float, destination: int
+    ) -> None:
+        first = max(float(self._first_need[mended]), need)
+        best = best_fit(gain, need, first, self._fleet.points[bundles])
+        self._balance.move(int(bundles[best]), destination)
+
+    def _coolest(self, source: int) -> Ints:
+        """Brokers that may take something of the source's, the coolest first."""
+        open_to = self._kinds_at[source] @ self._fleet.where.allowed
+        partners = np.flatnonzero(open_to & (self._balance.load < self._band.high))
+        partners = partners[partners != source]
+        return _by(partners, self._balance.load[partners])
+
+    def _hottest(self, destination: int) -> Ints:
+        """Brokers that have something the destination may take, the hottest first."""
+        having = self._kinds_at @ self._fleet.where.allowed[:, destination]
+        partners = np.flatnonzero(having & (self._balance.load > self._band.low))
+        partners = partners[partners != destination]
+        return _by(partners, -self._balance.load[partners])
+
+    def _partners(self, broker: int) -> Ints:
+        """Whom a broker outside the band deals with: those at the other end."""
+        is_over = self._balance.load[broker] > self._band.high
+        others = np.flatnonzero(self._fleet.known)
+        others = others[others != broker]
+        key = self._balance.load[others] if is_over else -self._balance.load[others]
+        return _by(others, key)[:_PARTNERS]
+
+    def _swap(self, broker: int) -> bool:
+        """Exchange two bundles so that the broker comes inside, or nearer, at least traffic."""
+        if self._left() < 2:
+            return False
+        best: tuple[float, float, int, int, int] | None = None
+        mine = _sample(self._balance.staying(broker))
+        for partner in self._partners(broker).tolist():
+            theirs = _sample(self._balance.staying(partner))
+            found = self._best_swap(broker, partner, mine, theirs)
+            if found is not None and (best is None or found < best[:2]):
+                at = self._swap_at
+                best = (*found, partner, int(mine[at[0]]), int(theirs[at[1]]))
+        if best is None:
+            return False
+        self._balance.move(best[3], best[2])
+        self._balance.move(best[4], broker)
+        return True
+
+    def _best_swap(
+        self, broker: int, partner: int, mine: Ints, theirs: Ints
+    ) -> tuple[float, float] | None:
+        """Return (violation left, bytes moved) of the best exchange; remembers which it is."""
+        if not mine.size or not theirs.size:
+            return None
+        balance, band, fleet = self._balance, self._band, self._fleet
+        both = fleet.amount[theirs][None, :, :] - fleet.amount[mine][:, None, :]
+        here = (balance.used[broker] + both * fleet.scale[broker]).max(axis=-1)
+        there = (balance.used[partner] - both * fleet.scale[partner]).max(axis=-1)
+        now = float(band.violation(balance.load[[broker]])[0])
+        partner_now = max(float(band.violation(balance.load[[partner]])[0]), band.slack)
+        left = np.maximum(band.violation(here), 0.0)
+        fits = (left <= _PROGRESS_RATIO * now) & (band.violation(there) <= partner_now)
+        fits &= balance.may_take(partner, mine)[:, None]
+        fits &= balance.may_take(broker, theirs)[None, :]
+        if not fits.any():
+            return None
+        left = np.where(left <= band.slack, 0.0, left)
+        cost = fleet.bytes_per_s[mine][:, None] + fleet.bytes_per_s[theirs][None, :]
+        least = float(left[fits].min())
+        cost = np.where(fits & (left <= least), cost, np.inf)
+        self._swap_at = np.unravel_index(int(cost.argmin()), cost.shape)
+        return least, float(cost.min())
+
+    def _ease(self, broker: int) -> bool:
+        """Move one bundle so that the worse of two brokers is nearer to the band than before."""
+        balance, band = self._balance, self._band
+        is_over = balance.load[broker] > band.high
+        best: tuple[float, int, int] | None = None
+        now = float(band.violation(balance.load[[broker]])[0])
+        for partner in self._partners(broker).tolist():
+            source, destination = (broker, partner) if is_over else (partner, broker)
+            bundles = balance.staying(source)
+            bundles = bundles[balance.may_take(destination, bundles)]
+            if not bundles.size:
+                continue
+            left = np.maximum(
+                band.violation(balance.load_without(source, bundles)),
+                band.violation(balance.load_with(destination, bundles)),
+            )
+            at = int(left.argmin())
+            if left[at] <= _PROGRESS_RATIO * now and (best is None or left[at] < best[0]):
+                best = (float(left[at]), int(bundles[at]), destination)
+        if best is None:
+            return False
+        balance.move(best[1], best[2])
+        return True
+
+
+def best_fit(gain: Floats, need: float, first_need: float, points: Floats) -> int:
+    """Return the position of the bundle to move next.
+
+    The one that ends the need with little to spare; else the largest below the need; and among
+    bundles of nearly that size the one with the least disruption.
+
+    Args:
+        gain: What each bundle brings, above 0; not empty.
+        need: What is still needed, same unit.
+        first_need: What was needed before anything moved.
+        points: Disruption of each.
+    Example:
+        >>> best_fit(np.array([9.0, 5.0, 4.1, 1.0]), 4.0, 4.0, np.zeros(4))
+        2
+    """
+    ends = gain >= need
+    close = ends & (gain <= need + _FINISH_RATIO * first_need)
+    if close.any():
+        return _gentlest(close, points)
+    largest = float(np.where(ends, 0.0, gain).max())
+    smallest = float(np.where(ends, gain, np.inf).min())
+    is_near = smallest - need <= _COARSE_FINISH_RATIO * first_need
+    if largest <= 0 or (largest < _SMALL_RATIO * need and is_near):
+        return int(np.where(ends, gain, np.inf).argmin())
+    similar: Flags = ~ends & (gain >= _GENTLE_RATIO * largest)
+    return _gentlest(similar, points / gain)
+
+
+def _in_portions(partners: Ints) -> Iterator[Ints]:
+    """Cut the partners into growing portions: the first ones will do most of the time."""
+    start = 0
+    for size in itertools.chain(_PORTIONS, itertools.repeat(_PORTIONS[-1])):
+        if start >= partners.size:
+            return
+        yield partners[start : start + size]
+        start += size
+
+
+def _gentlest(among: Flags, points: Floats) -> int:
+    return int(np.where(among, points, np.inf).argmin())
+
+
+def _by(brokers: Ints, key: Floats) -> Ints:
+    return np.asarray(brokers[np.argsort(key, kind="stable")], np.int64)
+
+
+def _sample(bundles: Ints) -> Ints:
+    """At most :data:`_BUNDLES` of them, evenly from large to small."""
+    if bundles.size <= _BUNDLES:
+        return bundles
+    return bundles[np.linspace(0, bundles.size - 1, _BUNDLES).astype(np.int64)]
