@@ -20,13 +20,13 @@ from connectors.apply.clock import SystemClock
 from connectors.apply.cluster import PulsarCluster
 from connectors.apply.ending import end_as_broken
 from connectors.apply.lease import ZooKeeperLease
-from connectors.apply.measured import SETTLED_AFTER_S, measured
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
 from core.actions.apply import carry_out
 from core.actions.events import Record
+from core.actions.measured import MEASURE_AFTER_S, is_to_be_measured, measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
 from core.actions.runs import RunView, fold
@@ -41,8 +41,8 @@ _STANDBY_S: Final = 1.0
 _SOONEST_AGAIN_S: Final = 1.0
 _LATEST_AGAIN_S: Final = 15.0
 _MOST_BUGS: Final = 3
-_MEASURED_WITHIN_S: Final = 600.0
 _RECENT_RUNS: Final = 10
+_MEASURE_EVERY_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,8 @@ class _Loop:
         self._pulsar: PulsarCluster | None = None
         self._again_s = _SOONEST_AGAIN_S
         self._bugs: dict[RunId, int] = {}
-        self._due: dict[RunId, float] = {}
-        self._looked_back = False
+        self._closed: set[RunId] = set()
+        self._measures_at_s = 0.0
         self._said = ""
 
     # -- life -----------------------------------------------------------------------------------
@@ -221,7 +221,6 @@ class _Loop:
         finally:
             self._status.run_id = None
         if state in ENDED_RUNS:
-            self._due[run_id] = self._clock.monotonic() + SETTLED_AFTER_S
             view = fold(journal.entries(run_id=run_id))
             self._tell("ended", f"{run_id} is {state}. {view.sentence}")
 
@@ -235,26 +234,25 @@ class _Loop:
     # -- measuring ------------------------------------------------------------------------------
 
     def _measure_due(self, journal: SqlJournal) -> None:
-        """Measure what came of the runs that ended a while ago."""
-        if not self._looked_back:
-            self._look_back(journal)
+        """Measure what came of the runs that ended a while ago, whoever carried them out."""
         now_s = self._clock.monotonic()
-        due = [run_id for run_id, at_s in self._due.items() if at_s <= now_s]
-        if not due or self._until is not None:
+        if self._until is not None or now_s < self._measures_at_s:
             return
-        views = [view for view in map(self._view, due) if view.is_ended and view.measured is None]
-        for run_id in due:
-            del self._due[run_id]
-        if not views:
-            return
-        with_steps = [view for view in views if view.started_at is not None]
+        self._measures_at_s = now_s + _MEASURE_EVERY_S
+        recent = journal.run_ids(cluster=self.cluster.name, most=_RECENT_RUNS)
+        views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
+        due = [view for view in views if view and is_to_be_measured(view, self._clock.now())]
+        if due:
+            self._measure(journal, due)
+
+    def _measure(self, journal: SqlJournal, views: Sequence[RunView]) -> None:
         pulsar = PulsarCluster(self.cluster)
         try:
             snapshot = pulsar.snapshot()
         finally:
             pulsar.close()
         Shelf(self._config.state_dir / "snapshots").put(snapshot, self._config.keep.retention())
-        for view in with_steps:
+        for view in views:
             journal.append(
                 Record(
                     run_id=view.run_id,
@@ -265,18 +263,17 @@ class _Loop:
                 )
             )
 
-    def _look_back(self, journal: SqlJournal) -> None:
-        """Find the runs that ended shortly before this worker began and were never measured."""
-        oldest = self._clock.now() - timedelta(seconds=_MEASURED_WITHIN_S)
-        for run_id in journal.run_ids(cluster=self.cluster.name, most=_RECENT_RUNS):
-            view = self._view(run_id)
-            if view.measured is None and view.ended_at is not None and view.ended_at > oldest:
-                left_s = SETTLED_AFTER_S - (self._clock.now() - view.ended_at).total_seconds()
-                self._due.setdefault(run_id, self._clock.monotonic() + max(left_s, 0.0))
-        self._looked_back = True
-
-    def _view(self, run_id: RunId) -> RunView:
-        return fold(self._open_journal().entries(run_id=run_id))
+    def _view(self, journal: SqlJournal, run_id: RunId) -> RunView | None:
+        """Return a run that may have to be measured; one that never has to is not read again."""
+        try:
+            view = fold(journal.entries(run_id=run_id))
+        except InvariantError:  # damaged: `trimtab runs --verify` says where
+            self._closed.add(run_id)
+            return None
+        moment = self._clock.now() + timedelta(seconds=MEASURE_AFTER_S)
+        if view.is_ended and not is_to_be_measured(view, moment):
+            self._closed.add(run_id)
+        return view
 
     # -- what it holds --------------------------------------------------------------------------
 
