@@ -20,12 +20,12 @@ from core.actions.model import Ending, Observation, Refusal, RunId, RunState
 from core.actions.ports import Action, Ports
 from core.actions.session import PATIENCE_S, LostError, Session
 from core.actions.settle import look_again, settle_begun, watch, write_ending
-from core.actions.views import StepView
+from core.actions.views import RunView, StepView
 from core.errors import RemoteError, SnapshotError
 from core.plan.verify import recheck
 from core.units import format_age
 
-__all__ = ["Ports", "carry_out"]
+__all__ = ["Ports", "carry_out", "settle_afterwards"]
 
 _ASK_AGAIN_S: Final = 2.0
 
@@ -51,6 +51,23 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
     with suppress(LostError):  # whoever has it now settles the step under way and the settings
         _carry(session)
     return session.view.state
+
+
+def settle_afterwards(run_id: RunId, ports: Ports) -> RunView:
+    """Look once more at the steps that a run ended with as unknown, and settle what can be.
+
+    Without the cluster's lease, or while the run is open, nothing happens.
+
+    Returns:
+        The run as it is known then; steps may still be unknown.
+    Raises:
+        InputError: There is no such run.
+        RemoteError: The journal cannot be read or written.
+    """
+    session = Session(run_id, ports)
+    if session.is_after_end and ports.lease.is_held():
+        look_again(session)
+    return session.view
 
 
 def _carry(session: Session) -> None:
@@ -105,8 +122,8 @@ def _begin(session: Session) -> Hold | None:
     step = session.turn
     if step is None:
         return None
-    action = session.ports.cluster.action(step.step)
     try:
+        action = session.ports.cluster.action(step.step)
         seen = action.look()
         refusal = action.forbids(seen)
     except RemoteError as exc:
@@ -123,7 +140,7 @@ def _begin(session: Session) -> Hold | None:
     begun = session.view.steps[step.index]
     ending = _send(action, begun)
     if ending is None:
-        ending = watch(session, action, begun, session.view.options.verify_within_s)
+        ending = watch(session, begun, session.view.options.verify_within_s, action)
     write_ending(session, begun, ending)
     return None
 
@@ -235,8 +252,8 @@ def _unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
         effect="end" if is_hopeless else "wait",
         refusal=Refusal(
             code="cluster_unreadable",
-            sentence=f"{session.view.cluster} could not be read for {format_age(PATIENCE_S)}: "
-            f"{exc.message}",
+            sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
+            f"{format_age(PATIENCE_S)}): {exc.message}",
             hint=exc.hint or "Plan the rest anew when it can be read.",
         ),
         wait_s=_ASK_AGAIN_S,

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from core.actions.model import Refusal
+from core.actions.ports import Cluster
 from core.actions.session import Session
 from core.ids import namespace_of
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
@@ -58,7 +59,7 @@ def admission(session: Session) -> Refusal | None:
         or _damaged(plan)
         or _careless(session)
         or _not_applyable(plan)
-        or _read_only(session)
+        or read_only_refusal(cluster)
         or _expired(plan, now)
     )
 
@@ -117,7 +118,7 @@ def lease_held(session: Session) -> Hold | None:
 
 def read_only(session: Session) -> Hold | None:
     """End when the configuration forbids every action."""
-    refusal = _read_only(session)
+    refusal = read_only_refusal(session.ports.cluster)
     return None if refusal is None else Hold(effect="end", refusal=refusal)
 
 
@@ -317,12 +318,13 @@ def _not_applyable(plan: Plan) -> Refusal | None:
     )
 
 
-def _read_only(session: Session) -> Refusal | None:
-    if not session.ports.cluster.is_read_only:
+def read_only_refusal(cluster: Cluster) -> Refusal | None:
+    """Return why nothing may be done on a read-only cluster."""
+    if not cluster.is_read_only:
         return None
     return Refusal(
         code="read_only",
-        sentence=f"{session.view.cluster} is read-only in Trimtab's configuration: nothing is "
+        sentence=f"{cluster.name} is read-only in Trimtab's configuration: nothing is "
         "changed there.",
         hint="Set read_only = false for it and start the worker anew, if that is meant.",
     )

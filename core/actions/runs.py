@@ -108,11 +108,17 @@ def _is_void(view: RunView, record: Record) -> bool:
     """Whether a worker wrote it that had lost the run: another one had claimed it before.
 
     A worker that slept through the end of its lease finds that claim when it reads back what it
-    wrote, and stops before it sends anything; the steps are the other one's.
+    wrote, and stops before it sends anything; the steps are the other one's. After the end, whoever
+    looks may settle a step that is still unknown.
     """
-    is_by_worker = not isinstance(record.event, RunClaimed | ControlAsked | RunMeasured)
-    is_anothers = view.worker not in ("", record.actor)
-    return is_by_worker and is_anothers and not view.is_ended
+    event = record.event
+    if isinstance(event, RunClaimed | ControlAsked | RunMeasured):
+        return False
+    if view.worker in ("", record.actor):
+        return False
+    if not (view.is_ended and isinstance(event, StepEnded) and event.is_by_looking):
+        return True
+    return event.step not in {step.index for step in view.steps if step.state == "UNKNOWN"}
 
 
 def _illegal(entry: Entry, why: str) -> InvariantError:
@@ -139,7 +145,8 @@ def _control(view: RunView, record: Record, event: ControlAsked) -> RunView:
 
 
 def _claimed(view: RunView, record: Record, event: RunClaimed) -> RunView:
-    _require(view.state != "REFUSED", "a refused run is not taken up")
+    if view.is_ended:  # it came too late: another worker had ended the run meanwhile
+        return view
     view = replace(view, worker=event.worker, lease=event.lease)
     if view.started_at is not None:
         return replace(view, takeovers=view.takeovers + event.is_takeover)

@@ -41,6 +41,7 @@ class Session:
         snapshot_at_s: When it was asked for, on the monotonic clock.
         interrupted_at: When the run was last taken over or resumed.
         is_quiet: The cluster's own shedding is off, as the run's options ask for.
+        is_after_end: The run had ended when this session began: steps are settled by whoever looks.
         is_told_to_end: This process is to end as soon as nothing is under way.
     """
 
@@ -60,6 +61,7 @@ class Session:
                 f"There is no run {run_id!r} in the journal.", hint="List them: trimtab runs."
             )
         self.view: RunView = fold(entries)
+        self.is_after_end = self.view.is_ended
         self._note_stop(entries)
 
     @property
@@ -104,7 +106,7 @@ class Session:
             )
         )
         self.refresh()
-        if self.view.worker not in ("", self.ports.worker):
+        if not self.is_after_end and self.view.worker not in ("", self.ports.worker):
             raise LostError
 
     def is_ours(self) -> bool:

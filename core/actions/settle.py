@@ -10,20 +10,21 @@ from core.actions.ports import Action
 from core.actions.session import Session
 from core.actions.views import StepView
 from core.errors import InvariantError, RemoteError
-from core.units import format_age
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
 
 
-def watch(session: Session, action: Action, step: StepView, within_s: float) -> Ending:
+def watch(
+    session: Session, step: StepView, within_s: float, action: Action | None = None
+) -> Ending:
     """Look until the effect of a step that was begun is visible or the time is up.
 
     Args:
         session: The run.
-        action: The step's action; only its looking half is used.
         step: The step, begun.
         within_s: How long; once is looked in any case.
+        action: The one that sent it; ``None``: it was somebody else, who is gone.
     Returns:
         How it ended; ``UNKNOWN`` when nobody can tell.
     Raises:
@@ -35,9 +36,10 @@ def watch(session: Session, action: Action, step: StepView, within_s: float) -> 
     while True:
         is_last = clock.monotonic() >= until_s
         try:
+            action = action or session.ports.cluster.action(step.step)
             ending = _glance(action, before, is_last=is_last)
         except RemoteError as exc:
-            ending = _unreadable(step, exc, within_s) if is_last else None
+            ending = _unreadable(step, exc) if is_last else None
         if ending is not None:
             return ending
         session.hold(LOOK_EVERY_S)
@@ -49,18 +51,16 @@ def settle_begun(session: Session) -> None:
     The intent is on record, so the request may have been sent: it is not sent again.
     """
     for step in session.steps_in("RUNNING"):
-        action = session.ports.cluster.action(step.step)
-        age_s = _age_s(session, step)
-        within_s = session.view.options.verify_within_s
-        ending = watch(session, action, step, min(max(within_s - age_s, 0.0), within_s))
+        left_s = session.view.options.verify_within_s - _age_s(session, step)
+        ending = watch(session, step, max(left_s, 0.0))
         write_ending(session, step, ending, is_by_looking=True)
 
 
 def look_again(session: Session) -> None:
     """Look once at each step that nobody knows the outcome of, and settle what can be."""
     for step in session.steps_in("UNKNOWN"):
-        action = session.ports.cluster.action(step.step)
         try:
+            action = session.ports.cluster.action(step.step)
             ending = _glance(action, _seen_before(step), is_last=True)
         except RemoteError:
             continue
@@ -98,11 +98,11 @@ def _age_s(session: Session, step: StepView) -> float:
     return max((session.ports.clock.now() - begun_at).total_seconds(), 0.0)
 
 
-def _unreadable(step: StepView, exc: RemoteError, within_s: float) -> Ending:
+def _unreadable(step: StepView, exc: RemoteError) -> Ending:
     return Ending(
         state="UNKNOWN",
         code="timed_out",
-        sentence=f"Whether {step.step.bundle} moved is unknown: the cluster could not be looked at "
-        f"within {format_age(within_s)}: {exc.message}",
+        sentence=f"Whether {step.step.bundle} moved is unknown: it could not be looked at: "
+        f"{exc.message}",
         hint="It is settled by looking as soon as the cluster can be read; it is not sent again.",
     )

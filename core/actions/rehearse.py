@@ -1,0 +1,295 @@
+"""A dry run: the executor itself over the live cluster, with everything but the acting.
+
+The same guards, looks and checks as for real; a request that would be sent is written down instead,
+and its bundle is taken to land where the plan foresees it. Waiting costs no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from core.actions.apply import carry_out
+from core.actions.events import (
+    FIRST_LINK,
+    Entry,
+    Record,
+    RunRequested,
+    StepBegun,
+    canonical,
+    link,
+)
+from core.actions.guards import read_only_refusal
+from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
+from core.actions.ports import Action, Clock, Cluster, Ports
+from core.actions.runs import fold
+from core.actions.session import PATIENCE_S
+from core.actions.views import StepView
+from core.errors import RemoteError
+from core.plan.model import Plan, Step
+from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
+
+T = TypeVar("T")
+_RUN: Final = RunId("rehearsal")
+_WORKER: Final = "rehearsal"
+_WOULD_SEND: Final = "would_send"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedStep:
+    """What would become of one step.
+
+    Attributes:
+        index: Place in the plan, from 0.
+        step: The step.
+        would_send: A request would be sent to the cluster.
+        code: Stable word: ``would_send``, or why it would not be.
+        sentence: The same for people.
+        hint: What to do about it.
+        after_s: Seconds after the run's begin at which it would be begun or skipped, as the pace
+            has it; how long the cluster takes for each step is not foreseen.
+    """
+
+    index: int
+    step: Step
+    would_send: bool
+    code: str
+    sentence: str
+    hint: str = ""
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What a run would do now.
+
+    Attributes:
+        state: How the run would end if every request were followed.
+        sentence: The same for people.
+        refusal: Why it would not begin at all; ``None``: it would.
+        steps: In the plan's order.
+        settings: What would be set, in order: ``(key, value)``; ``None``: taken away.
+    """
+
+    state: RunState
+    sentence: str
+    refusal: Refusal | None
+    steps: tuple[RehearsedStep, ...]
+    settings: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """How many requests would be sent."""
+        return sum(step.would_send for step in self.steps)
+
+
+def rehearse(
+    plan: Plan, options: RunOptions, *, cluster: Cluster, clock: Clock, moves_spent: int = 0
+) -> Rehearsal:
+    """Return what carrying out ``plan`` would do now; nothing is changed anywhere.
+
+    What cannot be read ends the rehearsal as it would end the run, without the patience.
+
+    Args:
+        plan: The plan.
+        options: How it would be carried out.
+        cluster: The real one; only its reading half is used. A read-only cluster is rehearsed too,
+            and the answer says that the run would be refused.
+        clock: The real one; waits are skipped.
+        moves_spent: Steps that the cluster's runs have begun within 24 hours.
+    """
+    hasty = _HastyClock(clock)
+    stage = _Stage(cluster, hasty)
+    journal = _PaperJournal(moves_spent)
+    began_at = hasty.now()
+    asked = RunRequested(plan=plan, options=options, reason="rehearsal")
+    journal.append(
+        Record(run_id=_RUN, cluster=cluster.name, at=began_at, actor=_WORKER, event=asked)
+    )
+    ports = Ports(journal=journal, cluster=stage, lease=_OwnLease(), clock=hasty, worker=_WORKER)
+    state = carry_out(_RUN, ports)
+    view = fold(journal.entries())
+    refusal = view.refusal or read_only_refusal(cluster)
+    return Rehearsal(
+        state="REFUSED" if refusal else state,
+        sentence=refusal.sentence if refusal else view.sentence,
+        refusal=refusal,
+        steps=tuple(_rehearsed(step, view.sentence, began_at) for step in view.steps),
+        settings=tuple(stage.settings),
+    )
+
+
+def _rehearsed(step: StepView, why_not: str, began_at: datetime) -> RehearsedStep:
+    ending = step.ending or Ending(state="SKIPPED", code="not_reached", sentence=why_not)
+    at = step.begun_at or step.ended_at or began_at
+    return RehearsedStep(
+        index=step.index,
+        step=step.step,
+        would_send=ending.code == _WOULD_SEND,
+        code=ending.code,
+        sentence=ending.sentence,
+        hint=ending.hint,
+        after_s=(at - began_at).total_seconds(),
+    )
+
+
+class _Stage:
+    """The real cluster to read, and nothing behind its writing half."""
+
+    def __init__(self, cluster: Cluster, clock: _HastyClock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._snapshot: PulsarSnapshot | None = None
+        self._values: dict[str, str | None] = {}
+        self.settings: list[tuple[str, str | None]] = []
+
+    @property
+    def name(self) -> str:
+        return self._cluster.name
+
+    @property
+    def is_read_only(self) -> bool:
+        return False  # nothing is changed; the answer says what a real run would meet
+
+    @property
+    def exclusions(self) -> Sequence[str]:
+        return self._cluster.exclusions
+
+    @property
+    def moves_per_day(self) -> int:
+        return self._cluster.moves_per_day
+
+    def snapshot(self) -> PulsarSnapshot:
+        if self._snapshot is None:  # real time hardly passes: one is fresh enough for all of it
+            self._snapshot = self.read(self._cluster.snapshot)
+        return self._snapshot
+
+    def action(self, step: Step) -> Action:
+        return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
+
+    def dynamic_setting(self, key: str) -> str | None:
+        if key in self._values:
+            return self._values[key]
+        return self.read(lambda: self._cluster.dynamic_setting(key))
+
+    def set_dynamic_setting(self, key: str, value: str | None) -> None:
+        self._values[key] = value
+        self.settings.append((key, value))
+
+    def read(self, look: Callable[[], T]) -> T:
+        try:
+            return look()
+        except RemoteError:
+            self._clock.skip(PATIENCE_S)
+            raise
+
+
+class _RecordingAction:
+    """Looks for real; instead of sending, takes the step as followed."""
+
+    def __init__(self, action: Action, step: Step, stage: _Stage) -> None:
+        self._action = action
+        self._step = step
+        self._stage = stage
+
+    def look(self) -> Observation:
+        return self._stage.read(self._action.look)
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        return self._stage.read(lambda: self._action.forbids(seen))
+
+    def send(self) -> None:
+        """Send nothing."""
+
+    def ending(self, before: Observation, now: Observation) -> Ending:
+        return self.ending_at_last(before, now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        step = self._step
+        asked = f", {step.destination} asked for" if step.destination else ""
+        foreseen = ", ".join(
+            f"{broker} ({format_ratio(step.foreseen[broker])})" for broker in step.likely[:3]
+        )
+        where = f"; foreseen on {foreseen}" if foreseen else ""
+        return Ending(
+            state="DONE",
+            code=_WOULD_SEND,
+            sentence=f"{step.bundle} would be unloaded from {before.holder}{asked}{where}.",
+            after=now,
+        )
+
+
+class _PaperJournal:
+    """A journal in memory, for one run."""
+
+    def __init__(self, moves_spent: int) -> None:
+        self._entries: list[Entry] = []
+        self._moves_spent = moves_spent
+
+    def append(self, record: Record) -> Entry:
+        previous = self._entries[-1].digest if self._entries else FIRST_LINK
+        seq = len(self._entries) + 1
+        digest = link(previous, seq, canonical(record))
+        entry = Entry(seq=seq, record=record, previous=previous, digest=digest)
+        self._entries.append(entry)
+        return entry
+
+    def entries(
+        self, *, run_id: RunId | None = None, after: int = 0, most: int | None = None
+    ) -> Sequence[Entry]:
+        found = [entry for entry in self._entries[after:] if run_id in (None, entry.record.run_id)]
+        return found[:most]
+
+    def open_runs(self, cluster: str) -> Sequence[RunId]:
+        asked = self._entries[:1]
+        return [entry.record.run_id for entry in asked if entry.record.cluster == cluster]
+
+    def moves_since(self, cluster: str, moment: datetime) -> int:
+        own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
+        begun = [item for item in own if isinstance(item.event, StepBegun) and item.at >= moment]
+        return self._moves_spent + len(begun)
+
+
+class _OwnLease:
+    """Nobody else is on the stage."""
+
+    place = "rehearsal"
+
+    def acquire(self) -> bool:
+        return True
+
+    def is_held(self) -> bool:
+        return True
+
+    def holder(self) -> str | None:
+        return _WORKER
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
+class _HastyClock:
+    """The real clock, running ahead by every wait."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_s = 0.0
+
+    def now(self) -> datetime:
+        return self._clock.now() + timedelta(seconds=self._ahead_s)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + self._ahead_s
+
+    def wait(self, seconds: float) -> bool:
+        self.skip(seconds)
+        return self._clock.wait(0.0)
+
+    def hold(self, seconds: float) -> None:
+        self.skip(seconds)
+
+    def skip(self, seconds: float) -> None:
+        self._ahead_s += seconds
