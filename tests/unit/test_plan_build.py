@@ -302,7 +302,7 @@ def test_a_destination_under_the_extensible_manager_is_not_checked_and_that_is_s
 
 
 def test_isolation_is_checked_under_a_strategy_that_is_not_there_yet(fleet) -> None:
-    other = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    other = "com.example.OwnStrategy"
     isolated = with_settings(
         with_policies(fleet, ("isolation", "acme-own", ISOLATED)),
         (None, "loadBalancerLoadPlacementStrategy", other, "file"),

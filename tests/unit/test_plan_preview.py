@@ -263,7 +263,7 @@ def test_the_settings_of_the_plan_decide_the_preview(fleet) -> None:
 
 
 def test_a_strategy_that_is_not_there_yet_is_said_not_guessed(fleet) -> None:
-    other = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    other = "com.example.OwnStrategy"
     changed = with_settings(
         fleet,
         (None, "loadBalancerLoadPlacementStrategy", other, "file"),

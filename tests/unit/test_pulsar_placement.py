@@ -29,7 +29,7 @@ from core.snapshot.zkdump import import_zk_dump
 THREE_BROKERS = Path(__file__).parent.parent / "fixtures" / "contracts" / "three-brokers.jsonl"
 ORDERS = "acme/orders/0x00000000_0x40000000"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
-LEAST_RATE, LEAST_USAGE, TURNS = STRATEGY_NAMES
+LEAST_RATE, LEAST_USAGE, TURNS, AVG = STRATEGY_NAMES
 
 
 def _broker(name: str, cpu: float, **facts: Any) -> dict[str, Any]:
@@ -90,6 +90,7 @@ def _place(snapshot: PulsarSnapshot, bundle: str, **options: Any) -> Placement:
 
 
 ONE = "t/n/0x00000000_0xffffffff"
+TWO = "t/m/0x00000000_0xffffffff"
 
 
 @pytest.mark.parametrize(
@@ -294,14 +295,43 @@ def test_other_load_managers_get_no_guess(manager: str) -> None:
     assert table.stay_probability().tolist() == [0.0]
 
 
-def test_a_configured_strategy_of_later_releases_is_not_guessed() -> None:
+def test_an_unknown_configured_strategy_is_not_guessed() -> None:
     snapshot = _snapshot([_broker("a:1", 1.0)], [_bundle(ONE, None)])
-    placement = _place(snapshot, ONE, release="5.0")
-    assert placement.distribution == {}
-    assert "AvgShedder is not available yet" in placement.why
+    own = {"loadBalancerLoadPlacementStrategy": "com.example.OwnStrategy"}
+    placement = _place(snapshot, ONE, overrides=own)
+    assert (placement.distribution, placement.is_known) == ({}, False)
+    assert "OwnStrategy is not available yet" in placement.why
+
+
+def test_the_pair_of_5_0_applies_only_when_both_halves_are_set() -> None:
+    snapshot = _snapshot([_broker("a:1", 1.0)], [_bundle(ONE, None)])
+    assert _place(snapshot, ONE, release="5.0").strategy == AVG
     classic = {"loadBalancerLoadSheddingStrategy": "x.ThresholdShedder"}
     fallen_back = _place(snapshot, ONE, release="5.0", overrides=classic)
     assert fallen_back.strategy == LEAST_RATE
+
+
+@pytest.mark.parametrize("release", ["4.2", "5.0"])
+def test_what_avg_shedder_planned_goes_where_it_planned(release: str) -> None:
+    brokers = [_broker(name, 1.0) for name in ("a:1", "b:1", "c:1")]
+    snapshot = _snapshot(brokers, [_bundle(ONE, "a:1"), _bundle(TWO, "a:1")])
+    memory = PlacementMemory(planned={ONE: "c:1"})
+    options = {"strategy": AVG, "release": release, "memory": memory, "with_filters": False}
+    assert _place(snapshot, ONE, **options).distribution == {"c:1": 1.0}
+    others = _place(snapshot, TWO, **options)
+    assert len(others.distribution) == 3
+    assert any("planned" in note for note in others.notes)
+
+
+def test_a_planned_broker_that_is_no_candidate_leaves_the_choice_to_chance() -> None:
+    brokers = [_broker(name, 1.0) for name in ("a:1", "b:1", "c:1")]
+    snapshot = _snapshot(brokers, [_bundle(ONE, "a:1")])
+    memory = PlacementMemory(planned={ONE: "c:1"})
+    options = {"strategy": AVG, "memory": memory, "with_filters": False}
+    old = _place(snapshot, ONE, release="4.2", candidates=["a:1", "b:1"], **options)
+    new = _place(snapshot, ONE, release="5.0", candidates=["a:1", "b:1"], **options)
+    assert old.distribution == {"a:1": 0.5, "b:1": 0.5}
+    assert new.distribution == {"b:1": 1.0}  # 5.0 leaves the source out
 
 
 def test_an_unknown_strategy_offers_the_near_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -28,13 +28,18 @@ class PlacementContext:
         memory: What the leader remembers.
         available: Brokers that take part at all.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
+        bundle: Row of the bundle that is asked about; -1: a whole namespace.
     """
+
+    group_unit: ClassVar[str] = "namespace"
+    """What counts once in an anti-affinity group."""
 
     view: LoadView
     settings: EffectiveSettings
     memory: PlacementMemory = field(default_factory=PlacementMemory)
     available: Flags = field(default_factory=lambda: np.ones(0, np.bool_))
     knows_leader: bool = True
+    bundle: int = -1
 
     @classmethod
     def of(
@@ -43,7 +48,8 @@ class PlacementContext:
         settings: EffectiveSettings,
         memory: PlacementMemory | None = None,
         candidates: Iterable[str] | None = None,
-    ) -> PlacementContext:
+        bundle: int = -1,
+    ) -> Self:
         """Build it.
 
         Raises:
@@ -53,7 +59,16 @@ class PlacementContext:
         if candidates is not None:
             available[:] = False
             available[[view.broker_row(name) for name in candidates]] = True
-        return cls(view, settings, memory or PlacementMemory(), available, memory is not None)
+        held = memory or PlacementMemory()
+        return cls(view, settings, held, available, memory is not None, bundle)
+
+    @cached_property
+    def planned(self) -> int:
+        """Row of the broker that AvgShedder planned for the bundle; -1: none."""
+        if self.bundle < 0 or not self.memory.planned:
+            return -1
+        broker = self.memory.planned.get(str(self.view.bundles[self.bundle]), "")
+        return self.view.broker_index.get(broker, -1)
 
     @cached_property
     def overload_ratio(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import Filtered
 from core.pulsar.placement.masks import uniform
-from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
+from core.pulsar.placement.selectors import ROUND_ROBIN, AvgShedder, Selector
 from core.pulsar.ranges import Ints
 from core.pulsar.view import Flags, Floats
 
@@ -43,7 +43,11 @@ def distribute(
     """
     picks = first_picks(context, strategy, namespaces, filtered.candidates)
     chances = uniform(picks)
-    bad = picks & context.is_overloaded
+    # up to 4.2 AvgShedder remembers its first pick, and so makes it again
+    is_kept = isinstance(strategy, AvgShedder) and context.view.release < "5.0"
+    bad = picks & context.is_overloaded & (not is_kept)
+    if is_kept:
+        bad |= picks & context.is_overloaded & _excluded(context, namespaces)[:, None]
     retry = np.where(bad, chances, 0.0).sum(axis=1)
     rows = np.flatnonzero(retry > 0)
     if rows.size:

@@ -12,7 +12,10 @@ from core.ids import host_of
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import (
     ANTI_AFFINITY,
+    ANTI_AFFINITY_FILTER,
     CLASS,
+    ISOLATION_FILTER,
+    MAX_TOPICS,
     MOST_SERVING,
     POLICIES,
     TOPIC_COUNT,
@@ -22,6 +25,7 @@ from core.pulsar.placement.filters import (
 from core.pulsar.placement.model import Placement, PlacementMemory
 from core.pulsar.placement.selectors import (
     ROUND_ROBIN,
+    AvgShedder,
     LeastLongTermMessageRate,
     LeastResourceUsageWithWeight,
     ReasonOf,
@@ -159,7 +163,8 @@ def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> R
     domains = view.failure_domains
 
     def reason(row: int) -> str:
-        words = f"{counted(counts[row], 'namespace')} of anti-affinity group {view.groups[group]!r}"
+        held = counted(counts[row], context.group_unit)
+        words = f"{held} of anti-affinity group {view.groups[group]!r}"
         if context.domains is None:
             return f"{words}, the least is {least}"
         return f"{words} on it; failure domain {domains[row] or 'default'!r} or it has too many"
@@ -193,11 +198,14 @@ _REASONS: dict[str, Callable[[PlacementContext, int, Flags], ReasonOf]] = {
     MOST_SERVING: _serving_reason,
     CLASS: _class_reason,
     VERSION: _version_reason,
+    MAX_TOPICS: _topic_reason,
+    ANTI_AFFINITY_FILTER: _group_reason,
+    ISOLATION_FILTER: _policy_reason,
 }
 
 
 def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tuple[str, ...]:
-    view, memory = context.view, context.memory
+    view = context.view
     notes = list(view.notes)
     if filtered.version_failed[0]:
         notes.append(
@@ -208,24 +216,37 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
         notes.append(
             "The filters left nobody: everything that the policies allow is a candidate again."
         )
-    if isinstance(asked, LeastResourceUsageWithWeight) and not memory.smoothed_usage:
-        notes.append("Usage is taken as it is now: the leader's own smoothed usage is unknown.")
-    if isinstance(asked, RoundRobinBrokerSelector) and memory.round_robin_count is None:
-        notes.append("The leader's counter is unknown: every candidate is equally likely.")
+    notes.extend(_unknown_memory(context, asked))
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(
             "Some brokers serve one kind of topics only; a bundle that the leader knows to hold "
             "non-persistent topics goes by that kind, any other by persistent ones."
+        )
+    unknown = int((context.usable & ~view.usage_known).sum())
+    if unknown:
+        notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
+    return tuple(notes)
+
+
+def _unknown_memory(context: PlacementContext, asked: Selector) -> list[str]:
+    """Say what the leader remembers and nobody else knows."""
+    memory = context.memory
+    notes = []
+    if isinstance(asked, LeastResourceUsageWithWeight) and not memory.smoothed_usage:
+        notes.append("Usage is taken as it is now: the leader's own smoothed usage is unknown.")
+    if isinstance(asked, RoundRobinBrokerSelector) and memory.round_robin_count is None:
+        notes.append("The leader's counter is unknown: every candidate is equally likely.")
+    if isinstance(asked, AvgShedder) and context.planned < 0:
+        notes.append(
+            "No destination is planned for the bundle: every candidate is equally likely. What "
+            "AvgShedder plans is in the leader's memory only."
         )
     if isinstance(asked, LeastLongTermMessageRate) and context.long_doubt.any():
         notes.append(
             "Bundles moved since the leader last wrote its averages: brokers that may have the "
             "least long-term rate as far as these tell share the chance."
         )
-    unknown = int((context.usable & ~view.usage_known).sum())
-    if unknown:
-        notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
-    return tuple(notes)
+    return notes
 
 
 def _close_calls(

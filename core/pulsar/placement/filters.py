@@ -24,6 +24,9 @@ ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
 MOST_SERVING: Final = "removeMostServicingBrokersForNamespace"
 CLASS: Final = "BrokerLoadManagerClassFilter"
 VERSION: Final = "BrokerVersionFilter"
+MAX_TOPICS: Final = "BrokerMaxTopicCountFilter"
+ANTI_AFFINITY_FILTER: Final = "AntiAffinityGroupPolicyFilter"
+ISOLATION_FILTER: Final = "BrokerIsolationPoliciesFilter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +57,10 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     allowed = context.allowed[context.view.namespace_policy[namespaces]]
     stages = [(POLICIES, allowed)]
     stages.append((TOPIC_COUNT, _few_topics(context, allowed)))
-    stages.append((ANTI_AFFINITY, _anti_affinity(context, namespaces, stages[-1][1])))
+    stages.append((ANTI_AFFINITY, anti_affinity(context, namespaces, stages[-1][1])))
     stages.append((MOST_SERVING, _least_serving(context, namespaces, stages[-1][1])))
-    stages.append((CLASS, _same_class(context, stages[-1][1])))
-    mask, failed = _latest_version(context, stages[-1][1])
+    stages.append((CLASS, same_class(context, stages[-1][1])))
+    mask, failed = latest_version(context, stages[-1][1])
     stages.append((VERSION, mask))
     # a filter that gives up restores all; so does a chain that leaves nobody
     restored = ~any_in_row(mask) & ~failed
@@ -75,8 +78,12 @@ def _few_topics(context: PlacementContext, mask: Flags) -> Flags:
     return np.where(any_in_row(kept)[:, None], kept, mask)
 
 
-def _anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:
-    """Source: Pulsar ``LoadManagerShared#filterAntiAffinityGroupOwnedBrokers``."""
+def anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:
+    """Leave the brokers, of the domains, with least of the namespace's anti-affinity group.
+
+    Source:
+        Pulsar ``LoadManagerShared#filterAntiAffinityGroupOwnedBrokers``.
+    """
     groups = context.view.namespace_group[namespaces]
     rows = np.flatnonzero(groups >= 0)
     if not rows.size:
@@ -108,8 +115,12 @@ def _least_serving(context: PlacementContext, namespaces: Ints, mask: Flags) -> 
     return kept
 
 
-def _same_class(context: PlacementContext, mask: Flags) -> Flags:
-    """Source: Pulsar ``BrokerLoadManagerClassFilter``."""
+def same_class(context: PlacementContext, mask: Flags) -> Flags:
+    """Leave the brokers that run the deciding broker's load manager.
+
+    Source:
+        Pulsar ``BrokerLoadManagerClassFilter``.
+    """
     own = context.view.own_class
     if own is None:
         return mask
@@ -117,7 +128,7 @@ def _same_class(context: PlacementContext, mask: Flags) -> Flags:
     return mask if same.all() else mask & same
 
 
-def _latest_version(context: PlacementContext, mask: Flags) -> tuple[Flags, Flags]:
+def latest_version(context: PlacementContext, mask: Flags) -> tuple[Flags, Flags]:
     """Return the mask, and the rows in which a version is missing or invalid, or nobody is left.
 
     Source:

@@ -19,11 +19,13 @@ class PlacementMemory:
         preallocated: ``{bundle: broker}`` picked, not yet reported by the broker.
         smoothed_usage: ``{broker: ratio}``, LeastResourceUsageWithWeight's own running usage.
         round_robin_count: RoundRobinBrokerSelector's counter; ``None``: nobody knows it.
+        planned: ``{bundle: broker}``, where AvgShedder wants what it sheds.
     """
 
     preallocated: Mapping[str, str] = field(default_factory=dict)
     smoothed_usage: Mapping[str, float] = field(default_factory=dict)
     round_robin_count: int | None = None
+    planned: Mapping[str, str] = field(default_factory=dict)
 
     def with_placed(self, view: LoadView, bundle: str, broker: str) -> PlacementMemory:
         """Return the memory after ``bundle`` was given to ``broker``, which has not reported yet.

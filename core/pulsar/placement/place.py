@@ -11,6 +11,12 @@ import numpy as np
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
 from core.pulsar.placement.explain import after_pick, explain
+from core.pulsar.placement.extensible import (
+    NO_LOADS,
+    ExtensibleContext,
+    ExtensibleLeastResourceUsage,
+    extensible_filters,
+)
 from core.pulsar.placement.filters import Filtered, run_filters
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
@@ -27,11 +33,10 @@ from core.pulsar.view import LoadView
 _ROWS_AT_ONCE: Final = 256
 """Namespaces computed together: masks of 1,000 brokers then stay in the processor's cache."""
 
-_UNAVAILABLE: Final = {
-    "extensible": "The brokers run the extensible load manager: its placement reads load data "
-    "that Trimtab does not have yet.",
-    "simple": "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support.",
-}
+_SIMPLE: Final = "The brokers run the legacy SimpleLoadManagerImpl, which Trimtab does not support."
+_ONE_STRATEGY: Final = (
+    "The extensible manager places by LeastResourceUsageWithWeight, and by no other class."
+)
 
 _BY_CLASS: Final = {
     "ExtensibleLoadManagerImpl": "extensible",
@@ -46,6 +51,30 @@ class _Chosen:
     name: str
     strategy: Selector | None
     why: str = ""
+
+    @property
+    def is_extensible(self) -> bool:
+        """Whether the extensible manager's chain applies."""
+        return isinstance(self.strategy, ExtensibleLeastResourceUsage)
+
+    def context(
+        self,
+        view: LoadView,
+        settings: EffectiveSettings,
+        memory: PlacementMemory | None = None,
+        candidates: Iterable[str] | None = None,
+        bundle: int = -1,
+    ) -> PlacementContext:
+        """Return the question's surroundings, as the deciding manager sees them."""
+        kind = ExtensibleContext if self.is_extensible else PlacementContext
+        return kind.of(view, settings, memory, candidates, bundle)
+
+
+def _filtered(context: PlacementContext, namespaces: Ints) -> Filtered:
+    """Run the deciding manager's chain."""
+    if isinstance(context, ExtensibleContext):
+        return extensible_filters(context, namespaces)
+    return run_filters(context, namespaces)
 
 
 def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `place` command
@@ -77,7 +106,7 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     """
     row = view.bundle_row(bundle)
     chosen = _choose(view, settings, strategy)
-    context = PlacementContext.of(view, settings, memory, candidates)
+    context = chosen.context(view, settings, memory, candidates, row)
     settled = _without_strategy(context, row, chosen, with_filters=with_filters)
     if settled is not None:
         return settled
@@ -86,7 +115,7 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     namespaces = np.array([view.bundle_namespace[row]], np.int64)
     if not with_filters:
         return _selector_alone(context, bundle, chosen.strategy, namespaces)
-    filtered = run_filters(context, namespaces)
+    filtered = _filtered(context, namespaces)
     chances, retry = distribute(context, chosen.strategy, namespaces, filtered)
     answer = explain(context, chosen.strategy, namespaces, filtered, chances[0])
     excluded = int(namespaces[0]) in context.excluded_namespaces
@@ -120,11 +149,23 @@ def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> 
     if wanted is not None:
         simple = find_strategy(wanted).name
     manager = _deciding_manager(view)
-    if manager in _UNAVAILABLE:
-        return _Chosen(simple, None, _UNAVAILABLE[manager])
+    if manager == "simple":
+        return _Chosen(simple, None, _SIMPLE)
+    if manager == "extensible":
+        return _extensible(view, wanted and simple)
     if simple not in STRATEGY_NAMES:
         return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
     return _Chosen(simple, find_strategy(simple))
+
+
+def _extensible(view: LoadView, wanted: str | None) -> _Chosen:
+    """Return the extensible manager's one strategy, or why it cannot be asked."""
+    strategy = ExtensibleLeastResourceUsage()
+    if view.extensible is None:
+        return _Chosen(strategy.name, None, NO_LOADS)
+    if wanted not in (None, strategy.name):
+        return _Chosen(str(wanted), None, _ONE_STRATEGY)
+    return _Chosen(strategy.name, strategy)
 
 
 def _deciding_manager(view: LoadView) -> str:
@@ -200,7 +241,7 @@ def place_all(
             why=chosen.why,
             notes=view.notes,
         )
-    context = PlacementContext.of(view, settings)
+    context = chosen.context(view, settings)
     bound = _bound_namespaces(view)
     parts = [
         _place_rows(
@@ -231,7 +272,7 @@ def _place_rows(
     context: PlacementContext, strategy: Selector, namespaces: Ints, bound: dict[int, int]
 ) -> tuple[Ints, np.ndarray, np.ndarray]:
     """Return sizes, broker rows and probabilities of some namespaces."""
-    filtered = run_filters(context, namespaces)
+    filtered = _filtered(context, namespaces)
     chances, _ = distribute(context, strategy, namespaces, filtered)
     for row, namespace in enumerate(namespaces.tolist()):
         if namespace in bound:
