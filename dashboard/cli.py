@@ -20,6 +20,17 @@ from typing import Annotated
 import typer
 
 from core.errors import OpsError
+from dashboard.cli_acting import acting
+from dashboard.cli_options import (
+    Bundles,
+    Config,
+    Json,
+    Release,
+    Settings,
+    Snapshot,
+    StateDir,
+    Strategy,
+)
 from dashboard.cli_output import (
     EXIT_DONE,
     EXIT_USAGE,
@@ -37,29 +48,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
-Snapshot = Annotated[Path, typer.Argument(help="A snapshot directory.", metavar="SNAPSHOT")]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", help="trimtab.toml; by default TRIMTAB_CONFIG or ./trimtab.toml."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a broker setting."),
-]
-Strategy = Annotated[
-    str | None, typer.Option(help="Placement strategy; by default the one in force.")
-]
-Release = Annotated[
-    str | None, typer.Option(help="4.0, 4.2 or 5.0; by default the brokers' own version decides.")
-]
-Bundles = Annotated[
-    list[str], typer.Option("--bundle", metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")
-]
-StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", help="Where snapshots and logs are kept.")
-]
+app.add_typer(acting)
 
 
 @app.callback(invoke_without_command=True)
@@ -87,7 +76,7 @@ def demo(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     state_dir: StateDir = None,
 ) -> int:
-    """Open the product on an embedded fleet: sandbox, collector and dashboard."""
+    """Open the product on an embedded fleet: sandbox, collector, worker and dashboard."""
     from dashboard import cli_live
 
     return cli_live.demo(
@@ -123,12 +112,14 @@ def dashboard(
         int, typer.Option(help="Port of the pages; the next free one if taken.")
     ] = 8501,
     collect: Annotated[bool, typer.Option(help="Keep the snapshots fresh.")] = True,
+    worker: Annotated[bool, typer.Option(help="Carry out what is applied.")] = True,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> int:
-    """Serve the pages for the configured clusters and keep their snapshots fresh."""
+    """Serve the pages for the configured clusters, keep them fresh, carry out what is applied."""
     from dashboard import cli_live
 
-    return cli_live.dashboard(config, port, with_collector=collect, open_browser=browser)
+    companions = cli_live.Companions(collector=collect, worker=worker)
+    return cli_live.dashboard(config, port, companions, open_browser=browser)
 
 
 @app.command()

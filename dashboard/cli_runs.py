@@ -1,0 +1,263 @@
+"""``trimtab runs``: what was done, by whom and why, and whether the journal is sound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from core.actions.events import Entry
+from core.actions.model import RunId
+from core.actions.views import RunView, StepView
+from core.actions.words import told
+from core.errors import InputError
+from core.units import format_bytes_per_s, format_ratio
+from dashboard import cli_runs_json, services
+from dashboard.cli_output import (
+    EXIT_DONE,
+    EXIT_REFUSED,
+    Answer,
+    UsageFaultError,
+    emit,
+    say,
+    table,
+)
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class RunsWish:
+    """What is asked of the journal.
+
+    Attributes:
+        run: Show this run; ``None``: list them.
+        cluster: List those of this cluster only.
+        last: How many are listed.
+        verify: Compute the chain of the whole journal again.
+        expect: A hash kept from an earlier look, which must still be in the chain.
+        export: Write all entries (those of ``run`` or ``cluster``, when given) to this file.
+    """
+
+    run: str | None = None
+    cluster: str | None = None
+    last: int = 20
+    verify: bool = False
+    expect: str | None = None
+    export: Path | None = None
+
+
+def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
+    """``trimtab runs``."""
+    config = services.load_config(services.config_path(config_file))
+    if wish.expect is not None and not wish.verify:
+        raise UsageFaultError("--expect needs --verify.", hint="Give both.")
+    if wish.verify:
+        if wish.run or wish.export:
+            raise UsageFaultError(
+                "--verify looks at the whole journal, not at a run, and exports nothing.",
+                hint="Give it alone.",
+            )
+        return _verify(config, wish.expect, as_json=as_json)
+    if wish.export is not None:
+        return _export(config, wish, wish.export, as_json=as_json)
+    if wish.run is not None:
+        return _show(config, wish.run, as_json=as_json)
+    return _list(config, wish, as_json=as_json)
+
+
+def _list(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
+    views = services.runs(config, wish.cluster, wish.last)
+
+    def show() -> None:
+        if not views:
+            where = f" on {wish.cluster}" if wish.cluster else ""
+            say(f"No run was ever asked for{where}.")
+            return
+        columns = ("run", "asked for (UTC)", "who", "cluster", "state", "done", "failed")
+        table((*columns, "unknown", "skipped", "of", "why"), [_row(view) for view in views])
+
+    body = {
+        "runs": [cli_runs_json.summary(view) for view in views],
+        "journal": services.journal(config).place,
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _row(view: RunView) -> list[str]:
+    counts = [view.counts.get(state, 0) for state in ("DONE", "FAILED", "UNKNOWN", "SKIPPED")]
+    why = f"undoes {view.undoes}: {view.reason}" if view.undoes else view.reason
+    return [
+        view.run_id,
+        f"{view.requested_at:%Y-%m-%d %H:%M:%S}",
+        view.requested_by,
+        view.cluster,
+        "DAMAGED" if view.damage else view.state,
+        *(str(count) for count in (*counts, len(view.steps))),
+        why,
+    ]
+
+
+def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
+    view = services.run_view(config, run_id)
+    entries = services.journal(config).entries(run_id=RunId(run_id))
+
+    def show() -> None:
+        _say_head(view)
+        say()
+        columns = ("step", "bundle", "from", "asked for", "landed", "state", "took")
+        table(columns, [_step_row(step) for step in view.steps])
+        for step in view.steps:
+            if step.ending is not None and step.state != "DONE":
+                say(f"Step {step.index + 1}: {step.ending.sentence} {step.ending.hint}".rstrip())
+        _say_rest(view)
+        say()
+        table(("entry", "at (UTC)", "who", "what"), [_entry_row(entry) for entry in entries])
+
+    body = {
+        "run": cli_runs_json.whole(view),
+        "entries": [cli_runs_json.entry(entry) for entry in entries],
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _say_head(view: RunView) -> None:
+    counts = ", ".join(f"{count} {state.lower()}" for state, count in view.counts.items())
+    say(f"Run {view.run_id} on {view.cluster} is {view.state}: {counts}. {view.sentence}")
+    say(f"{view.requested_by} asked for it at {_time(view.requested_at)}: {view.reason}")
+    if view.undoes:
+        say(f"It takes run {view.undoes} back.")
+    if view.worker:
+        again = f", taken over {view.takeovers} times" if view.takeovers else ""
+        say(f"Carried out by {view.worker}{again}.")
+    if view.control is not None and view.is_control_pending:
+        say(f"{view.control.asked_by} asked to {view.control.control} it.")
+    if view.damage:
+        say(view.damage)
+
+
+def _say_rest(view: RunView) -> None:
+    for setting in view.settings:
+        left = setting.sentence or "It has not been put back yet."
+        say(f"{setting.key} was {setting.before or 'not set'}, {setting.during} meanwhile. {left}")
+    for move in view.foreign_moves:
+        say(move.sentence)
+    for step in view.next_moves:
+        say(f"{step.bundle} could still go from {step.owner} to {step.destination}.")
+    rows = list(_compared(view))
+    if rows:
+        say()
+        columns = ("broker", "usage before", "predicted", "measured")
+        table((*columns, "traffic before", "predicted", "measured"), rows)
+    measured, expected = view.measured, view.plan.expected
+    if measured is not None:
+        say(
+            "The busiest broker's traffic over the mean: "
+            f"{format_ratio(expected.throughput_deviation_before)} before, "
+            f"{format_ratio(expected.throughput_deviation_after)} predicted, "
+            f"{format_ratio(measured.throughput_deviation)} measured at {_time(measured.taken_at)}."
+        )
+
+
+def _compared(view: RunView) -> Iterator[list[str]]:
+    """Brokers of the plan: before, predicted, measured."""
+    measured = {item.broker: item for item in view.measured.brokers} if view.measured else {}
+    for item in view.plan.expected.brokers:
+        came = measured.get(item.broker)
+        yield [
+            item.broker,
+            format_ratio(item.usage_before),
+            format_ratio(item.usage_after),
+            format_ratio(came.usage_ratio) if came else "not yet",
+            format_bytes_per_s(item.throughput_before),
+            format_bytes_per_s(item.throughput_after),
+            format_bytes_per_s(came.throughput_bytes_per_s) if came else "not yet",
+        ]
+
+
+def _step_row(view: StepView) -> list[str]:
+    step = view.step
+    after = view.ending.after if view.ending else None
+    wanted = step.destination or (f"any ({step.likely[0]})" if step.likely else "any")
+    took = "" if view.took_ms is None else f"{view.took_ms / 1000:.1f} s"
+    before = view.before.holder if view.before else step.owner
+    landed = (after.holder or "nobody") if after and view.begun_at else ""
+    return [
+        str(view.index + 1),
+        step.bundle,
+        before or "nobody",
+        wanted,
+        landed,
+        view.state,
+        took,
+    ]
+
+
+def _entry_row(entry: Entry) -> list[str]:
+    record = entry.record
+    words = told(record.event)
+    what = f"{words.what} {words.why}".rstrip()
+    return [str(entry.seq), _time(record.at), record.actor, what]
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _entries_text(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"
+
+
+def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> int:
+    journal = services.journal(config)
+    found = journal.verify(expect)
+
+    def show() -> None:
+        if found.damage is None:
+            say(f"The journal {journal.place} is sound: {_entries_text(found.entries)}.")
+        else:
+            say(f"The journal {journal.place} is DAMAGED at entry {found.damage.seq}.")
+            say(f"{found.damage.what} {_entries_text(found.entries)} before it are sound.")
+        say(f"Newest sound entry: {found.newest_seq}, hash {found.newest_digest}")
+        say("Keep that hash elsewhere: `runs --verify --expect HASH` then notices a cut end, too.")
+
+    damage = found.damage
+    body = {
+        "journal": journal.place,
+        "is_sound": found.is_sound,
+        "entries": found.entries,
+        "newest": {"seq": found.newest_seq, "digest": found.newest_digest},
+        "damage": None if damage is None else {"seq": damage.seq, "what": damage.what},
+    }
+    code = EXIT_DONE if found.is_sound else EXIT_REFUSED
+    return emit(Answer(body, show, code), as_json=as_json)
+
+
+def _export(config: services.Config, wish: RunsWish, out: Path, *, as_json: bool) -> int:
+    chosen = _entries(config, wish)
+    count = 0
+    try:
+        with out.open("w", encoding="utf-8") as file:
+            for entry in chosen:
+                line = json.dumps(cli_runs_json.entry(entry), sort_keys=True, ensure_ascii=True)
+                file.write(line + "\n")
+                count += 1
+    except OSError as exc:
+        raise InputError(
+            f"{out} cannot be written: {exc.strerror}.", hint="Name another file."
+        ) from exc
+    body = {"export": str(out), "entries": count}
+    return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)
+
+
+def _entries(config: services.Config, wish: RunsWish) -> Iterator[Entry]:
+    journal = services.journal(config)
+    run_id = services.run_view(config, wish.run).run_id if wish.run else None
+    batch: Sequence[Entry] = journal.entries(run_id=run_id, most=_BATCH)
+    while batch:
+        for entry in batch:
+            if wish.cluster in (None, entry.record.cluster):
+                yield entry
+        batch = journal.entries(run_id=run_id, after=batch[-1].seq, most=_BATCH)
