@@ -88,9 +88,11 @@ def demo(options: DemoOptions) -> int:
                 lambda: services.has_snapshots(config), "The first snapshot", READY_S, all_.children
             )
             note(f"collector  every {_DEMO_PERIOD_S:.0f} s, state in {state}")
+            worker = _start_worker(all_, config)
+            note("worker     carries out what is applied")
             _open_when_ready(all_, pages, port, open_browser=options.open_browser)
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
-            all_.watch([fleet, pages, collector])
+            all_.watch([fleet, pages, collector, worker])
         except KeyboardInterrupt:
             pass
         except BaseException:
@@ -123,8 +125,16 @@ def sandbox(brokers: int, bundles: int, seed: int, files: SandboxFiles, *, as_js
     return EXIT_DONE
 
 
-def dashboard(config: Path | None, port: int, *, with_collector: bool, open_browser: bool) -> int:
-    """``trimtab dashboard``: the pages, and a collector unless one runs elsewhere."""
+@dataclass(frozen=True)
+class Companions:
+    """What runs beside the pages, unless it runs elsewhere."""
+
+    collector: bool = True
+    worker: bool = True
+
+
+def dashboard(config: Path | None, port: int, companions: Companions, *, open_browser: bool) -> int:
+    """``trimtab dashboard``: the pages, with a collector and a worker beside them."""
     chosen = services.config_path(config)
     loaded = services.load_config(chosen)
     _must_name_clusters(loaded, chosen)
@@ -135,10 +145,11 @@ def dashboard(config: Path | None, port: int, *, with_collector: bool, open_brow
     ):
         try:
             pages = _start_pages(all_, chosen, port)
-            collector = _start_collector(all_, chosen) if with_collector else None
+            beside = [_start_collector(all_, chosen)] if companions.collector else []
+            beside += [_start_worker(all_, chosen)] if companions.worker else []
             _open_when_ready(all_, pages, port, open_browser=open_browser)
             note("Ctrl-C ends it.")
-            _watch_pages(all_, pages, collector)
+            _watch_pages(all_, pages, beside)
         except KeyboardInterrupt:
             pass
     note("Ended.")
@@ -256,6 +267,11 @@ def _start_collector(all_: Supervisor, config: Path | None) -> Child:
     return all_.start("collector", _own_command("collect", *words))
 
 
+def _start_worker(all_: Supervisor, config: Path | None) -> Child:
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("worker", _own_command("worker", *words))
+
+
 def _start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
     root = Path(__file__).parent.parent
@@ -283,14 +299,13 @@ def _has_screen() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _watch_pages(all_: Supervisor, pages: Child, collector: Child | None) -> None:
-    """Stay; a collector that ended is said once, the pages go on with what is kept."""
-    told = collector is None
+def _watch_pages(all_: Supervisor, pages: Child, beside: list[Child]) -> None:
+    """Stay; what ended beside the pages is said once, they go on with what is kept."""
     while not all_.stop.wait(0.5):
         all_.raise_for_ended([pages])
-        if not told and collector is not None and collector.has_ended:
-            note(f"The collector ended; the pages show what is kept. Its log is {collector.log}.")
-            told = True
+        for child in [each for each in beside if each.has_ended]:
+            note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
+            beside.remove(child)
 
 
 def _clear_own_config(path: Path) -> None:
@@ -319,6 +334,7 @@ def _write_config(path: Path, fleet: services.RunningFleet, state_dir: Path) -> 
         "[[clusters]]",
         f"name = {json.dumps(services.SANDBOX_NAME)}",
         'environment = "demo"',
+        "read_only = false",
         f"zookeeper = {json.dumps(fleet.zookeeper)}",
         f"admin_urls = {json.dumps(fleet.admin_urls)}",
     ]

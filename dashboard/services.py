@@ -9,12 +9,14 @@ import getpass
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from core.actions.events import ControlAsked, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from connectors.collect import CheckResult
     from connectors.config import ClusterConfig, TrimtabConfig
     from connectors.journal.journal import SqlJournal
+    from core.actions.rehearse import Rehearsal
 
     Cluster = ClusterConfig
     Config = TrimtabConfig
@@ -318,3 +321,72 @@ def run_collector(
     from connectors import collector as loops  # noqa: PLC0415  # commands must start fast
 
     loops.run_collector(config, clusters, every_s, stop, lambda event: tell(str(event)))
+
+
+# -- worker and apply ------------------------------------------------------------------------------
+
+
+def worker_status(config: TrimtabConfig, cluster: str) -> Mapping[str, object]:
+    """Return how the worker of ``cluster`` beside this state directory is doing.
+
+    Returns:
+        The fields of ``connectors.worker_status.WorkerStatus``; empty when none ever ran here.
+    """
+    from connectors.worker_status import read_status  # noqa: PLC0415  # commands must start fast
+
+    status = read_status(config, cluster)
+    return {} if status is None else msgspec.to_builtins(status)
+
+
+def is_worker_alive(config: TrimtabConfig, cluster: str) -> bool:
+    """Return whether a worker said a moment ago that it serves ``cluster``."""
+    from connectors.worker_status import read_status  # noqa: PLC0415  # commands must start fast
+
+    status = read_status(config, cluster)
+    return status is not None and status.is_alive(now())
+
+
+def run_worker(
+    config: TrimtabConfig,
+    clusters: Sequence[ClusterConfig],
+    stop: threading.Event,
+    tell: Callable[[str], None],
+) -> None:
+    """Carry out what is asked of clusters until ``stop`` is set."""
+    from connectors import worker  # noqa: PLC0415  # commands must start fast
+
+    worker.run_worker(config, clusters, stop, lambda event: tell(str(event)))
+
+
+def work_on(
+    config: TrimtabConfig,
+    cluster: str,
+    run_id: str,
+    stop: threading.Event,
+    tell: Callable[[str], None],
+) -> None:
+    """Be the worker of a cluster until one run has ended, or ``stop`` is set."""
+    from connectors import worker  # noqa: PLC0415  # commands must start fast
+
+    worker.work_on(
+        config, config.cluster(cluster), RunId(run_id), stop, lambda event: tell(str(event))
+    )
+
+
+def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOptions) -> Rehearsal:
+    """Return what carrying out a plan would do now; the cluster is read, nothing is changed.
+
+    Raises:
+        RemoteError: The cluster or the journal cannot be read.
+    """
+    from connectors.apply.clock import SystemClock  # noqa: PLC0415  # commands must start fast
+    from connectors.apply.cluster import PulsarCluster  # noqa: PLC0415  # the same
+    from core.actions.rehearse import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
+
+    spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
+    pulsar = PulsarCluster(config.cluster(cluster))
+    try:
+        clock = SystemClock(threading.Event())
+        return carry_out_on_paper(plan, options, cluster=pulsar, clock=clock, moves_spent=spent)
+    finally:
+        pulsar.close()
