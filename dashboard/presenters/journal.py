@@ -5,59 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, assert_never
+from typing import Final
 
 import pandas as pd
 
-from core.actions.events import (
-    ControlAsked,
-    Entry,
-    Event,
-    ForeignMove,
-    RunClaimed,
-    RunEnded,
-    RunMeasured,
-    RunPaused,
-    RunRefused,
-    RunRequested,
-    RunResumed,
-    SettingChanged,
-    SettingRestored,
-    SettingSaved,
-    StepBegun,
-    StepEnded,
-)
-from core.actions.model import Observation
+from core.actions import words
+from core.actions.events import Entry
 from core.actions.views import RunView
-from core.units import counted, format_ratio
+from core.units import counted
 
-KINDS: Final[dict[str, str]] = {
-    "RunRequested": "requested",
-    "ControlAsked": "control asked",
-    "RunClaimed": "taken up",
-    "RunRefused": "refused",
-    "RunPaused": "paused",
-    "RunResumed": "resumed",
-    "StepBegun": "step begun",
-    "StepEnded": "step ended",
-    "SettingSaved": "setting saved",
-    "SettingChanged": "setting changed",
-    "SettingRestored": "setting restored",
-    "ForeignMove": "foreign move",
-    "RunEnded": "ended",
-    "RunMeasured": "measured",
-}
+KINDS: Final = words.KINDS
 """Kind of an entry in the journal to the word for people (and for the URL)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """An entry in words: what, why, before and after; empty where it has none."""
-
-    what: str
-    why: str = ""
-    before: str = ""
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,91 +41,12 @@ class JournalFilter:
     until: datetime | None = None
 
 
-def told(event: Event) -> Told:
-    """Return an event in words."""
-    match event:
-        case RunRequested() | ControlAsked() | RunClaimed() | RunRefused() | RunEnded():
-            return _run_told(event)
-        case RunPaused() | RunResumed():
-            return Told(what=event.sentence)
-        case StepBegun() | StepEnded():
-            return _step_told(event)
-        case SettingSaved() | SettingChanged() | SettingRestored():
-            return _setting_told(event)
-        case ForeignMove():
-            return Told(
-                what=event.sentence,
-                before=event.source or "nobody",
-                after=event.destination or "nobody",
-            )
-        case RunMeasured():
-            return Told(
-                what=f"Measured on snapshot {event.snapshot_id}.",
-                after=f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
-            )
-        case _:
-            assert_never(event)
-
-
-def _run_told(event: RunRequested | ControlAsked | RunClaimed | RunRefused | RunEnded) -> Told:
-    match event:
-        case RunRequested():
-            what = f"Asked to unload {counted(len(event.plan.steps), 'bundle')}"
-            undo = f", to undo run {event.undoes}" if event.undoes else ""
-            names = ", ".join(step.bundle for step in event.plan.steps[:3])
-            return Told(what=f"{what}{undo}: {names}.", why=event.reason)
-        case ControlAsked():
-            return Told(what=f"Asked to {event.control} the run.", why=event.reason)
-        case RunClaimed():
-            again = " from a lost worker" if event.is_takeover else ""
-            return Told(
-                what=f"{event.worker} took the run up{again}; right to write: {event.lease}."
-            )
-        case RunRefused():
-            return Told(what=f"{event.sentence} {event.hint}".strip())
-        case RunEnded():
-            return Told(what=event.sentence, after=event.state.lower())
-
-
-def _step_told(event: StepBegun | StepEnded) -> Told:
-    number = f"Step {event.step + 1}"
-    if isinstance(event, StepBegun):
-        return Told(what=f"{number} begun.", before=_seen(event.seen))
-    late = " Settled later, by looking." if event.is_by_looking else ""
-    return Told(
-        what=f"{number} {event.ending.state.lower()}: {event.ending.sentence}{late}",
-        after=_seen(event.ending.after),
-    )
-
-
-def _setting_told(event: SettingSaved | SettingChanged | SettingRestored) -> Told:
-    match event:
-        case SettingSaved():
-            return Told(
-                what=f"{event.key} will be set for the run.",
-                before=event.before or "not set",
-                after=event.during,
-            )
-        case SettingChanged():
-            return Told(what=f"{event.key} was set for the run.")
-        case SettingRestored():
-            return Told(what=event.sentence, after=event.fate.replace("_", " "))
-
-
-def _seen(seen: Observation | None) -> str:
-    if seen is None:
-        return ""
-    if not seen.exists:
-        return "gone"
-    return seen.holder or seen.value or "nobody"
-
-
 def entries_frame(entries: Iterable[Entry]) -> pd.DataFrame:
     """Return one row an entry, in the order given."""
     rows = []
     for entry in entries:
         record = entry.record
-        words = told(record.event)
+        said = words.told(record.event)
         rows.append(
             {
                 "seq": entry.seq,
@@ -176,10 +55,10 @@ def entries_frame(entries: Iterable[Entry]) -> pd.DataFrame:
                 "cluster": record.cluster,
                 "run": record.run_id,
                 "kind": KINDS[type(record.event).__name__],
-                "what": words.what,
-                "why": words.why,
-                "before": words.before,
-                "after": words.after,
+                "what": said.what,
+                "why": said.why,
+                "before": said.before,
+                "after": said.after,
                 "digest": entry.digest,
             }
         )
