@@ -14,6 +14,18 @@ from dashboard.cli_options import Config, Json
 
 acting = typer.Typer()
 
+Reason = Annotated[str, typer.Option(help="Why; kept in the journal. Needed unless --dry-run.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be sent now; change nothing.")
+]
+Pace = Annotated[
+    str | None, typer.Option(help="Most steps begun, for example 10/min; the cluster's limit.")
+]
+PauseBalancer = Annotated[
+    bool, typer.Option("--pause-balancer", help="Switch the cluster's own shedding off meanwhile.")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Only ask for it; a worker carries it out.")]
+
 
 @acting.command()
 def runs(
@@ -39,3 +51,73 @@ def runs(
 
     wish = cli_runs.RunsWish(run, cluster, last, verify, expect, export)
     return cli_runs.runs(config, wish, as_json=as_json)
+
+
+@acting.command()
+def worker(
+    clusters: Annotated[
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all.")
+    ] = None,
+    config: Config = None,
+) -> int:
+    """Carry out what is applied to clusters, until Ctrl-C."""
+    from dashboard import cli_apply
+
+    return cli_apply.worker(config, clusters or [])
+
+
+@acting.command()
+def apply(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
+    cluster: Annotated[
+        str, typer.Option(metavar="NAME", help="Cluster in the configuration; the plan's own.")
+    ],
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    pace: Pace = None,
+    pause_balancer: PauseBalancer = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Carry out exactly that plan: check, act and verify, step by step."""
+    from dashboard import cli_apply
+
+    wish = cli_apply.ApplyWish(
+        reason=reason,
+        pace=pace,
+        pause_balancer=pause_balancer,
+        is_dry=dry_run,
+        is_detached=detach,
+        as_json=as_json,
+    )
+    return cli_apply.apply(config, plan, cluster, wish)
+
+
+@acting.command()
+def undo(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, as `trimtab runs` lists it.")],
+    reason: Reason = "",
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Only write the inverse plan to a file.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before it is applied.")] = False,
+    dry_run: DryRun = False,
+    pace: Pace = None,
+    pause_balancer: PauseBalancer = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Take a run back: bring each bundle to where it was, from where the run left it."""
+    from dashboard import cli_apply, cli_undo
+
+    wish = cli_apply.ApplyWish(
+        reason=reason,
+        pace=pace,
+        pause_balancer=pause_balancer,
+        is_dry=dry_run,
+        is_detached=detach,
+        as_json=as_json,
+    )
+    return cli_undo.undo(config, run, wish, plan_file=plan, is_sure=yes)

@@ -192,17 +192,29 @@ def check(config: Path | None, *, as_json: bool) -> int:
 def collect(config: Path | None, names: Sequence[str], every: str | None) -> int:
     """``trimtab collect``: keep snapshots of clusters, until told to end."""
     end_with_parent()
-    path = services.config_path(config)
-    loaded = services.load_config(path)
-    _must_name_clusters(loaded, path)
+    loaded, chosen = chosen_clusters(config, names)
     period_s = duration_s(every) if every is not None else loaded.collect_every_s
-    chosen = [loaded.cluster(name) for name in names] or list(loaded.clusters)
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
         return EXIT_DONE if all(outcomes) else EXIT_REFUSED
     with told_to_end(threading.Event()) as stop:
         services.run_collector(loaded, chosen, period_s, stop, note)
     return EXIT_DONE
+
+
+def chosen_clusters(
+    config: Path | None, names: Sequence[str]
+) -> tuple[services.Config, list[services.Cluster]]:
+    """Return the configuration and the clusters named, by default all.
+
+    Raises:
+        ConfigError: It cannot be read, or names no cluster.
+        UnknownNameError: There is no such cluster.
+    """
+    path = services.config_path(config)
+    loaded = services.load_config(path)
+    _must_name_clusters(loaded, path)
+    return loaded, [loaded.cluster(name) for name in names] or list(loaded.clusters)
 
 
 def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:

@@ -51,9 +51,9 @@ def unload(
     )
     errors = plan.by_severity("error")
     if errors:
-        raise _refusal(errors)
+        raise refusal(errors)
     if wish.plan_file is not None:
-        _write(wish.plan_file, dump_plan(plan))
+        write_plan(wish.plan_file, dump_plan(plan))
 
     def show() -> None:
         _show_plan(plan)
@@ -113,14 +113,20 @@ def _show_plan(plan: Plan) -> None:
         say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
 
 
-def _refusal(errors: Sequence[Diagnostic]) -> OpsError:
+def refusal(errors: Sequence[Diagnostic]) -> OpsError:
+    """Return the first error of a plan, which says how many more there are."""
     more = f" ({len(errors) - 1} more errors)" if len(errors) > 1 else ""
     error = PlanError(f"{errors[0].sentence}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_plan(path: Path, content: bytes) -> None:
+    """Write a plan file.
+
+    Raises:
+        PlanError: It cannot be written.
+    """
     try:
         path.write_bytes(content)
     except OSError as exc:

@@ -1,0 +1,59 @@
+"""``trimtab undo``: the inverse plan of a run, previewed, then carried out like any other."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from core.actions.undo import undo_plan
+from core.plan.answer import plan_sentence
+from core.plan.codec import dump_plan
+from core.plan.edit import Ground
+from core.plan.model import Plan
+from core.plan.preview import preview_plan
+from core.snapshot import PulsarSnapshot
+from dashboard import cli_plan_json, services
+from dashboard.cli_apply import ApplyWish, carry_out
+from dashboard.cli_output import Answer, StoppedError, UsageFaultError, emit, note
+from dashboard.cli_plans import refusal, write_plan
+
+
+def undo(
+    config_file: Path | None, run: str, wish: ApplyWish, *, plan_file: Path | None, is_sure: bool
+) -> int:
+    """Plan the way back on a fresh snapshot, show it, and carry it out."""
+    config = services.load_config(services.config_path(config_file))
+    view = services.run_view(config, run)
+    cluster = config.cluster(view.cluster)
+    may_ask = sys.stdin.isatty() and not wish.as_json
+    if plan_file is None and not (wish.is_dry or is_sure or may_ask):
+        raise UsageFaultError("Nobody can be asked here.", hint="Add --yes, --plan or --dry-run.")
+    snapshot = services.capture(cluster)
+    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(cluster.exclusions))
+    plan = undo_plan(view, ground, reason=wish.reason)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    _show(snapshot, plan)
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+        note(f"Written to {plan_file}.")
+        body = {"plan": cli_plan_json.plan(plan), "path": str(plan_file)}
+        return emit(Answer(body), as_json=wish.as_json)
+    if not (wish.is_dry or is_sure):
+        _ask(plan)
+    return carry_out(config, plan, cluster.name, wish)
+
+
+def _show(snapshot: PulsarSnapshot, plan: Plan) -> None:
+    """Show the way back on standard error: the answer is the run."""
+    note(plan_sentence(preview_plan(snapshot, plan)))
+    for step in plan.steps:
+        note(f"  {step.bundle}: {step.owner} -> {step.destination}")
+    for item in plan.diagnostics:
+        note(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+
+
+def _ask(plan: Plan) -> None:
+    note(f"Apply it to {plan.cluster}? Type yes:")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise StoppedError("Nothing was changed.")
