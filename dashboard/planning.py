@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from core.actions.undo import undo_plan
+from core.actions.views import RunView
 from core.plan.build import build_unload_plan
+from core.plan.edit import Ground
 from core.plan.model import Plan
 from core.plan.preview import Preview, preview_plan
 from core.snapshot.store import Shelved
@@ -60,3 +63,42 @@ def _previewed(key: tuple[UnloadRequest, int]) -> tuple[Plan, Preview]:
 
 
 _previews = Memo(_previewed, max_entries=64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRequest:
+    """A run to take back; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot, taken after the run ended.
+        run_id: The run.
+        last_seq: Its latest entry in the journal.
+        view: What is known of it up to there.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    run_id: str
+    last_seq: int
+    view: RunView = field(compare=False, repr=False)
+    exclusions: tuple[str, ...] = ()
+
+
+def undo_preview(request: UndoRequest) -> tuple[Plan, Preview]:
+    """Return the plan that takes a run back, and its preview; made anew before it expires.
+
+    Raises:
+        PlanConflictError: Nothing of the run can be taken back.
+    """
+    return _undos((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _undone(key: tuple[UndoRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions))
+    plan = undo_plan(request.view, ground)
+    return plan, preview_plan(snapshot, plan)
+
+
+_undos = Memo(_undone, max_entries=16)

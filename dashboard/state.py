@@ -96,7 +96,7 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
 def go(page: str, **params: str | list[str]) -> None:
     """Open a page of this session with exactly these parameters; call it from a callback.
 
-    The header's choices (cluster, time, refresh) stay as they are.
+    The header's choices (cluster, time, refresh) stay as they are, and in the address.
 
     Args:
         page: Key of :data:`PAGES`.
@@ -107,7 +107,15 @@ def go(page: str, **params: str | list[str]) -> None:
         for key, value in chosen.items():
             st.session_state[key] = value
         return
+    for key in (CLUSTER, REFRESH):
+        if key in st.query_params and st.session_state.get(key):
+            chosen.setdefault(key, st.session_state[key])
     st.switch_page(PAGES[page], query_params=chosen)
+
+
+def leave_undo() -> None:
+    """Show the unload preview without the run that was to be taken back."""
+    st.query_params.pop(UNDO, None)
 
 
 def note_page(page: str) -> None:

@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
-
 import streamlit as st
 
 from core.errors import OpsError
 from dashboard import runs, services, state
 from dashboard.components import frame, tables, words
 from dashboard.components.activity import run_link
+from dashboard.components.filters import pick, pick_span
 from dashboard.presenters import journal as presenter
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.runs import RUN_WORDS, runs_frame
 
 VIEWS = ("runs", "entries")
-SPANS = {
-    "1 h": timedelta(hours=1),
-    "24 h": timedelta(hours=24),
-    "7 d": timedelta(days=7),
-    "30 d": timedelta(days=30),
-}
-EVER, DATES = "ever", "between dates"
+STAMP = "YYYY-MM-DD HH:mm:ss"
 SHOWN = 2_000
-
-
-def pick(label: str, options: list[str], key: str, width: int) -> str:
-    """Draw a filter whose first choice is everything."""
-    every = f"every {label.lower()}"
-    chosen = st.selectbox(label, [every, *options], key=key, bind="query-params", width=width)
-    return "" if chosen in (None, every) else str(chosen)
-
-
-def pick_span() -> tuple[datetime | None, datetime | None]:
-    """Draw the time range; aware UTC, ``None``: open."""
-    span = st.selectbox(
-        "When", [EVER, *SPANS, DATES], key=state.SINCE, bind="query-params", width=150
-    )
-    if span in SPANS:
-        return services.now() - SPANS[str(span)], None
-    if span != DATES:
-        return None, None
-    today = services.now().date()
-    first = st.date_input("From (UTC)", today, key=state.FROM, bind="query-params", width=140)
-    last = st.date_input("To (UTC)", today, key=state.UNTIL, bind="query-params", width=140)
-    return datetime.combine(first, time.min, UTC), datetime.combine(last, time.max, UTC)
-
 
 config = frame.open_journal("Activity")
 try:
@@ -113,7 +83,7 @@ if is_runs:
     rows = runs_frame(presenter.matching_runs(views, wanted), services.now())
     columns = {
         "run": tables.opener("Run", "_activity_run", run_link),
-        "requested_at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+        "requested_at": st.column_config.DatetimeColumn("When (UTC)", format=STAMP),
         "cluster": tables.words("Cluster"),
         "who": tables.words("Who"),
         "state": tables.words("State"),
@@ -130,15 +100,15 @@ else:
     rows = presenter.matching_rows(entries, wanted)
     columns = {
         "seq": st.column_config.NumberColumn("No.", format="%d"),
-        "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+        "at": st.column_config.DatetimeColumn("When (UTC)", format=STAMP),
         "who": tables.words("Who"),
         "cluster": tables.words("Cluster"),
         "run": tables.opener("Run", "_activity_entry", run_link),
         "kind": tables.words("Entry"),
-        "what": st.column_config.TextColumn("What", width="large"),
+        "what": st.column_config.TextColumn("What", width=300),
+        "before": st.column_config.TextColumn("Before", width=105),
+        "after": st.column_config.TextColumn("After", width=105),
         "why": tables.words("Why"),
-        "before": tables.words("Before"),
-        "after": tables.words("After"),
     }
 total = len(views) if is_runs else len(entries)
 more = f", the newest {SHOWN:,} of them are shown" if len(rows) > SHOWN else ""

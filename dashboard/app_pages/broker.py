@@ -12,6 +12,7 @@ from dashboard import state
 from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
 from dashboard.components import figures, frame, tables, words
+from dashboard.components.activity import past_of
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.moves import moves_frame, moves_sentence
@@ -132,6 +133,8 @@ if reported["gains"] or reported["losses"]:
     st.caption(
         f"Its own last report: gained {len(reported['gains'])}, lost {len(reported['losses'])}."
     )
+
+past_of(page.config, page.name, broker, key="broker")
 
 words.section("Settings that differ", "Load-balancer settings that other brokers have otherwise.")
 differing = presenter.own_settings(reading.settings, broker)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.components import frame, tables, words
+from dashboard.components.activity import acting_of
 from dashboard.components.findings import finding_list
 from dashboard.presenters import fleet as presenter
 from dashboard.presenters.moves import moves_frame, moves_sentence
@@ -19,6 +20,10 @@ from dashboard.reading import (
     span_minutes,
     thinned,
     within,
+)
+
+READ_ONLY_HELP = (
+    "Configured clusters are read-only unless trimtab.toml says `read_only = false` for them."
 )
 
 page = frame.open_page("Fleet overview")
@@ -48,12 +53,14 @@ rows = [
     for one in page.config.clusters
     for held in [kept[one.name]]
 ]
-frame_of_clusters = presenter.clusters_table(rows, page.now)
+frame_of_clusters = presenter.clusters_table(
+    rows, [acting_of(page.config, one) for one in page.config.clusters], page.now
+)
 
 
 def open_cluster(name: str) -> None:
     st.session_state[state.CLUSTER] = name
-    state.go("brokers")
+    state.go("brokers", cluster=name)
 
 
 tables.table(
@@ -71,6 +78,9 @@ tables.table(
         "findings": tables.words("Findings"),
         "balancer": tables.words("Own balancer", "Whether the cluster sheds load by itself."),
         "age": tables.words("Read"),
+        "access": tables.words("Access", READ_ONLY_HELP),
+        "worker": tables.words("Worker", "Who carries out runs; without one, nothing is applied."),
+        "run": tables.words("Run", "The run that has not ended: see Activity."),
     },
     key="clusters",
     alt="Clusters with their balance, worst broker and findings",

@@ -5,19 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from core.plan.codec import dump_plan
-from core.pulsar.placement import STRATEGY_NAMES
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.applying import Ask, apply_button
+from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.components.placement import placement_panel
-from dashboard.planning import UnloadRequest, unload_preview
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.applying import expiry_words
 from dashboard.presenters.naming import file_name
 
-ACTIVE = "active"
-ANY = "any broker"
 ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
 
 page = frame.open_page("Unload preview")
@@ -25,46 +22,11 @@ reading = page.reading
 if reading.movable.num_rows == 0:
     words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
     st.stop()
-active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
-asked = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
-bundles = st.multiselect(
-    "Bundles to unload",
-    list(dict.fromkeys([*asked, *reading.hottest])),
-    key=state.BUNDLES,
-    bind="query-params",
-    accept_new_options=True,
-    select_all=False,  # else it stands first, and Enter takes it
-    placeholder="Choose one of the hottest, or type a bundle's name",
-)
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    destination = st.selectbox(
-        "Destination",
-        [ANY, *reading.measures.brokers],
-        key=state.TO,
-        bind="query-params",
-        width=240,
-        help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
-    )
-    strategy = st.selectbox(
-        "Placement strategy",
-        [ACTIVE, *STRATEGY_NAMES],
-        key=state.STRATEGY,
-        bind="query-params",
-        width=260,
-        help=f"{ACTIVE}: {active}, the one in force on this cluster.",
-    )
-    st.caption(f"In force on this cluster: {words.plain(active)}.")
-if not bundles:
-    words.answer("Choose bundles to see where they would go.")
+undo = state.text(state.UNDO)
+made = undo_of(page, undo) if undo else picked_plan(page)
+if made is None:
     st.stop()
-request = UnloadRequest(
-    shelved=page.shelved,
-    bundles=tuple(bundles),
-    destination=None if destination in (None, ANY) else destination,
-    strategy=None if strategy in (None, ACTIVE) else strategy,
-    exclusions=tuple(page.cluster.exclusions),
-)
-plan, preview = unload_preview(request)
+plan, preview = made
 words.answer(presenter.answer(plan, preview))
 for severity, sentences in presenter.remarks(plan).items():
     show = {"error": st.error, "warning": st.warning, "info": st.info}[severity]
@@ -107,15 +69,17 @@ with right:
         key="unload_steps",
         alt="Steps of the plan",
     )
+    with st.container(horizontal=True, gap="small"):
+        for owner in list(dict.fromkeys(step.owner for step in plan.steps))[:3]:
+            st.button(
+                words.plain(f"Open {owner}"),
+                icon=":material/dns:",
+                type="tertiary",
+                key=f"_owner_{owner}",
+                on_click=frame.broker_link,
+                args=(owner,),
+            )
     words.notes(preview.notes)
-
-words.section("Who gets it, and why nobody else")
-names = [step.step.bundle for step in preview.steps]
-chosen = names[0]
-if len(names) > 1:
-    chosen = st.selectbox("Step", names, key=state.STEP, bind="query-params") or names[0]
-step = preview.steps[names.index(chosen)]
-placement_panel(step.placement, key="unload")
 
 words.section("Apply it", "A worker carries out exactly this plan, step by step, and checks each.")
 with st.container(horizontal=True, vertical_alignment="center"):
@@ -137,6 +101,14 @@ with st.container(horizontal=True, vertical_alignment="center"):
         on_click="ignore",
     )
 st.caption(expiry_words(plan, page.now))
+
+words.section("Who gets it, and why nobody else")
+names = [step.step.bundle for step in preview.steps]
+chosen = names[0]
+if len(names) > 1:
+    chosen = st.selectbox("Step", names, key=state.STEP, bind="query-params") or names[0]
+step = preview.steps[names.index(chosen)]
+placement_panel(step.placement, key="unload")
 
 words.section("Do it by hand", "The same as commands, without a journal and without an undo.")
 st.code("\n".join(one.command for one in preview.steps), language="bash")

@@ -9,6 +9,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import runs, services, state
 from dashboard.components import tables, words
+from dashboard.presenters.fleet import Acting
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.runs import running_badge, touching
 from dashboard.presenters.workers import worker_badge
@@ -47,8 +48,23 @@ def draw_activity(config: Config, cluster: Cluster) -> None:
             on_click=run_link,
             args=(view.run_id,),
         )
-    if not cluster.read_only:
-        words.badge(worker_badge(runs.worker(config, cluster.name)))
+    worker = runs.worker(config, cluster.name)
+    if not cluster.read_only and not worker.is_alive:  # that one is there is no news
+        words.badge(worker_badge(worker))
+
+
+def acting_of(config: Config, cluster: Cluster) -> Acting:
+    """Return what may be done on a cluster from here, and what is being done."""
+    try:
+        view = runs.open_run(config, cluster.name)
+        going = "" if view is None else running_badge(view, services.now()).text
+    except OpsError:
+        going = "journal unreadable"
+    return Acting(
+        access="read-only" if cluster.read_only else "may act",
+        worker=runs.worker(config, cluster.name).short,
+        run=going.removeprefix("run: "),
+    )
 
 
 def past_of(config: Config, cluster: str, subject: str, *, key: str) -> None:

@@ -168,7 +168,7 @@ def _watch(config: Config, choice: Choice) -> None:
     is_newer = shelved is not None and newest is not None and newest.taken_at > shelved.taken_at
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
-    with st.container(horizontal=True, gap="xsmall", width="content"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", width="content"):
         manifest = _manifest(shelved)
         if shelved is not None and manifest is not None:
             _draw_freshness(config, choice, shelved, manifest)

@@ -82,7 +82,7 @@ def _undo(config: Config, view: RunView) -> None:
 
 def _preview_undo(view: RunView) -> None:
     st.session_state[state.CLUSTER] = view.cluster
-    state.go("unload", undo=view.run_id)
+    state.go("unload", undo=view.run_id, cluster=view.cluster)
 
 
 def next_moves(view: RunView) -> None:
@@ -105,7 +105,7 @@ def next_moves(view: RunView) -> None:
 
 def _preview_next(cluster: str, step: UnloadBundle) -> None:
     st.session_state[state.CLUSTER] = cluster
-    state.go("unload", bundles=[step.bundle], to=step.destination or "")
+    state.go("unload", bundles=[step.bundle], to=step.destination or "", cluster=cluster)
 
 
 def _ask(config: Config, run_id: RunId, control: Control) -> None:

@@ -26,7 +26,7 @@ def headline(config: Config, view: RunView) -> None:
     words.answer(presenter.answer(view, now))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         words.badge(presenter.state_badge(view))
-        st.caption(words.plain(presenter.facts_line(view)), width="content")
+        st.caption(words.plain(presenter.facts_line(view)))
     done = presenter.progress(view, now)
     st.progress(done.ratio, text=done.text)
     _trouble(config, view)
@@ -62,7 +62,7 @@ def steps(view: RunView) -> None:
     tables.table(
         rows,
         {
-            "no": st.column_config.NumberColumn("", format="%d", width=36),
+            "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
             "state": tables.words("State"),
             "bundle": tables.opener("Bundle", "_run_bundle", frame.bundle_link),
             "before": tables.words("Owner before"),
@@ -77,6 +77,7 @@ def steps(view: RunView) -> None:
         alt="Steps of the run",
         height=min(480, tables.height_of(len(rows))),
     )
+    words.notes(presenter.notable(view))
     if view.is_ended:
         tables.downloads(
             rows, cluster=view.cluster, what=f"run-{view.run_id}-steps", moment=view.requested_at
@@ -140,10 +141,10 @@ def journal(config: Config, view: RunView) -> None:
             "at": st.column_config.DatetimeColumn("When (UTC)", format="HH:mm:ss.SSS"),
             "who": tables.words("Who"),
             "kind": tables.words("Entry"),
-            "what": st.column_config.TextColumn("What", width="large"),
+            "what": st.column_config.TextColumn("What", width=430),
+            "before": st.column_config.TextColumn("Before", width=110),
+            "after": st.column_config.TextColumn("After", width=110),
             "why": tables.words("Why"),
-            "before": tables.words("Before"),
-            "after": tables.words("After"),
         },
         key="run_journal",
         alt="Entries of the run in the journal",

@@ -83,7 +83,7 @@ def table(
     height: int | None = None,
     missing: str = "unknown",
 ) -> None:
-    """Show a table with only the configured columns, in their order; ``missing`` stands for null."""
+    """Show a table with the configured columns, in their order; ``missing`` stands for null."""
     st.dataframe(
         frame,
         hide_index=True,

@@ -104,10 +104,33 @@ def deviation_trend(history: Sequence[tuple[datetime, pa.Table]]) -> list[float]
     return points
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting:
+    """What may be done on a cluster from here, and what is being done.
+
+    Attributes:
+        access: ``read-only`` or ``may act``.
+        worker: Whether somebody carries out runs, in a few words.
+        run: The run that has not ended, in a few words; empty: there is none.
+    """
+
+    access: str
+    worker: str
+    run: str
+
+
 def clusters_table(
-    rows: Sequence[tuple[str, str, ClusterSummary | None, list[float]]], now: datetime
+    rows: Sequence[tuple[str, str, ClusterSummary | None, list[float]]],
+    acting: Sequence[Acting],
+    now: datetime,
 ) -> pd.DataFrame:
-    """Return one row a cluster: name, environment, summary and deviation trend."""
+    """Return one row a cluster: name, environment, summary, deviation trend, what is done there.
+
+    Args:
+        rows: Name, environment, summary and deviation trend of each cluster.
+        acting: The same clusters, in the same order.
+        now: The present moment.
+    """
     return pd.DataFrame(
         [
             {
@@ -127,8 +150,11 @@ def clusters_table(
                 "age": "never"
                 if one is None
                 else f"{format_age((now - one.taken_at).total_seconds())} ago",
+                "access": doing.access,
+                "worker": doing.worker,
+                "run": doing.run,
             }
-            for name, environment, one, trend in rows
+            for (name, environment, one, trend), doing in zip(rows, acting, strict=True)
         ]
     )
 

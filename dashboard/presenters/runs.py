@@ -82,10 +82,10 @@ def running_badge(view: RunView, now: datetime) -> Badge:
     """Return the run that has not ended, for the header: a few words and how far it is."""
     done = progress(view, now)
     return Badge(
-        text=f"run {view.state.lower()}: {done.settled} of {done.total}",
+        text=f"run: {done.settled} of {done.total}",
         icon=_ICONS[view.state],
         tone=_TONES[view.state],
-        help=f"Run {view.run_id} of {view.requested_by}: {view.reason}",
+        help=f"Run {view.run_id} of {view.requested_by} is {view.state.lower()}: {view.reason}",
     )
 
 
@@ -97,17 +97,23 @@ def answer(view: RunView, now: datetime) -> str:
         return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
     if view.state == "REFUSED":
         return f"Run {view.run_id} was refused: {view.sentence}"
-    head = f"{_done_words(view)} of run {view.run_id} on {view.cluster}"
+    head = f"Run {view.run_id} on {view.cluster}: {_done_words(view)}"
     if view.is_ended:
-        return f"{head}, ended {_ago(view.ended_at, now)}. {view.sentence}"
+        return f"{head}; ended {_ago(view.ended_at, now)}. {view.sentence}"
+    return f"{head}; {_under_way(view, now)}"
+
+
+def _under_way(view: RunView, now: datetime) -> str:
     if view.state == "PAUSED":
-        return f"{head}. {view.sentence}"
+        return f"paused. {view.sentence}"
     at_work = [step for step in view.steps if step.state == "RUNNING"]
     if at_work:
         step = at_work[0]
         since = format_age(_seconds(step.begun_at, now))
-        return f"{head}; {step.step.bundle} has been under way for {since}."
-    return f"{head}; the next step has not begun yet."
+        return f"{step.step.bundle} has been under way for {since}."
+    if view.unsettled:
+        return f"whether {view.unsettled[0].step.bundle} moved is not known yet."
+    return "the next step has not begun yet."
 
 
 _NOT_DONE: Final[dict[StepState, str]] = {
@@ -217,6 +223,17 @@ def what_happened(step: StepView) -> str:
         return "" if step.state == "PENDING" else "Waiting for its new owner to show."
     looked = " Settled later, by looking." if step.is_by_looking else ""
     return f"{step.ending.sentence} {step.ending.hint}".strip() + looked
+
+
+def notable(view: RunView, limit: int = 8) -> list[str]:
+    """Return in full what happened in the steps that did not go as asked, with what to do next."""
+    odd = [
+        step
+        for step in view.steps
+        if step.state in ("FAILED", "UNKNOWN") or step_words(step).startswith("▲")
+    ]
+    found = [f"{step_words(step)}: {what_happened(step)}" for step in odd[:limit]]
+    return found + ([f"{len(odd) - limit} more like these."] if len(odd) > limit else [])
 
 
 def runs_frame(views: Sequence[RunView], now: datetime) -> pd.DataFrame:

@@ -10,8 +10,8 @@ from typing import Final
 from core.units import format_age
 from dashboard.presenters.freshness import Badge
 
-LOST_AFTER_S: Final = 15.0
-"""A worker says that it lives every second or two; silent for this long, it counts as lost."""
+LOST_AFTER_S: Final = 10.0
+"""A worker says that it lives every two seconds; silent for this long, it counts as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,13 @@ def worker_state(status: Mapping[str, object], *, cluster: str, now: datetime) -
             remedy=remedy,
         )
     silent_s = max(0.0, (now - seen_at).total_seconds())
+    if status.get("stopped_at"):
+        return WorkerState(
+            is_alive=False,
+            sentence=f"The worker of {cluster} was ended {format_age(silent_s)} ago ({name}).",
+            short="no worker",
+            remedy=remedy,
+        )
     if silent_s > LOST_AFTER_S:
         age = format_age(silent_s)
         return WorkerState(
@@ -52,11 +59,9 @@ def worker_state(status: Mapping[str, object], *, cluster: str, now: datetime) -
             short=f"not seen for {age}",
             remedy=remedy,
         )
-    doing, error = status.get("doing"), status.get("last_error")
-    what = f" {str(doing).rstrip('.')}." if doing else ""
-    trouble = f" Its last trouble: {error}" if error else ""
+    doing = str(status.get("doing") or "")
     return WorkerState(
-        is_alive=True, sentence=f"The worker {name} is alive.{what}{trouble}", short="alive"
+        is_alive=True, sentence=f"The worker {name} is alive. {doing}".strip(), short="alive"
     )
 
 

@@ -1,0 +1,138 @@
+"""What the unload preview works on: bundles that a person picks, or a run to take back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.actions.views import RunView
+from core.errors import OpsError, PlanConflictError
+from core.plan.model import Plan
+from core.plan.preview import Preview
+from core.pulsar.placement import STRATEGY_NAMES
+from dashboard import runs, services, state
+from dashboard.components import words
+from dashboard.components.activity import run_link
+from dashboard.planning import UndoRequest, UnloadRequest, undo_preview, unload_preview
+from dashboard.presenters.naming import clock
+from dashboard.reading import shelf_state
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+    from dashboard.services import Config
+
+ACTIVE: Final = "active"
+ANY: Final = "any broker"
+_LOOK_EVERY_S: Final = 2.0
+
+
+def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
+    """Draw the pickers, and return the plan for what is picked; ``None``: nothing is."""
+    reading = page.reading
+    active = reading.settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+    asked = st.query_params.get_all(state.BUNDLES) or st.session_state.get(state.BUNDLES) or []
+    bundles = st.multiselect(
+        "Bundles to unload",
+        list(dict.fromkeys([*asked, *reading.hottest])),
+        key=state.BUNDLES,
+        bind="query-params",
+        accept_new_options=True,
+        select_all=False,  # else it stands first, and Enter takes it
+        placeholder="Choose one of the hottest, or type a bundle's name",
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        destination = st.selectbox(
+            "Destination",
+            [ANY, *reading.measures.brokers],
+            key=state.TO,
+            bind="query-params",
+            width=240,
+            help=f"{ANY}: the cluster places it. A named broker is asked to take it.",
+        )
+        strategy = st.selectbox(
+            "Placement strategy",
+            [ACTIVE, *STRATEGY_NAMES],
+            key=state.STRATEGY,
+            bind="query-params",
+            width=260,
+            help=f"{ACTIVE}: {active}, the one in force on this cluster.",
+        )
+        st.caption(f"In force on this cluster: {words.plain(active)}.")
+    if not bundles:
+        words.answer("Choose bundles to see where they would go.")
+        return None
+    return unload_preview(
+        UnloadRequest(
+            shelved=page.shelved,
+            bundles=tuple(bundles),
+            destination=None if destination in (None, ANY) else destination,
+            strategy=None if strategy in (None, ACTIVE) else strategy,
+            exclusions=tuple(page.cluster.exclusions),
+        )
+    )
+
+
+def undo_of(page: PageContext, run_id: str) -> tuple[Plan, Preview] | None:
+    """Say which run is taken back, and return the plan for it; ``None``: there is none now."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f":material/undo: This takes back run **{words.plain(run_id)}**.")
+        st.button(
+            "Open the run",
+            icon=":material/history:",
+            type="tertiary",
+            on_click=run_link,
+            args=(run_id,),
+        )
+        st.button(
+            "Choose bundles instead",
+            icon=":material/close:",
+            type="tertiary",
+            on_click=state.leave_undo,
+        )
+    try:
+        view = runs.find(page.config, run_id)
+        if view is None:
+            words.answer(f"The journal knows no run {run_id}.")
+            return None
+        if _is_too_early(page, view):
+            return None
+        return undo_preview(
+            UndoRequest(
+                shelved=page.shelved,
+                run_id=view.run_id,
+                last_seq=view.last_seq,
+                view=view,
+                exclusions=tuple(page.cluster.exclusions),
+            )
+        )
+    except PlanConflictError as error:
+        words.failed(error, what="This run cannot be taken back")
+    except OpsError as error:
+        words.failed(error, what="The undo cannot be planned")
+    return None
+
+
+def _is_too_early(page: PageContext, view: RunView) -> bool:
+    """Whether the snapshot is from before the run ended; then wait for the next one."""
+    ended = view.ended_at
+    if view.cluster != page.name or ended is None or page.shelved.taken_at > ended:
+        return False
+    words.answer(f"The newest snapshot is from before run {view.run_id} ended.")
+    if page.is_past:
+        st.caption("An earlier snapshot was chosen: choose Now under Time.")
+        return True
+    st.caption(
+        f"It was taken at {clock(page.shelved.taken_at)}, the run ended at {clock(ended)}. "
+        "The undo is planned on what the cluster looks like now; the next snapshot is due within "
+        f"{page.config.collect_every_s:g} s, and this page goes on by itself."
+    )
+    st.fragment(partial(_look, page.config, page), run_every=_LOOK_EVERY_S)()
+    return True
+
+
+def _look(config: Config, page: PageContext) -> None:
+    latest = shelf_state(services.shelf(config), page.name).latest
+    if latest is not None and latest.taken_at > page.shelved.taken_at:
+        st.rerun()
