@@ -96,7 +96,8 @@ def _grown(view: RunView, entry: Entry) -> RunView:
     if fold_event is None:
         raise _illegal(entry, "a run is requested once")
     if _is_void(view, record):
-        return replace(view, last_seq=entry.seq, last_at=record.at)
+        seqs = (*view.disregarded, entry.seq)
+        return replace(view, disregarded=seqs, last_seq=entry.seq, last_at=record.at)
     try:
         grown = fold_event(view, record, record.event)
     except InvariantError as exc:
