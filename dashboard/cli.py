@@ -21,6 +21,7 @@ import typer
 
 from core.errors import OpsError
 from dashboard.cli_acting import acting
+from dashboard.cli_improving import improving
 from dashboard.cli_options import (
     Bundles,
     Config,
@@ -39,6 +40,7 @@ from dashboard.cli_output import (
     fail,
     report_bug,
 )
+from dashboard.cli_pegasus import pegasus
 
 app = typer.Typer(
     name="trimtab",
@@ -49,6 +51,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(acting)
+app.add_typer(pegasus, name="pegasus")
+app.add_typer(improving)
 
 
 @app.callback(invoke_without_command=True)

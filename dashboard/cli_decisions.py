@@ -69,7 +69,7 @@ class ShedAnswer:
 
 def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
     """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
-    recent = _recently_unloaded(wish.recently_unloaded)
+    recent = read_bundle_list(wish.recently_unloaded)
     snapshot = load_snapshot(directory)
     answer = _decide(snapshot, wish, assumptions, recent)
     plan = None
@@ -128,7 +128,7 @@ def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]
         started = time.perf_counter()
 
 
-def _recently_unloaded(path: Path | None) -> list[str]:
+def read_bundle_list(path: Path | None) -> list[str]:
     """Read a JSON list of bundle names.
 
     Raises:

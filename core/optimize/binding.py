@@ -12,6 +12,7 @@ from core.optimize.model import Binding
 from core.units import counted, format_bytes_per_s, format_ratio
 
 MAX_BINDINGS: Final = 20
+_WORTH_A_WORD_BYTES_PER_S: Final = 1_000.0
 
 
 def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Binding, ...]:
@@ -33,6 +34,7 @@ def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Bin
                 "would need more.",
             )
         )
+        return tuple(found)
     found += [
         _over(balance, band, broker)
         if balance.load[broker] > band.high
@@ -52,6 +54,10 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
     name = fleet.view.brokers[broker]
     where = f"{name} stays at {load_text(fleet, balance.load[broker])}"
     staying = balance.staying(broker)
+    if staying.size and fleet.measure == "throughput":
+        heaviest = int(staying[0])
+        if fleet.bytes_per_s[heaviest] > band.high:
+            return _too_large(fleet, name, where, heaviest)
     if not staying.size:
         held = _held_text(fleet, broker)
         return Binding(
@@ -67,22 +73,22 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
             sentence=f"{where}: isolation policies, anti-affinity, versions or load managers "
             f"leave no other broker for its {counted(staying.size, 'movable bundle')}.",
         )
-    smallest = staying[allowed][-1]
-    room = band.high - float(balance.load[others].min(initial=np.inf))
-    if fleet.measure == "throughput" and fleet.bytes_per_s[smallest] > room:
-        return Binding(
-            code="bundle_too_large",
-            subject=name,
-            sentence=f"{where}: even {fleet.view.bundles[fleet.rows[smallest]]}, the smallest of "
-            f"its movable bundles, carries {format_bytes_per_s(fleet.bytes_per_s[smallest])}; no "
-            "other broker has that much room. Split it, or add partitions.",
-        )
     return Binding(
         code="no_room",
         subject=name,
         sentence=f"{where}: no broker that may take one of its "
         f"{counted(staying.size, 'movable bundle')} has room for it under "
         f"{load_text(fleet, band.high)}{_held_text(fleet, broker)}.",
+    )
+
+
+def _too_large(fleet: Fleet, name: str, where: str, bundle: int) -> Binding:
+    return Binding(
+        code="bundle_too_large",
+        subject=name,
+        sentence=f"{where}: {fleet.view.bundles[fleet.rows[bundle]]} alone carries "
+        f"{format_bytes_per_s(fleet.bytes_per_s[bundle])}, more than any broker should. Split it, "
+        "or add partitions.",
     )
 
 
@@ -116,6 +122,6 @@ def _held_text(fleet: Fleet, broker: int) -> str:
     parts = [
         f"{format_bytes_per_s(value)} {HELD_WORDS[reason]}"
         for reason, value in zip(HELD, fleet.held_bytes[broker].tolist(), strict=True)
-        if value > 0
+        if value >= _WORTH_A_WORD_BYTES_PER_S
     ]
     return f" ({'; '.join(parts)})" if parts else ""

@@ -2,26 +2,40 @@
 
 *Sum*: what stands above the band has to leave, what is missing below it has to come; one bundle
 does both, so the larger of the two sums counts. A broker that has to give gives a whole bundle.
-*Linear programme*: the same with bundles that can be cut at will, but with every broker's allowed
-destinations: no plan of whole bundles can be better. It may also prove that there is no plan.
+*Linear programme* (:mod:`core.optimize.transport`): the same with bundles that can be cut at will,
+but with every broker's allowed destinations. It may also prove that there is no plan.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 
 from core.optimize.balance import Band
 from core.optimize.fleet import Fleet
+from core.optimize.transport import Transport
 from core.pulsar.ranges import Ints
-from core.pulsar.view import Flags, Floats
-
-_MAX_VARIABLES: Final = 150_000
+from core.pulsar.view import Floats
 
 
-def least_bytes(fleet: Fleet, band: Band) -> float | None:
-    """Return the traffic that has to move at least, bytes/s; ``None``: no plan can do it.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What holds for every plan.
+
+    Attributes:
+        least_bytes_per_s: Has to move at least; ``None``: nothing reaches the band.
+        least_peak: Load that the busiest broker cannot come below, measure's unit; 0: unknown.
+        deviation_floor: Deviation that cannot be undercut, share of the mean.
+    """
+
+    least_bytes_per_s: float | None
+    least_peak: float = 0.0
+    deviation_floor: float = 0.0
+
+
+def find_bounds(fleet: Fleet, band: Band) -> Bounds:
+    """Return the bounds for a fleet as it is.
 
     Args:
         fleet: As it is.
@@ -29,33 +43,40 @@ def least_bytes(fleet: Fleet, band: Band) -> float | None:
             move; the bound is that of the band given.
     """
     if fleet.measure == "usage":
-        return _usage_bytes(fleet, band)
-    by_sum = _sum_bytes(fleet, band)
-    by_programme = _programme_bytes(fleet, band)
-    return None if by_programme is None else max(by_sum, by_programme)
-
-
-def deviation_floor(fleet: Fleet, mean: float) -> float:
-    """Return the deviation that no plan comes below, share of the mean.
-
-    What cannot leave a broker stays there, and the largest bundle has to be somewhere.
-    """
-    if mean <= 0 or not fleet.known.any():
-        return 0.0
-    if fleet.measure == "usage":
-        return 0.0
-    moving = np.bincount(fleet.owner, weights=fleet.bytes_per_s, minlength=len(fleet.view.brokers))
-    stays = np.where(fleet.known, fleet.load - moving, 0.0).max()
-    largest = float(fleet.bytes_per_s.max(initial=0.0))
-    return max((max(float(stays), largest) - mean) / mean, 0.0)
-
-
-def _sum_bytes(fleet: Fleet, band: Band) -> float:
+        return Bounds(_usage_bytes(fleet, band))
+    mean = float(fleet.load[fleet.known].mean())
+    floor = _floor(fleet, mean)
     over, under = _needs(fleet, band)
-    smallest = np.full(over.size, 0.0)
+    by_sum = _sum_bytes(fleet, over, under)
+    flow = Transport.of(fleet)
+    if by_sum == 0 or flow.is_free(over[fleet.known]) or not flow.is_small:
+        return Bounds(by_sum, deviation_floor=floor)
+    least = flow.least_flow(band)
+    if least is not None:
+        return Bounds(max(by_sum, least), deviation_floor=floor)
+    return Bounds(
+        None,
+        least_peak=flow.least_peak() or 0.0,
+        deviation_floor=max(floor, flow.least_deviation() or 0.0),
+    )
+
+
+def _floor(fleet: Fleet, mean: float) -> float:
+    """What cannot leave a broker stays there, and the largest bundle has to be somewhere."""
+    if mean <= 0:
+        return 0.0
+    moving = np.bincount(fleet.owner, weights=fleet.bytes_per_s, minlength=fleet.load.size)
+    stays = float(np.where(fleet.known, fleet.load - moving, 0.0).max())
+    largest = float(fleet.bytes_per_s.max(initial=0.0))
+    return max((max(stays, largest) - mean) / mean, 0.0)
+
+
+def _sum_bytes(fleet: Fleet, over: Floats, under: Floats) -> float:
+    smallest = np.zeros(over.size)
     for broker in np.flatnonzero(over > 0).tolist():
-        smallest[broker] = fleet.bytes_per_s[fleet.bundles_of(broker)].min(initial=np.inf)
-    smallest = np.where(np.isfinite(smallest), smallest, 0.0)
+        # sorted by owner, largest first
+        bundles = fleet.bundles_of(broker)
+        smallest[broker] = fleet.bytes_per_s[bundles[-1]] if bundles.size else 0.0
     least = float(fleet.bytes_per_s.min(initial=np.inf)) if fleet.rows.size else 0.0
     out = np.where(over > 0, np.maximum(over, smallest), 0.0).sum()
     into = np.where(under > 0, np.maximum(under, least), 0.0).sum()
@@ -70,67 +91,6 @@ def _needs(fleet: Fleet, band: Band) -> tuple[Floats, Floats]:
         np.where(over > band.slack, over, 0.0),
         np.where(under > band.slack, under, 0.0),
     )
-
-
-def _programme_bytes(fleet: Fleet, band: Band) -> float | None:
-    """Solve the transport of kinds of bundles; 0 where the sum says all there is to say."""
-    over, under = _needs(fleet, band)
-    is_free = bool(fleet.where.allowed[np.unique(fleet.kind)][:, fleet.known].all())
-    if not (over.any() or under.any()):
-        return 0.0
-    kinds, numbers = np.unique(fleet.kind, return_inverse=True)
-    size = kinds.size * over.size
-    mass: Floats = (
-        np.bincount(
-            numbers.reshape(-1) * over.size + fleet.owner,
-            weights=fleet.bytes_per_s,
-            minlength=size,
-        )
-        .astype(np.float64)
-        .reshape(kinds.size, over.size)
-    )
-    if is_free and (mass.sum(axis=0) >= over).all():
-        return 0.0  # who has enough may give to anybody: the sums are the answer
-    if 2 * size > _MAX_VARIABLES:
-        return 0.0
-    return _solve(fleet, band, mass, fleet.where.allowed[kinds])
-
-
-def _solve(fleet: Fleet, band: Band, mass: Floats, allowed: Flags) -> float | None:
-    """Least total outflow: ``out[k, b] <= mass``, ``into[k, b]`` where allowed, equal per kind."""
-    from scipy.optimize import linprog  # noqa: PLC0415 - most fleets need no programme
-    from scipy.sparse import csr_matrix, vstack  # noqa: PLC0415 - see above
-
-    known = np.flatnonzero(fleet.known)
-    mass, allowed = mass[:, known], allowed[:, known]
-    unit = max(abs(band.high), 1.0)
-    out_k, out_b = np.nonzero(mass > 0)
-    in_k, in_b = np.nonzero(allowed & (mass.sum(axis=1) > 0)[:, None])
-    n_out, n_in = out_k.size, in_k.size
-    columns = np.arange(n_out + n_in)
-    sign = np.repeat([1.0, -1.0], [n_out, n_in])
-    balance = csr_matrix((sign, (np.append(out_k, in_k), columns)), (mass.shape[0], columns.size))
-    net = csr_matrix((-sign, (np.append(out_b, in_b), columns)), (known.size, columns.size))
-    load = fleet.load[known] / unit
-    rows, limits = [net], [band.high / unit - load]
-    if np.isfinite(band.low):
-        rows.append(-net)
-        limits.append(load - band.low / unit)
-
-    found = linprog(
-        np.repeat([1.0, 0.0], [n_out, n_in]),
-        A_ub=vstack(rows).tocsr(),
-        b_ub=np.concatenate(limits) + 1e-12,
-        A_eq=balance,
-        b_eq=np.zeros(mass.shape[0]),
-        bounds=np.column_stack(
-            [np.zeros(columns.size), np.append(mass[out_k, out_b] / unit, np.full(n_in, np.inf))]
-        ),
-        method="highs",
-    )
-    if found.status == 2:
-        return None
-    return float(found.fun) * unit if found.status == 0 else 0.0
 
 
 def _usage_bytes(fleet: Fleet, band: Band) -> float:

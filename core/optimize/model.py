@@ -174,9 +174,9 @@ class Proposal:
 
     @property
     def ratio(self) -> float | None:
-        """Moved traffic over the lower bound; ``None`` without one, or when nothing has to move."""
+        """Moved traffic over the lower bound; ``None`` unless the goal is reached by moves."""
         bound = self.lower_bound_bytes_per_s
-        return self.moved_bytes_per_s / bound if bound else None
+        return self.moved_bytes_per_s / bound if bound and self.verdict == "reached" else None
 
     @property
     def destinations(self) -> dict[str, str]:

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 import numpy as np
 
 from core.optimize.balance import Balance, Band
 from core.optimize.binding import load_text, what_binds
-from core.optimize.bounds import deviation_floor, least_bytes
 from core.optimize.curve import best_order, deviation, efficiency
 from core.optimize.fleet import Fleet, lay_out
-from core.optimize.improve import improve
 from core.optimize.model import Move, Proposal, Verdict, Wish
-from core.optimize.repair import Repair
+from core.optimize.solve import Outcome, solve
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_bytes_per_s, format_ratio
-
-_MEAN_ROUNDS: Final = 4
-"""The mean usage shifts while bundles move (brokers differ in limits); then the band is redone."""
-
-_BUDGET_ROUNDS: Final = 6
-"""Halvings of the search for the tightest band that a budget of moves reaches."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    balance: Balance
-    band: Band
 
 
 def optimize(
@@ -52,67 +35,10 @@ def optimize(
     fleet = lay_out(snapshot, chosen, wish)
     if not fleet.known.any():
         return _unknown(fleet, wish)
-    outcome = _solve(fleet, wish)
-    return _proposal(outcome, wish)
+    return _proposal(solve(fleet, wish), wish)
 
 
-def _band(mean: float, wish: Wish) -> Band:
-    if wish.relief is not None:
-        return Band(-np.inf, wish.relief)
-    return Band(mean * (1 - wish.within), mean * (1 + wish.within))
-
-
-def _mean(fleet: Fleet, balance: Balance) -> float:
-    return float(balance.load[fleet.known].mean())
-
-
-def _solve(fleet: Fleet, wish: Wish) -> _Outcome:
-    """Solve for the wish; with a budget that does not suffice, for the tightest band it reaches."""
-    whole = _solve_band(fleet, wish, None)
-    if wish.max_moves is None or len(whole.balance.order) <= wish.max_moves:
-        return whole
-    best = _solve_band(fleet, wish, wish.max_moves)
-    least = deviation(fleet, best.balance.load, wish.relief)
-    low, high = 0.0, deviation(fleet, fleet.load, wish.relief)
-    for _ in range(_BUDGET_ROUNDS):
-        middle = (low + high) / 2
-        wider = _wider(fleet, wish, middle)
-        tried = _solve_band(fleet, wish, wish.max_moves, wider)
-        reached = deviation(fleet, tried.balance.load, wish.relief)
-        if reached < least:
-            best, least = _Outcome(tried.balance, whole.band), reached
-        is_enough = not what_binds(tried.balance, tried.band, None)
-        low, high = (low, middle) if is_enough else (middle, high)
-    return _Outcome(best.balance, whole.band)
-
-
-def _wider(fleet: Fleet, wish: Wish, allowed: float) -> Band:
-    mean = float(fleet.load[fleet.known].mean())
-    if wish.relief is not None:
-        return Band(-np.inf, wish.relief * (1 + allowed))
-    return Band(mean * (1 - allowed), mean * (1 + allowed))
-
-
-def _solve_band(
-    fleet: Fleet, wish: Wish, max_moves: int | None, band: Band | None = None
-) -> _Outcome:
-    balance = Balance(fleet)
-    mean = _mean(fleet, balance)
-    outcome = _Outcome(balance, _band(mean, wish))
-    for _ in range(_MEAN_ROUNDS):
-        outcome = _Outcome(Balance(fleet), band or _band(mean, wish))
-        Repair(outcome.balance, outcome.band, max_moves).run()
-        improve(outcome.balance, outcome.band)
-        mean = _mean(fleet, outcome.balance)
-        final = _band(mean, wish)
-        if band is not None or wish.relief is not None or fleet.measure == "throughput":
-            return outcome
-        if not what_binds(outcome.balance, final, None):
-            return _Outcome(outcome.balance, final)
-    return outcome
-
-
-def _proposal(outcome: _Outcome, wish: Wish) -> Proposal:
+def _proposal(outcome: Outcome, wish: Wish) -> Proposal:
     balance, band = outcome.balance, outcome.band
     fleet = balance.fleet
     binding = what_binds(balance, band, wish.max_moves)
@@ -121,8 +47,6 @@ def _proposal(outcome: _Outcome, wish: Wish) -> Proposal:
     after = deviation(fleet, balance.load, wish.relief)
     verdict: Verdict = "best_effort" if binding else "reached" if order else "nothing_to_do"
     moves = _moves(balance, order)
-    bound = least_bytes(fleet, band)
-    mean = float(fleet.load[fleet.known].mean())
     return Proposal(
         verdict=verdict,
         sentence=_sentence(fleet, wish, moves, (before, after), verdict),
@@ -133,8 +57,8 @@ def _proposal(outcome: _Outcome, wish: Wish) -> Proposal:
         moves=moves,
         deviation_before=before,
         deviation_after=after,
-        lower_bound_bytes_per_s=bound,
-        deviation_floor=0.0 if wish.relief is not None else deviation_floor(fleet, mean),
+        lower_bound_bytes_per_s=outcome.bounds.least_bytes_per_s,
+        deviation_floor=outcome.bounds.deviation_floor,
         curve=efficiency(balance, order, wish.relief),
         binding=binding,
         notes=_notes(fleet),

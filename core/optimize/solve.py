@@ -1,0 +1,110 @@
+"""From a laid-out fleet to the moves: which band to aim at, and the search for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.optimize.balance import Balance, Band
+from core.optimize.bounds import Bounds, find_bounds
+from core.optimize.curve import deviation
+from core.optimize.fleet import Fleet
+from core.optimize.improve import improve
+from core.optimize.model import Wish
+from core.optimize.repair import Repair
+
+_MEAN_ROUNDS: Final = 4
+"""The mean usage shifts while bundles move (brokers differ in limits); then the band is redone."""
+
+_BUDGET_ROUNDS: Final = 6
+"""Halvings of the search for the tightest band that a budget of moves reaches."""
+
+_PEAK_ROOM_RATIO: Final = 0.005
+"""Whole bundles need a little more room than the liquid of the linear programme."""
+
+_HAIR_RATIO: Final = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The fleet after the moves; ``band`` is the goal, and ``bounds`` are the goal's."""
+
+    balance: Balance
+    band: Band
+    bounds: Bounds
+
+
+def solve(fleet: Fleet, wish: Wish) -> Outcome:
+    """Find the moves.
+
+    Where it is proven that the busiest broker cannot come into the band, the lowest peak that it
+    can come to is aimed at instead. A budget that does not suffice is spent on the tightest band
+    that it reaches.
+    """
+    mean = _mean(fleet, fleet.load)
+    band = goal_band(mean, wish)
+    bounds = find_bounds(fleet, band)
+    balance = Balance(fleet)
+    if is_inside(balance, band):
+        return Outcome(balance, band, bounds)
+    aim = _reachable(band, bounds)
+    balance = _search(fleet, aim, wish.max_moves)
+    for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and wish.relief is None else 0):
+        band = goal_band(_mean(fleet, balance.load), wish)
+        if is_inside(balance, band):
+            break
+        bounds = find_bounds(fleet, band)
+        aim = _reachable(band, bounds)
+        balance = _search(fleet, aim, wish.max_moves)
+    if wish.max_moves is not None and not is_inside(balance, band):
+        balance = _spend(fleet, wish, balance, wish.max_moves)
+    return Outcome(balance, band, bounds)
+
+
+def goal_band(mean: float, wish: Wish) -> Band:
+    """Return the band that the wish asks for."""
+    if wish.relief is not None:
+        return Band(-np.inf, wish.relief)
+    return Band(mean * (1 - wish.within), mean * (1 + wish.within))
+
+
+def is_inside(balance: Balance, band: Band) -> bool:
+    """Return whether every broker of known load is in the band."""
+    outside = band.violation(balance.load) > band.slack
+    return not bool((outside & balance.fleet.known).any())
+
+
+def _reachable(band: Band, bounds: Bounds) -> Band:
+    """A hair inside the goal: sums in another order shall not lead out of it again."""
+    high = max(band.high, bounds.least_peak * (1 + _PEAK_ROOM_RATIO))
+    return Band(band.low + _HAIR_RATIO * abs(band.high), high - _HAIR_RATIO * abs(band.high))
+
+
+def _mean(fleet: Fleet, load: np.ndarray) -> float:
+    return float(load[fleet.known].mean())
+
+
+def _search(fleet: Fleet, band: Band, max_moves: int | None) -> Balance:
+    balance = Balance(fleet)
+    Repair(balance, band, max_moves).run()
+    improve(balance, band)
+    return balance
+
+
+def _spend(fleet: Fleet, wish: Wish, found: Balance, max_moves: int) -> Balance:
+    """Return the best that the budget does, over wider and wider bands."""
+    best, least = found, deviation(fleet, found.load, wish.relief)
+    centre = _mean(fleet, fleet.load) if wish.relief is None else wish.relief
+    low, high = 0.0, deviation(fleet, fleet.load, wish.relief)
+    for _ in range(_BUDGET_ROUNDS):
+        middle = (low + high) / 2
+        bottom = -np.inf if wish.relief is not None else centre * (1 - middle)
+        band = Band(bottom, centre * (1 + middle))
+        tried = _search(fleet, band, max_moves)
+        reached = deviation(fleet, tried.load, wish.relief)
+        if reached < least:
+            best, least = tried, reached
+        low, high = (low, middle) if is_inside(tried, band) else (middle, high)
+    return best
