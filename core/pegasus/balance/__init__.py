@@ -1,0 +1,1 @@
+"""The balancer of the meta server: what it would do, exactly as it would."""

@@ -1,0 +1,139 @@
+"""The app policy: table by table, primaries first, then replicas.
+
+Source: Pegasus ``app_balance_policy`` and ``load_balance_policy`` (``balance_cluster`` false).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from core.pegasus.balance.copy_ops import copy_primary, copy_secondary, tables_to_copy
+from core.pegasus.balance.max_flow import FlowPath, Imbalance, find_flows
+from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
+from core.pegasus.view import ClusterView
+
+
+def balance_apps(view: ClusterView, options: BalanceOptions) -> list[BalancePlan]:
+    """Return the plans of one round, in gpid order.
+
+    A round moves or copies primaries of a table, never both; secondaries are considered only when
+    no table needed anything for its primaries. A check looks at both, on the unchanged state.
+
+    Args:
+        view: The state; the disk of every replica known, or nothing is planned.
+        options: The switches.
+
+    Cost:
+        One batched search over all uneven tables, then Python in proportion to the plans.
+    """
+    if view.has_unknown_disk or not view.nodes:
+        return []
+    imbalance = Imbalance.of(view)
+    is_one_by_one = options.balancer_in_turn and not options.is_check
+    considered = view.is_balanceable & ~np.isin(view.app_ids, list(options.ignored_app_ids))
+    uneven = np.nonzero(imbalance.is_uneven & considered)[0]
+    step = 1 if is_one_by_one else max(len(uneven), 1)
+    plans: list[BalancePlan] = []
+    planned: set[int] = set()
+    for start in range(0, len(uneven), step):
+        batch = uneven[start : start + step]
+        plans += balance_primaries(
+            view, imbalance, batch, planned, only_move_primary=options.only_move_primary
+        )
+        if plans and is_one_by_one:
+            break
+    if options.only_primary_balancer or (plans and not options.is_check):
+        return sorted(plans, key=lambda plan: plan.row)
+    for table in tables_to_copy(view, imbalance):
+        if considered[table]:
+            plans += copy_secondary(view, imbalance, table, planned)
+            if plans and is_one_by_one:
+                break
+    return sorted(plans, key=lambda plan: plan.row)
+
+
+def balance_primaries(
+    view: ClusterView,
+    imbalance: Imbalance,
+    tables: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    planned: set[int],
+    *,
+    only_move_primary: bool,
+) -> list[BalancePlan]:
+    """Return what one round does for the primaries of tables: one path each, or copies.
+
+    Args:
+        view: The state.
+        imbalance: Its measures.
+        tables: Places of the uneven tables.
+        planned: Rows that have a plan; the new ones are added.
+        only_move_primary: No copies.
+    """
+    plans: list[BalancePlan] = []
+    for table, path in zip(tables.tolist(), find_flows(view, imbalance, tables), strict=True):
+        if path is not None:
+            moved = _move_along(view, table, path)
+            planned.update(plan.row for plan in moved)
+            plans += moved
+        elif not only_move_primary:
+            plans += copy_primary(view, imbalance, table, planned)
+    return plans
+
+
+def _move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePlan]:
+    """Return the moves of one path, hop by hop from its end.
+
+    What a node gives away lowers its disk load before it is looked at as a taker; what it takes in
+    does not raise it, since each node's load is counted anew when it gives: upstream's way.
+    """
+    rows = view.rows_of(table)
+    members = view.members[rows.start : rows.stop].tolist()
+    disks = view.member_disks[rows.start : rows.stop].tolist()
+    hops = list(zip(path.nodes[:-1], path.nodes[1:], strict=True))
+    wanted = set(path.nodes)
+    held: dict[int, list[int]] = {node: [] for node in wanted}
+    for at, nodes in enumerate(members):
+        if nodes[0] in wanted:
+            held[nodes[0]].append(at)
+    taker_load = _load(held[path.nodes[-1]], disks)
+    plans = []
+    for giver, taker in reversed(hops):
+        giver_load = _load(held[giver], disks)
+        candidates = [
+            (at, disks[at][0], disks[at][members[at].index(taker)])
+            for at in held[giver]
+            if taker in members[at]
+        ]
+        picked = _pick(candidates, path.amount, giver_load, taker_load)
+        counts = len(held[giver]), len(held[taker])
+        plans += [
+            BalancePlan(rows.start + at, PlanKind.MOVE_PRIMARY, giver, taker, *counts)
+            for at in picked
+        ]
+        taker_load = giver_load
+    return plans
+
+
+def _load(held: Iterable[int], disks: list[list[int]]) -> Counter[int]:
+    return Counter(disks[at][0] for at in held)
+
+
+def _pick(
+    candidates: list[tuple[int, int, int]],
+    amount: int,
+    giver_load: Counter[int],
+    taker_load: Counter[int],
+) -> list[int]:
+    """Return the partitions to move: off the giver's fullest disks, onto the taker's emptiest."""
+    picked = []
+    for _ in range(amount):
+        best = max(candidates, key=lambda one: giver_load[one[1]] - taker_load[one[2]])
+        candidates.remove(best)
+        at, given_from, taken_on = best
+        giver_load[given_from] -= 1
+        taker_load[taken_on] += 1
+        picked.append(at)
+    return picked

@@ -1,0 +1,48 @@
+"""Names of Pegasus things: partitions (gpid) and nodes (host:port)."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from core.errors import InputError
+
+NodeName = NewType("NodeName", str)
+_GPID = re.compile(r"(-?\d+)\.(-?\d+)\Z", re.ASCII)
+_NODE = re.compile(r"([^\s:]+):(\d{1,5})\Z", re.ASCII)
+
+
+def gpid_text(app_id: int, index: int) -> str:
+    """Return ``app.index``, the way Pegasus prints a partition."""
+    return f"{app_id}.{index}"
+
+
+def parse_gpid(text: str) -> tuple[int, int]:
+    """Return ``(app_id, partition_index)`` of a text such as ``2.7``.
+
+    Raises:
+        InputError: The text is no gpid.
+    """
+    match = _GPID.match(text)
+    if match is None:
+        raise InputError(
+            f"{text!r} is not a partition.", hint="Write table id and index, for example 2.7."
+        )
+    return int(match[1]), int(match[2])
+
+
+def parse_node(text: str) -> tuple[str, int]:
+    """Return ``(host, port)`` of a node name; sorted by it, nodes stand in Pegasus' own order.
+
+    Raises:
+        InputError: The text is not ``host:port``.
+
+    Source:
+        Pegasus ``host_port``: compared by host as text, then by port as a number.
+    """
+    match = _NODE.match(text)
+    if match is None or not 0 < int(match[2]) <= 0xFFFF:
+        raise InputError(
+            f"{text!r} is not a node.", hint="Write host and port, for example db1:34801."
+        )
+    return match[1], int(match[2])

@@ -1,0 +1,45 @@
+"""The commands on Pegasus: their options, nothing else.
+
+They belong to the one ``trimtab`` command; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dashboard.cli_options import Json
+
+pegasus = typer.Typer(help="Apache Pegasus: what its balancer would do, and why.")
+
+
+@pegasus.callback()
+def common() -> None:
+    """Apache Pegasus: what its balancer would do, and why."""
+
+
+@pegasus.command()
+def balance(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="State and switches as JSON.")],
+    policy: Annotated[
+        str | None, typer.Option(help="app or cluster; by default the file's.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a switch."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="How many; 0: until nothing is left to do.")
+    ] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw among equal disks; by default the first is taken.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Say what the meta server's balancer would do, round by round, and why."""
+    from dashboard import cli_pegasus_balance
+
+    wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed)
+    return cli_pegasus_balance.balance(file, wish, as_json=as_json)

@@ -1,0 +1,152 @@
+"""``trimtab pegasus balance``: the balancer's rounds on a written state. Nothing is touched."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import InputError, UnknownNameError
+from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
+from core.pegasus.balance.rounds import (
+    MOST_ROUNDS,
+    BalanceRound,
+    balance_rounds,
+    pick_by_seed,
+    pick_first,
+)
+from core.pegasus.balance.score import count_spread
+from core.pegasus.balance.settings import set_options
+from core.pegasus.trace_form import options_of, parse_trace, view_of
+from core.pegasus.view import ClusterView
+from core.units import counted
+from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+
+_MOST_SHOWN: Final = 40
+
+
+@dataclass(frozen=True)
+class BalanceWish:
+    """What is asked of ``trimtab pegasus balance``.
+
+    Attributes:
+        policy: ``app`` or ``cluster``; ``None``: the file's.
+        settings: ``KEY=JSON`` texts.
+        rounds: How many; 0: until nothing is left to do.
+        seed: Of the draw among equal disks; ``None``: the first is taken.
+    """
+
+    policy: str | None
+    settings: tuple[str, ...]
+    rounds: int
+    seed: int | None
+
+
+def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
+    """``trimtab pegasus balance``."""
+    trace = parse_trace(_read(path), path.name)
+    options = _options(options_of(trace), wish)
+    rounds, elapsed_ms = _run(view_of(trace), options, wish)
+    body = {
+        "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
+        "elapsed_ms": elapsed_ms,
+    }
+    return emit(Answer(body, lambda: _show(rounds, options)), as_json=as_json)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a state as JSON."
+        ) from exc
+
+
+def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
+    try:
+        options = set_options(options, wish.settings)
+        if wish.policy is None:
+            return options
+        if wish.policy in ("app", "cluster"):
+            return replace(options, policy="app" if wish.policy == "app" else "cluster")
+        raise UnknownNameError.of("policy", wish.policy, ("app", "cluster"))
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+
+
+def _run(
+    view: ClusterView, options: BalanceOptions, wish: BalanceWish
+) -> tuple[list[BalanceRound], list[float]]:
+    pick = pick_first if wish.seed is None else pick_by_seed(wish.seed)
+    most = 1 if options.is_check else wish.rounds or MOST_ROUNDS
+    done: list[BalanceRound] = []
+    elapsed_ms: list[float] = []
+    started = time.perf_counter()
+    for one in balance_rounds(view, options, pick):
+        elapsed_ms.append((time.perf_counter() - started) * 1000)
+        done.append(one)
+        if len(done) >= most or (not wish.rounds and not one.plans):
+            break
+        started = time.perf_counter()
+    return done, elapsed_ms
+
+
+def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
+    actions = [[int(one.type), one.target, one.node] for one in actions_of(view, plan)]
+    return [view.gpid_text(plan.row), plan.kind.word, actions]
+
+
+def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
+    whose = "The cluster policy" if options.policy == "cluster" else "The app policy"
+    for number, done in enumerate(rounds, 1):
+        say(f"Round {number}: {_verdict(done, options)}")
+        rows = [
+            (
+                done.before.gpid_text(plan.row),
+                plan.kind.word,
+                done.before.nodes[plan.source],
+                done.before.nodes[plan.target],
+                reason_of(done.before, plan),
+            )
+            for plan in done.plans[:_MOST_SHOWN]
+        ]
+        table(("partition", "plan", "from", "to", "because"), rows)
+        if len(done.plans) > _MOST_SHOWN:
+            say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
+        say()
+    say(f"{whose}, {counted(len(rounds), 'round')}. Primaries and replicas of every node:")
+    _show_nodes(rounds[0].before, rounds[-1].after)
+
+
+def _verdict(done: BalanceRound, options: BalanceOptions) -> str:
+    if done.before.has_unknown_disk:
+        return "nothing, since the disk of some replica is unknown."
+    if not done.plans:
+        is_blind = options.policy == "cluster" and options.is_check
+        return "a check of the cluster policy counts nothing." if is_blind else "nothing to do."
+    kinds = Counter(plan.kind.word for plan in done.plans)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + "."
+
+
+def _show_nodes(before: ClusterView, after: ClusterView) -> None:
+    was, now = count_spread(before), count_spread(after)
+    rows = [
+        (
+            name,
+            str(was.primaries[node]),
+            str(now.primaries[node]),
+            str(was.replicas[node]),
+            str(now.replicas[node]),
+        )
+        for node, name in enumerate(before.nodes)
+    ]
+    rows.sort()
+    table(("node", "primaries", "after", "replicas", "after"), rows)
+    say(
+        f"Standard deviation of primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
+        f"of replicas {was.replica_stddev:.2f} -> {now.replica_stddev:.2f}."
+    )

@@ -1,0 +1,254 @@
+"""The balancer answers what the real policies answered, in every recorded round."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.errors import SchemaError
+from core.pegasus.balance.model import BALLOT_STEPS, BalanceOptions, actions_of, reason_of
+from core.pegasus.balance.rounds import (
+    balance_round,
+    balance_rounds,
+    balance_until_done,
+    pick_by_seed,
+)
+from core.pegasus.balance.score import stddev
+from core.pegasus.trace_form import options_of, parse_trace, view_of
+from core.pegasus.view import NOBODY, ClusterView
+from dashboard.cli import run
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance-traces.json"
+RECORDED: dict[str, Any] = json.loads(FIXTURE.read_bytes())
+SINGLES = {one["id"]: one for one in [*RECORDED["single_round"], *RECORDED["special"]]}
+TRACES = {one["id"]: one for one in RECORDED["traces"]}
+
+
+def read(recorded: dict[str, Any]) -> tuple[ClusterView, BalanceOptions]:
+    trace = parse_trace(json.dumps(recorded).encode(), "recorded")
+    return view_of(trace), options_of(trace)
+
+
+def written(view: ClusterView, plans: Any) -> list[Any]:
+    return [
+        [
+            view.gpid_text(plan.row),
+            plan.kind.word,
+            [[int(one.type), one.target, one.node] for one in actions_of(view, plan)],
+        ]
+        for plan in plans
+    ]
+
+
+def placed(view: ClusterView) -> list[Any]:
+    return [
+        [
+            int(app_id),
+            [
+                [
+                    [view.nodes[node], view.disks[disk]]
+                    for node, disk in zip(
+                        view.members[row].tolist(), view.member_disks[row].tolist(), strict=True
+                    )
+                    if node != NOBODY
+                ]
+                for row in view.rows_of(table)
+            ],
+        ]
+        for table, app_id in enumerate(view.app_ids)
+    ]
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_a_recorded_round_is_answered_exactly(name):
+    view, options = read(SINGLES[name])
+    assert written(view, balance_round(view, options)) == SINGLES[name]["expected"]
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_recorded_trace_is_followed_to_its_end_disks_included(name):
+    recorded = TRACES[name]
+    view, options = read(recorded)
+    rounds = balance_until_done(view, options)
+    told = [
+        [
+            [view.gpid_text(p.row), p.kind.word, view.nodes[p.source], view.nodes[p.target]]
+            for p in done.plans
+        ]
+        for done in rounds
+    ]
+    assert told == [one["actions"] for one in recorded["rounds"]]
+    assert placed(rounds[-1].after) == recorded["final"]
+    counts = [
+        {
+            name: [int(done.after.primary_counts.sum(axis=0)[node]), int(total)]
+            for node, (name, total) in enumerate(
+                zip(view.nodes, done.after.replica_counts.sum(axis=0), strict=True)
+            )
+        }
+        for done in rounds
+    ]
+    assert counts == [one["primaries_and_total_after"] for one in recorded["rounds"]]
+
+
+def test_the_skew_that_upstream_meant_can_be_asked_for():
+    recorded = SINGLES["cluster-initial-skew-is-always-1"]
+    view, options = read(recorded)
+    plans = balance_round(view, replace(options, intended_skew=True))
+    assert written(view, plans) == recorded["if_skew_were_right"]
+
+
+def test_from_the_balance_on_rounds_are_empty():
+    view, options = read(TRACES["suite1-1disk"])
+    rounds = balance_rounds(view, options)
+    sizes = [len(next(rounds).plans) for _ in range(6)]
+    assert sizes == [1, 1, 5, 0, 0, 0]
+
+
+def test_a_check_changes_nothing_and_a_check_of_the_cluster_policy_counts_nothing():
+    view, options = read(TRACES["suite2-cluster"])
+    check = replace(options, is_check=True)
+    assert balance_round(view, check) == []
+    first = next(balance_rounds(view, replace(check, policy="app")))
+    assert first.plans
+    assert first.after is view
+
+
+@pytest.mark.parametrize(
+    ("switch", "kinds"),
+    [
+        ({}, {"copy_primary"}),
+        ({"only_move_primary": True}, {"copy_secondary"}),
+        ({"only_move_primary": True, "only_primary_balancer": True}, set()),
+        ({"ignored_app_ids": frozenset({1})}, {"copy_secondary"}),
+        ({"ignored_app_ids": frozenset({1, 2})}, set()),
+        ({"is_check": True}, {"copy_primary", "copy_secondary"}),
+    ],
+)
+def test_each_switch_forbids_what_its_name_says(switch, kinds):
+    view, options = read(TRACES["suite1-1disk"])
+    plans = balance_round(view, replace(options, **switch))
+    assert {plan.kind.word for plan in plans} == kinds
+
+
+def test_the_cluster_policy_never_looks_at_the_ignored_list():
+    view, options = read(TRACES["suite2-cluster"])
+    ignoring = replace(options, ignored_app_ids=frozenset({1, 2}))
+    assert balance_round(view, ignoring) == balance_round(view, options)
+
+
+def test_nothing_is_planned_while_a_disk_is_unknown():
+    view, options = read(TRACES["suite1-1disk"])
+    blind = view.with_members(view.members, np.where(view.member_disks == 0, NOBODY, 0))
+    assert balance_round(blind, options) == []
+    assert balance_round(blind, replace(options, policy="cluster")) == []
+
+
+def test_a_table_with_one_replica_does_not_stop_the_cluster_policy():
+    view, options = read(SINGLES["empty-node-07"])
+    lone = replace(view, max_replica_counts=np.ones(view.table_count, dtype=np.int32))
+    alone = lone.members.copy()
+    alone[:, 1:] = NOBODY
+    lone = lone.with_members(alone, np.where(alone == NOBODY, NOBODY, view.member_disks))
+    kinds = {plan.kind.word for plan in balance_round(lone, options)}
+    assert kinds <= {"copy_primary"}
+
+
+def test_a_seed_gives_the_same_draw_again():
+    view, options = read(TRACES["suite2-cluster"])
+    told = [
+        [written(done.before, done.plans) for done in balance_until_done(view, options, pick)]
+        for pick in (pick_by_seed(5), pick_by_seed(5))
+    ]
+    assert told[0] == told[1]
+
+
+def test_every_plan_has_a_reason_with_both_counts():
+    view, options = read(TRACES["suite1-1disk"])
+    for done in balance_until_done(view, options):
+        for plan in done.plans:
+            sentence = reason_of(done.before, plan)
+            assert f"holds {plan.source_count} " in sentence
+            assert f"holds {plan.target_count}" in sentence
+            assert BALLOT_STEPS[plan.kind] in {2, 4}
+
+
+def test_the_spread_is_rounded_as_the_meta_server_rounds_it():
+    # two recorded answers of cluster_info: primaries and replicas of four nodes
+    assert stddev(np.array([33, 33, 34, 0]), is_sample=False) == 14.44
+    assert stddev(np.array([73, 75, 75, 77]), is_sample=False) == 1.41
+    assert stddev(np.array([5]), is_sample=False) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"nodes": ["a:1", "a:1"]}, "different names"),
+        ({"apps": [{"app_id": 0, "max_replica_count": 1, "partitions": []}]}, "app_id"),
+        (
+            {"apps": [{"app_id": 1, "max_replica_count": 1, "partitions": [[["z:9", "d"]]]}]},
+            "partition 1.0 has a replica on z:9",
+        ),
+        (
+            {
+                "apps": [
+                    {
+                        "app_id": 1,
+                        "max_replica_count": 1,
+                        "partitions": [[["a:1", "d"], ["a:1", "e"]]],
+                    }
+                ]
+            },
+            "two replicas on one node",
+        ),
+    ],
+)
+def test_a_state_that_contradicts_itself_is_refused_with_its_place(change, words):
+    question = {"input": {"nodes": ["a:1", "b:1"], "apps": [], **change}}
+    with pytest.raises(SchemaError, match=words):
+        parse_trace(json.dumps(question).encode(), "state.json")
+
+
+def test_the_command_prints_the_rounds_of_the_contract(tmp_path, capsys):
+    recorded = TRACES["suite2-cluster"]
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(recorded))
+    assert run(["pegasus", "balance", str(file), "--rounds", "8", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == {"rounds", "elapsed_ms"}
+    assert len(answer["rounds"]) == len(answer["elapsed_ms"]) == 8
+    assert [len(done) for done in answer["rounds"]] == [3, 1, 1, 1, 1, 3, 1, 0]
+    assert answer["rounds"][1] == [
+        [
+            "1.0",
+            "move_primary",
+            [[5, "127.0.0.1:1", "127.0.0.1:1"], [2, "127.0.0.1:4", "127.0.0.1:4"]],
+        ]
+    ]
+
+
+def test_flags_of_the_command_overrule_the_file(tmp_path, capsys):
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(TRACES["suite2-cluster"]))
+    asked = ["pegasus", "balance", str(file), "--json"]
+    run([*asked, "--policy", "app", "--set", "checker=true", "--rounds", "5"])
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["rounds"]) == 1
+    assert {kind for _, kind, _ in answer["rounds"][0]} == {"copy_primary", "copy_secondary"}
+    assert run([*asked, "--set", "balancer_in_trun=true"]) == 2
+    assert "balancer_in_turn" in json.loads(capsys.readouterr().out)["error"]["hint"]
+
+
+def test_the_command_shows_people_a_table_with_reasons(tmp_path, capsys):
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(TRACES["suite1-1disk"]))
+    assert run(["pegasus", "balance", str(file), "--rounds", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "Round 1: 1 copy_primary." in shown
+    assert "no chain of role changes leads there" in shown
+    assert "Round 4: nothing to do." in shown
