@@ -41,7 +41,6 @@ from dashboard.cli_output import (
     report_bug,
 )
 from dashboard.cli_pegasus import pegasus
-from dashboard.cli_pegasus import pegasus
 
 app = typer.Typer(
     name="trimtab",
@@ -52,7 +51,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(acting)
-app.add_typer(pegasus, name="pegasus")
 app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
 
