@@ -76,9 +76,8 @@ def verify_rows(rows: Iterable[Row], expected: str | None = None) -> Verificatio
     is_met = expected is None or expected == FIRST_LINK
     damage: Damage | None = None
     for row in rows:
-        what = _wrong(row, seq, digest)
-        if what:
-            damage = Damage(seq=row.seq, what=what)
+        damage = _wrong(row, seq, digest)
+        if damage is not None:
             break
         seq, digest = row.seq, row.digest
         is_met = is_met or digest == expected
@@ -90,17 +89,20 @@ def verify_rows(rows: Iterable[Row], expected: str | None = None) -> Verificatio
     return Verification(entries=seq, newest_seq=seq, newest_digest=digest, damage=damage)
 
 
-def _wrong(row: Row, before: int, previous: str) -> str:
-    """Return what is wrong with an entry after entry ``before``, empty when nothing is."""
-    if row.seq != before + 1:
-        gap = f"{before + 1}" if row.seq == before + 2 else f"{before + 1} to {row.seq - 1}"
-        return (
-            f"Entry {gap} is missing before it."
-            if row.seq > before
-            else f"Entry {row.seq} stands where none can be."
-        )
+def _wrong(row: Row, before: int, previous: str) -> Damage | None:
+    """Return what is wrong with an entry after entry ``before``."""
+    if row.seq <= before:
+        return Damage(seq=row.seq, what="It stands where none can be.")
+    if row.seq > before + 1:
+        missing = f"It is missing, up to entry {row.seq - 1}."
+        return Damage(seq=before + 1, what=missing if row.seq > before + 2 else "It is missing.")
+    what = _content_wrong(row, previous)
+    return Damage(seq=row.seq, what=what) if what else None
+
+
+def _content_wrong(row: Row, previous: str) -> str:
     if row.previous != previous:
-        return f"It does not name the hash of entry {before} before it."
+        return "It does not follow on the entry before it: one of the two was changed or moved."
     try:
         sealed = link(previous, row.seq, row.body)
     except UnicodeEncodeError:
@@ -112,14 +114,12 @@ def _wrong(row: Row, before: int, previous: str) -> str:
 
 def _columns_wrong(row: Row) -> str:
     """The columns only repeat the sealed text; a changed one would lead the queries astray."""
-    said: dict[str, Any] = json.loads(row.body)
-    at = datetime.fromisoformat(str(said["at"]))
-    stated = {
-        "run_id": said["run_id"],
-        "cluster": said["cluster"],
-        "actor": said["actor"],
-        "kind": said["event"]["kind"],
-        "at_ms": datetime_to_ms(at),
-    }
+    try:
+        said: dict[str, Any] = json.loads(row.body)
+        stated = {name: said[name] for name in ("run_id", "cluster", "actor")}
+        stated["kind"] = said["event"]["kind"]
+        stated["at_ms"] = datetime_to_ms(datetime.fromisoformat(said["at"]))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "Its content is not a record."
     wrong = [name for name, value in stated.items() if getattr(row, name) != value]
     return f"Its column {wrong[0]} does not say what its content says." if wrong else ""
