@@ -1,0 +1,310 @@
+"""Plans carried out on a cluster: what moves, what is refused, and in which words.
+
+The same runs on the sandbox and on a real cluster, through the worker, the lease in ZooKeeper and
+a journal in SQLite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from apply_site import HASTE, ApplySite, edited
+from pulsar_under_test import PulsarUnderTest, eventually
+
+from connectors.apply.cluster import PulsarCluster
+from connectors.apply.lease import PATH, ZooKeeperLease
+from connectors.config import ClusterConfig
+from core.actions.events import RunClaimed, SettingChanged, SettingRestored, SettingSaved
+from core.actions.undo import undo_plan
+from core.errors import ConflictError, NotFoundError
+from core.plan.edit import Ground
+from core.plan.model import sealed
+
+LANDED = ("landed", "landed_elsewhere", "returned")
+SHEDDING = "loadBalancerSheddingEnabled"
+NOWHERE = "127.0.0.9:1"
+
+
+@pytest.fixture(scope="module")
+def site(pulsar: PulsarUnderTest, tmp_path_factory: pytest.TempPathFactory) -> ApplySite:
+    hosts = ",".join(f"{host}:{port}" for host, port in pulsar.zookeeper.hosts)
+    cluster = ClusterConfig(
+        name="under-test", zookeeper=hosts, admin_urls=list(pulsar.admin_urls), environment="test"
+    )
+    return ApplySite.of(tmp_path_factory.mktemp("state"), cluster)
+
+
+@pytest.fixture
+def acting(site: ApplySite) -> Iterator[PulsarCluster]:
+    with closing(PulsarCluster(site.cluster)) as cluster:
+        yield cluster
+
+
+# -- what moves ------------------------------------------------------------------------------------
+
+
+def test_bundle_goes_to_its_destination_or_the_run_says_where_it_went(
+    pulsar: PulsarUnderTest, site: ApplySite
+) -> None:
+    plan = site.plan(1)
+    (step,) = plan.steps
+    before = pulsar.node(f"/namespace/{step.bundle}")
+    view = site.carry_out(plan)
+    ending = view.steps[0].ending
+    assert view.state == "DONE", view.sentence
+    assert ending is not None
+    assert ending.code in LANDED, ending.sentence
+    assert ending.after is not None
+    after = pulsar.node(f"/namespace/{step.bundle}")
+    assert before is not None
+    assert after is not None
+    assert (after.created_zxid != before.created_zxid) is True
+    assert ending.after.token == str(after.created_zxid)
+    assert ending.after.holder == pulsar.owner(step.bundle)
+    assert step.bundle in ending.sentence
+    if ending.code == "landed":
+        assert ending.after.holder == step.destination
+    else:
+        assert step.destination in ending.hint
+        assert f"--bundle {step.bundle} --to {step.destination}" in ending.hint
+
+
+def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
+    pulsar: PulsarUnderTest, site: ApplySite
+) -> None:
+    plan = site.plan(1, towards=False)
+    view = site.carry_out(plan)
+    ending = view.steps[0].ending
+    assert view.state == "DONE", view.sentence
+    assert ending is not None
+    assert ending.after is not None
+    assert ending.code in ("landed", "returned")
+    assert ending.after.holder == pulsar.owner(plan.steps[0].bundle)
+
+
+def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:
+    plan = site.plan(1)
+    (step,) = plan.steps
+    view = site.carry_out(plan)
+    if pulsar.owner(step.bundle) == step.owner:
+        pytest.skip("the hint was lost and the bundle came back by itself")
+    back = undo_plan(view, Ground(snapshot=site.snapshot(), now=datetime.now(UTC)))
+    assert [(each.bundle, each.destination) for each in back.steps] == [(step.bundle, step.owner)]
+    undone = site.carry_out(back)
+    assert undone.state == "DONE", undone.sentence
+    ending = undone.steps[0].ending
+    assert ending is not None
+    if ending.code == "landed":
+        assert pulsar.owner(step.bundle) == step.owner
+
+
+def test_the_clusters_own_shedding_is_off_meanwhile_and_back_afterwards(
+    pulsar: PulsarUnderTest, site: ApplySite, acting: PulsarCluster
+) -> None:
+    acting.set_dynamic_setting(SHEDDING, "true")
+    try:
+        view = site.carry_out(site.plan(1), replace(HASTE, pause_balancer=True))
+        events = [entry.record.event for entry in site.entries(view.run_id)]
+        settings = [e for e in events if isinstance(e, SettingSaved | SettingChanged)]
+        assert settings == [
+            SettingSaved(key=SHEDDING, before="true", during="false"),
+            SettingChanged(key=SHEDDING),
+        ]
+        restored = [event for event in events if isinstance(event, SettingRestored)]
+        assert [event.fate for event in restored] == ["restored"]
+        assert acting.dynamic_setting(SHEDDING) == "true"
+    finally:
+        acting.set_dynamic_setting(SHEDDING, None)
+    assert acting.dynamic_setting(SHEDDING) is None
+    running = "/admin/v2/brokers/configuration/runtime"
+    assert eventually(lambda: pulsar.send("GET", running).json()[SHEDDING] == "false")
+
+
+def test_run_names_the_lease_under_which_it_was_carried_out(
+    pulsar: PulsarUnderTest, site: ApplySite
+) -> None:
+    view = site.carry_out(site.plan(1))
+    claims = [
+        entry.record.event
+        for entry in site.entries(view.run_id)
+        if isinstance(entry.record.event, RunClaimed)
+    ]
+    assert [claim.lease for claim in claims] == [f"zookeeper {site.cluster.zookeeper}{PATH}"]
+    assert eventually(lambda: pulsar.node(PATH) is None)  # given back
+
+
+def test_of_two_who_want_the_lease_one_gets_it(site: ApplySite) -> None:
+    one, other = (ZooKeeperLease(site.cluster, name) for name in ("one", "other"))
+    try:
+        assert one.acquire()
+        assert one.is_held()
+        assert not other.acquire()
+        assert not other.is_held()
+        assert re.match(r"one on \S+ \(process \d+\) since ", other.holder() or "")
+        one.release()
+        assert other.acquire()
+        assert not one.is_held()
+    finally:
+        one.release()
+        other.release()
+
+
+# -- what is refused, and how ----------------------------------------------------------------------
+
+
+def skipped(site: ApplySite, plan) -> tuple[str, str]:
+    """Carry out a plan of one step that is not even begun; its code and sentence."""
+    view = site.carry_out(plan)
+    ending = view.steps[0].ending
+    assert ending is not None
+    assert view.steps[0].begun_at is None, ending.sentence
+    assert (view.state, ending.state) == ("FAILED", "SKIPPED"), view.sentence
+    return ending.code, ending.sentence
+
+
+def test_unknown_bundle_is_skipped(pulsar: PulsarUnderTest, site: ApplySite) -> None:
+    bundle = f"{pulsar.namespace}/0x00000001_0x00000003"
+    code, sentence = skipped(site, edited(site.plan(1), bundle=bundle))
+    assert code == "unknown_bundle"
+    assert bundle in sentence
+
+
+def test_bundle_that_moved_meanwhile_is_skipped(pulsar: PulsarUnderTest, site: ApplySite) -> None:
+    plan = site.plan(1)
+    (step,) = plan.steps
+    other = next(name for name in pulsar.brokers if name not in (step.owner, step.destination))
+    code, sentence = skipped(site, edited(plan, owner=other))
+    assert code == "moved_meanwhile"
+    assert all(word in sentence for word in (step.bundle, other, step.owner))
+
+
+def test_destination_that_is_no_live_broker_is_skipped(site: ApplySite) -> None:
+    code, sentence = skipped(site, edited(site.plan(1), destination=NOWHERE))
+    assert code == "destination_unknown"
+    assert NOWHERE in sentence
+
+
+def test_destination_that_owns_it_already_is_skipped(site: ApplySite) -> None:
+    plan = site.plan(1)
+    code, sentence = skipped(site, edited(plan, destination=plan.steps[0].owner))
+    assert code == "destination_is_owner"
+    assert plan.steps[0].owner in sentence
+
+
+def test_expired_plan_is_refused(site: ApplySite) -> None:
+    plan = site.plan(1)
+    early = datetime.now(UTC) - timedelta(seconds=1)
+    view = site.carry_out(sealed(replace(plan, expires_at=early)))
+    assert view.state == "REFUSED"
+    assert view.refusal is not None
+    assert view.refusal.code == "plan_expired"
+    assert f"{early:%H:%M:%S}" in view.refusal.sentence
+
+
+def test_bundle_that_was_split_is_skipped_and_its_parts_are_named(
+    pulsar: PulsarUnderTest, site: ApplySite
+) -> None:
+    plan = site.plan(1)
+    bundle = plan.steps[0].bundle
+    path = f"/admin/v2/namespaces/{bundle}/split"
+    assert pulsar.follow("PUT", path)[-1].status_code == 204
+    eventually(lambda: pulsar.node(f"/namespace/{bundle}") is None)
+    code, sentence = skipped(site, plan)
+    assert code == "bundle_split"
+    lower, upper = bundle.rpartition("/")[2].split("_")
+    assert sentence.startswith(f"{bundle} was split into {bundle.rpartition('/')[0]}/{lower}_0x")
+    assert f"_{upper}" in sentence
+
+
+# -- right before sending --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "sentence"),
+    [
+        (
+            {"bundle": "{namespace}/0x00000001_0x00000003"},
+            "unknown_bundle",
+            "There is no bundle {namespace}/0x00000001_0x00000003; {namespace}/0x",
+        ),
+        (
+            {"bundle": "nobody/knows/0x00000000_0xffffffff"},
+            "unknown_bundle",
+            "There is no namespace nobody/knows any more, so no nobody/knows/0x",
+        ),
+        (
+            {"owner": NOWHERE},
+            "moved_meanwhile",
+            f"{{bundle}} moved from {NOWHERE} to {{owner}} since the plan was made.",
+        ),
+        (
+            {"destination": NOWHERE},
+            "destination_unknown",
+            f"{NOWHERE}, where {{bundle}} should go, is no live broker any more; the cluster",
+        ),
+        ({"destination": "{owner}"}, "destination_is_owner", "{owner} owns {bundle} already."),
+    ],
+)
+def test_last_look_forbids_in_these_words(
+    pulsar: PulsarUnderTest, site: ApplySite, acting: PulsarCluster, changes, code, sentence
+) -> None:
+    (step,) = site.plan(1).steps
+    names = {"namespace": pulsar.namespace, "bundle": step.bundle, "owner": step.owner}
+    wrong = replace(step, **{key: text.format(**names) for key, text in changes.items()})
+    action = acting.action(wrong)
+    refusal = action.forbids(action.look())
+    assert refusal is not None
+    assert refusal.code == code
+    assert refusal.sentence.startswith(sentence.format(**names))
+    assert refusal.hint
+
+
+def test_last_look_allows_what_is_as_planned(site: ApplySite, acting: PulsarCluster) -> None:
+    (step,) = site.plan(1).steps
+    action = acting.action(step)
+    seen = action.look()
+    assert action.forbids(seen) is None
+    assert (seen.exists, seen.holder) == (True, step.owner)
+    assert seen.token is not None
+    assert action.ending(seen, action.look()) is None
+    assert action.ending_at_last(seen, action.look()).code == "not_done"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"bundle": "{namespace}/0x00000001_0x00000003"}, ConflictError, "answered 412"),
+        ({"bundle": "nobody/knows/0x00000000_0xffffffff"}, NotFoundError, "answered 404"),
+        (
+            {"destination": NOWHERE},
+            ConflictError,
+            "Not allowed unload namespace bundle to inactive destination broker",
+        ),
+    ],
+)
+def test_what_the_cluster_refuses_is_told_in_its_own_words(
+    pulsar: PulsarUnderTest, site: ApplySite, acting: PulsarCluster, changes, kind, words
+) -> None:
+    (step,) = site.plan(1).steps
+    named = {key: text.format(namespace=pulsar.namespace) for key, text in changes.items()}
+    with pytest.raises(kind, match=words) as caught:
+        acting.action(replace(step, **named)).send()
+    assert caught.value.outcome == "refused"
+
+
+def test_dynamic_setting_is_set_read_and_taken_away(acting: PulsarCluster) -> None:
+    key = "loadBalancerSheddingGracePeriodMinutes"
+    before = acting.dynamic_setting(key)
+    acting.set_dynamic_setting(key, "23")
+    assert acting.dynamic_setting(key) == "23"
+    acting.set_dynamic_setting(key, None)
+    assert acting.dynamic_setting(key) is None
+    if before is not None:
+        acting.set_dynamic_setting(key, before)
+    with pytest.raises(ConflictError, match="412"):
+        acting.set_dynamic_setting("clusterName", "other")

@@ -1,0 +1,502 @@
+"""Applying while things break: nothing is sent twice, nothing is left changed, all is settled."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Self
+
+import pytest
+from apply_site import HASTE, ApplySite
+from kazoo.client import KazooClient
+
+from connectors.apply.lease import PATH, ZooKeeperLease
+from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
+from connectors.worker import read_status, run_worker
+from core.actions.events import StepBegun, StepEnded
+from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
+from core.actions.runs import RunView
+from core.plan.codec import dump_plan
+from core.plan.model import Plan, sealed
+
+pytestmark = pytest.mark.zookeeper
+
+SHEDDING = "loadBalancerSheddingEnabled"
+QUIETLY = replace(HASTE, pause_balancer=True)
+STEPS = 6
+SEED = 20261121
+ATTEMPTS = pytest.mark.parametrize(
+    "attempt", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 11))]
+)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    options = SandboxOptions(
+        brokers=6,
+        bundles=240,
+        session_timeout_s=4.0,
+        stats_every_s=1.0,
+        is_steady=True,
+        dynamic={SHEDDING: "true"},
+    )
+    with Sandbox(options) as running:
+        yield running
+
+
+@pytest.fixture
+def whole(sandbox: Sandbox) -> Iterator[Sandbox]:
+    """The sandbox with nothing wrong, before and after."""
+    heal(sandbox)
+    yield sandbox
+    heal(sandbox)
+
+
+@pytest.fixture
+def site(whole: Sandbox, tmp_path: Path) -> ApplySite:
+    return ApplySite.of(tmp_path, whole.cluster_config())
+
+
+def heal(sandbox: Sandbox) -> None:
+    sandbox.engine.faults = Faults()
+    for number in range(len(sandbox.state.brokers)):
+        sandbox.start_broker(number)
+    wait_until(lambda: sandbox.leader is not None, "a leader")
+    wait_until(lambda: not (sandbox.state.owner[sandbox.state.is_live] < 0).any(), "owners")
+    sandbox.publish()
+
+
+def wait_until(is_true: Callable[[], object], what: str, within_s: float = 90.0) -> None:
+    pause, deadline = threading.Event(), monotonic() + within_s
+    while not is_true():
+        assert monotonic() < deadline, f"{what}: not within {within_s:.0f} s"
+        pause.wait(0.05)
+
+
+def ended(site: ApplySite, run_id: RunId) -> RunView:
+    wait_until(lambda: site.view(run_id).state in ENDED_RUNS, f"the end of {run_id}")
+    return site.view(run_id)
+
+
+@dataclass
+class WorkerThread:
+    """A worker of this process, with its words."""
+
+    site: ApplySite
+
+    def __enter__(self) -> Self:
+        self.stop = threading.Event()
+        self.said: list[str] = []
+        self._thread = threading.Thread(
+            target=run_worker,
+            args=(
+                self.site.config,
+                [self.site.cluster],
+                self.stop,
+                lambda event: self.said.append(str(event)),
+            ),
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join()
+
+
+class WorkerProcesses:
+    """Workers of their own processes, which can be killed."""
+
+    def __init__(self, site: ApplySite) -> None:
+        self._config = write_config(site)
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> int:
+        words = [sys.executable, "-m", "dashboard.cli", "worker", "--config", str(self._config)]
+        with (self._config.parent / "worker.log").open("ab") as log:
+            process = subprocess.Popen(words, stdout=log, stderr=log)
+        self._running.append(process)
+        return process.pid
+
+    def kill(self, pid: int) -> None:
+        process = next(each for each in self._running if each.pid == pid)
+        process.kill()
+        process.wait()
+        self._running.remove(process)
+
+    def end(self, pid: int) -> int:
+        process = next(each for each in self._running if each.pid == pid)
+        process.terminate()
+        self._running.remove(process)
+        return process.wait(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
+            process.kill()
+            process.wait()
+
+
+def write_config(site: ApplySite) -> Path:
+    cluster = site.cluster
+    tables = {"timeouts": cluster.timeouts.model_dump(), "apply": cluster.apply.model_dump()}
+    lines = [f"state_dir = {json.dumps(str(site.config.state_dir))}", "[[clusters]]"]
+    known = cluster.model_dump(include={"name", "zookeeper", "admin_urls", "environment"})
+    lines += [f"{key} = {json.dumps(value)}" for key, value in known.items()]
+    lines += ["read_only = false"]
+    for name, table in tables.items():
+        lines += [f"[clusters.{name}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
+    path = site.config.state_dir / "trimtab.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# -- what always has to hold -----------------------------------------------------------------------
+
+
+def assert_sound(sandbox: Sandbox, site: ApplySite, views: Sequence[RunView]) -> None:
+    """No unload was sent twice, each step is settled as it really went, no setting is changed."""
+    for view in views:
+        assert view.state in ENDED_RUNS
+        assert {step.state for step in view.steps} <= SETTLED_STEPS, view.sentence
+        assert not view.outstanding_settings
+        assert_sent_once(sandbox, view)
+        for step in view.steps:
+            assert step.ending is not None
+            owner = sandbox.state.brokers[int(owner_row(sandbox, step.step.bundle))].broker_id
+            if step.state == "DONE":
+                assert step.ending.after is not None
+                assert step.before is not None
+                assert step.ending.after.token != step.before.token
+                assert step.ending.after.holder in (owner, None)
+            elif step.begun_at is None:
+                assert acted(sandbox, view, step.step.bundle) == 0
+    assert_no_overlap(site)
+    assert sandbox.engine.policies.dynamic == {SHEDDING: "true"}
+
+
+def owner_row(sandbox: Sandbox, bundle: str) -> int:
+    return int(sandbox.state.owner[sandbox.state.row_of[bundle]])
+
+
+def requests_of(sandbox: Sandbox, view: RunView, bundle: str) -> list[tuple[str | None, str]]:
+    since = view.requested_at.timestamp()
+    return [
+        (request.destination, request.outcome)
+        for request in sandbox.unload_requests()
+        if request.bundle == bundle and request.at_s >= since
+    ]
+
+
+def acted(sandbox: Sandbox, view: RunView, bundle: str) -> int:
+    return sum(outcome == "acted" for _, outcome in requests_of(sandbox, view, bundle))
+
+
+def assert_sent_once(sandbox: Sandbox, view: RunView) -> None:
+    for step in view.steps:
+        asked = requests_of(sandbox, view, step.step.bundle)
+        # with a destination a request begins at the leader, whose redirect does not carry it on
+        begun = [destination for destination, _ in asked if destination is not None]
+        assert len(begun) <= 1, asked
+        assert acted(sandbox, view, step.step.bundle) <= 1, asked
+        if step.begun_at is None:
+            assert not asked
+
+
+def assert_no_overlap(site: ApplySite) -> None:
+    """Over all runs of the cluster at most one step is ever under way."""
+    with closing(site.journal()) as journal:
+        entries = journal.entries()
+        assert journal.verify().is_sound
+    running: set[tuple[RunId, int]] = set()
+    for entry in entries:
+        match entry.record.event:
+            case StepBegun(step=step):
+                running.add((entry.record.run_id, step))
+                assert len(running) == 1, f"entry {entry.seq}: {running}"
+            case StepEnded(step=step):
+                running.discard((entry.record.run_id, step))
+
+
+# -- brokers that do not do as they should ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("faults", "state", "code", "words"),
+    [
+        ({"elsewhere_ratio": 1.0}, "DONE", "landed_elsewhere", "did not use the destination"),
+        ({"lost_answer_ratio": 1.0}, "DONE", "landed", "as asked"),
+        ({"slow_s": 3.0}, "DONE", "landed", "as asked"),
+        ({"accident": "leader_change"}, "DONE", "landed", "moved from"),
+        ({"refuse_status": 409}, "FAILED", "refused", "answered 409"),
+        ({"refuse_status": 503}, "FAILED", "not_done", "answers that it serves it"),
+        ({"refuse_status": 500}, "FAILED", "not_done", "answers that it serves it"),
+    ],
+)
+def test_step_says_what_came_of_it(
+    whole: Sandbox, site: ApplySite, faults: dict, state: str, code: str, words: str
+) -> None:
+    plan = site.plan(1)
+    whole.set_faults(**faults)
+    view = site.carry_out(plan, replace(QUIETLY, verify_within_s=6.0))
+    ending = view.steps[0].ending
+    assert ending is not None
+    assert ending.state == state, ending.sentence
+    if faults.get("accident"):
+        assert ending.code in ("landed", "landed_elsewhere", "returned")
+    else:
+        assert ending.code == code, ending.sentence
+        assert words in ending.sentence
+    assert plan.steps[0].bundle in ending.sentence
+    assert_sound(whole, site, [view])
+
+
+def test_broker_that_takes_too_long_leaves_the_step_unknown_until_it_is_settled_by_looking(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    plan = site.plan(1)
+    whole.set_faults(slow_s=10.0)
+    run_id = site.ask(plan, replace(QUIETLY, verify_within_s=3.0))
+    with WorkerThread(site):
+        wait_until(lambda: site.view(run_id).steps[0].state == "UNKNOWN", "not knowing")
+        ending = site.view(run_id).steps[0].ending
+        assert ending is not None
+        assert "still busy giving it up" in ending.sentence
+        view = ended(site, run_id)
+    assert view.steps[0].state == "DONE", view.sentence
+    assert view.steps[0].is_by_looking
+    assert_sound(whole, site, [view])
+
+
+@ATTEMPTS
+def test_owner_that_dies_in_the_middle_leaves_every_step_settled(
+    whole: Sandbox, site: ApplySite, attempt: int
+) -> None:
+    plan = site.plan(STEPS)
+    run_id = site.ask(plan, QUIETLY)
+    chance = random.Random(SEED + attempt)
+    with WorkerThread(site):
+        wait_until(lambda: site.view(run_id).steps[chance.randrange(STEPS - 1)].begun_at, "a step")
+        whole.set_faults(accident="owner_dies")
+        view = ended(site, run_id)
+    assert_sound_but_moved(whole, site, view)
+
+
+def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    plan = site.plan(1, towards=False)
+    number = owner_row(whole, plan.steps[0].bundle)
+    whole.kill_broker(number)
+    view = site.carry_out(plan, QUIETLY)
+    ending = view.steps[0].ending
+    assert ending is not None
+    assert whole.state.brokers[number].broker_id in ending.sentence
+    assert ending.code in ("not_sent", "moved_meanwhile", "not_owned", "owner_gone"), ending
+    assert_sent_once(whole, view)
+
+
+def assert_sound_but_moved(sandbox: Sandbox, site: ApplySite, view: RunView) -> None:
+    """As :func:`assert_sound`, but bundles also moved for another reason: their owner went."""
+    assert {step.state for step in view.steps} <= SETTLED_STEPS, view.sentence
+    assert not view.outstanding_settings
+    assert_sent_once(sandbox, view)
+    assert_no_overlap(site)
+    assert sandbox.engine.policies.dynamic == {SHEDDING: "true"}
+    for step in view.steps:
+        if step.state == "DONE":
+            assert step.ending is not None
+            assert step.before is not None
+            assert step.ending.after is not None
+            assert step.ending.after.token != step.before.token
+
+
+# -- ZooKeeper goes and comes ----------------------------------------------------------------------
+
+
+@ATTEMPTS
+def test_zookeeper_killed_and_started_again_leaves_every_step_settled(
+    whole: Sandbox, site: ApplySite, attempt: int
+) -> None:
+    chance = random.Random(SEED * 7 + attempt)
+    run_id = site.ask(site.plan(STEPS), QUIETLY)
+    server = whole.zookeeper_process
+    with WorkerThread(site) as worker:
+        wait_until(lambda: site.view(run_id).steps[chance.randrange(STEPS - 1)].begun_at, "a step")
+        server.kill()
+        threading.Event().wait(chance.uniform(0.0, 4.0))
+        server.start()
+        view = ended(site, run_id)
+        assert worker.said
+    assert_sound_but_moved(whole, site, view)
+
+
+# -- workers go and come ---------------------------------------------------------------------------
+
+
+def claimant(site: ApplySite, run_id: RunId) -> int | None:
+    """Process of the worker that has the run."""
+    worker = site.view(run_id).worker
+    return int(worker.split("/")[1]) if worker else None
+
+
+def killed_at_random(
+    sandbox: Sandbox, site: ApplySite, workers: WorkerProcesses, chance: random.Random
+) -> RunView:
+    """Kill whoever carries out a run at a random point of it; another one goes on."""
+    run_id = site.ask(site.plan(STEPS), QUIETLY)
+    wait_until(lambda: claimant(site, run_id), "a claim")
+    threading.Event().wait(chance.uniform(0.0, 2.0))
+    pid = claimant(site, run_id)
+    assert pid is not None
+    workers.kill(pid)
+    workers.start()
+    view = ended(site, run_id)
+    assert_sound(sandbox, site, [view])
+    assert view.state == "DONE", view.sentence
+    return view
+
+
+def kill_many(sandbox: Sandbox, site: ApplySite, times: int) -> Counter[str]:
+    chance = random.Random(SEED)
+    seen: Counter[str] = Counter()
+    with WorkerProcesses(site) as workers:
+        workers.start()
+        workers.start()
+        for _ in range(times):
+            view = killed_at_random(sandbox, site, workers, chance)
+            seen["takeovers"] += view.takeovers
+            seen["settled by looking"] += sum(step.is_by_looking for step in view.steps)
+    sys.stderr.write(f"\n{times} kills: {dict(seen)}\n")
+    return seen
+
+
+def test_worker_killed_at_four_random_points_leaves_nothing_open(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    assert kill_many(whole, site, 4)["takeovers"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_worker_killed_at_fifty_random_points_leaves_nothing_open(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    seen = kill_many(whole, site, 50)
+    assert seen["takeovers"] >= 25
+    assert seen["settled by looking"]
+
+
+def test_two_workers_and_two_who_ask_never_overlap(whole: Sandbox, site: ApplySite) -> None:
+    plan = site.plan(2 * STEPS)
+    halves = [halved(plan, slice(0, STEPS)), halved(plan, slice(STEPS, None))]
+    with WorkerThread(site), WorkerThread(site):
+        asked: list[RunId] = []
+        askers = [
+            threading.Thread(target=lambda half=half: asked.append(site.ask(half, QUIETLY)))
+            for half in halves
+        ]
+        for asker in askers:
+            asker.start()
+        for asker in askers:
+            asker.join()
+        views = [ended(site, run_id) for run_id in asked]
+    assert [view.state for view in views] == ["DONE", "DONE"]
+    assert_sound(whole, site, views)
+
+
+def halved(plan: Plan, part: slice) -> Plan:
+    return sealed(replace(plan, steps=plan.steps[part]))
+
+
+def test_worker_told_to_end_leaves_the_run_to_the_next_one(whole: Sandbox, site: ApplySite) -> None:
+    run_id = site.ask(site.plan(STEPS), replace(QUIETLY, pace_per_min=60.0))
+    with WorkerProcesses(site) as workers:
+        pid = workers.start()
+        wait_until(lambda: site.view(run_id).counts["DONE"], "a step")
+        assert workers.end(pid) == 0
+        view = site.view(run_id)
+        assert view.state == "RUNNING"
+        assert not view.unsettled
+        assert not view.outstanding_settings
+        status = read_status(site.config, site.cluster.name)
+        assert status is not None
+        assert status.stopped_at is not None
+    with WorkerThread(site):
+        view = ended(site, run_id)
+    assert (view.state, view.takeovers) == ("DONE", 1)
+    assert_sound(whole, site, [view])
+
+
+def test_worker_that_loses_its_lease_stops_acting_and_goes_on_with_a_new_one(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    run_id = site.ask(site.plan(STEPS), replace(QUIETLY, pace_per_min=60.0))
+    thief = ZooKeeperLease(site.cluster, "thief")
+    try:
+        with WorkerThread(site):
+            wait_until(lambda: site.view(run_id).counts["DONE"], "a step")
+            whole_session_gone(whole)
+            wait_until(thief.acquire, "the lease")
+            begun = begun_steps(site, run_id)
+            threading.Event().wait(2.0)
+            assert begun_steps(site, run_id) - begun <= 0
+            thief.release()
+            view = ended(site, run_id)
+    finally:
+        thief.release()
+    assert_sound(whole, site, [view])
+
+
+def begun_steps(site: ApplySite, run_id: RunId) -> int:
+    return sum(isinstance(entry.record.event, StepBegun) for entry in site.entries(run_id))
+
+
+def whole_session_gone(sandbox: Sandbox) -> None:
+    """Take the lease's node away, as an operator might or the end of its session does."""
+    client = KazooClient(sandbox.zookeeper)
+    client.start(timeout=15)
+    client.delete(PATH)
+    client.stop()
+    client.close()
+
+
+# -- a person at the command line ------------------------------------------------------------------
+
+
+def test_ctrl_c_of_apply_stops_after_the_step_under_way(
+    whole: Sandbox, site: ApplySite, tmp_path: Path
+) -> None:
+    plan_file = tmp_path / "plan.json"
+    plan_file.write_bytes(dump_plan(site.plan(STEPS)))
+    words = ["apply", str(plan_file), "--cluster", site.cluster.name, "--pace", "60/min"]
+    words += ["--reason", "a test", "--config", str(write_config(site)), "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dashboard.cli", *words], stdout=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: any(view.counts["DONE"] for view in all_views(site)), "a step")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    run = json.loads(out)["run"]
+    assert run["state"] == "STOPPED"
+    assert run["counts"]["DONE"] >= 1
+    assert run["counts"]["SKIPPED"] >= 1
+    assert_sound(whole, site, all_views(site))
+
+
+def all_views(site: ApplySite) -> list[RunView]:
+    with closing(site.journal()) as journal:
+        return [site.view(run_id) for run_id in journal.run_ids()]
