@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,11 +39,11 @@ class Database:
         self.place = place_of(self.url)
         self.engine = _engine(self.url)
         file = _sqlite_file(self.url)
-        if file is None:
-            self._make_tables()
-            return
-        with _alone(file, self.place):
-            self._make_tables()
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close)
+            with _alone(file, self.place) if file else nullcontext():
+                self._make_tables()
+            on_failure.pop_all()
 
     @contextmanager
     def reading(self, operation: str) -> Iterator[sa.Connection]:
