@@ -1,0 +1,96 @@
+"""One partition as the meta server keeps it: the stored configuration and what it remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.pegasus.balance.model import ProposalAction
+from core.pegasus.ids import gpid_text
+
+UNKNOWN: int = -1
+"""A ballot or a decree that nobody has reported."""
+
+
+@dataclass(frozen=True)
+class PartitionConfig:
+    """What is stored of a partition.
+
+    Attributes:
+        app_id: Table.
+        index: Place in the table.
+        ballot: Grows with every change; -1: not registered yet.
+        max_replica_count: Wanted replicas.
+        primary: Node, ``None`` without one.
+        secondaries: Nodes in the order in which they were added.
+        last_drops: Nodes that left, the latest last, three at most.
+        last_committed_decree: Of the configuration.
+    """
+
+    app_id: int
+    index: int
+    ballot: int
+    max_replica_count: int
+    primary: str | None
+    secondaries: tuple[str, ...] = ()
+    last_drops: tuple[str, ...] = ()
+    last_committed_decree: int = 0
+
+    @property
+    def gpid(self) -> str:
+        """``app.index``."""
+        return gpid_text(self.app_id, self.index)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The primary, if there is one, then the secondaries."""
+        return ((self.primary,) if self.primary else ()) + self.secondaries
+
+    @property
+    def replica_count(self) -> int:
+        """Members."""
+        return len(self.members)
+
+    @property
+    def is_ddd(self) -> bool:
+        """Whether every replica was lost: no member, but nodes that once were."""
+        return not self.members and bool(self.last_drops)
+
+
+@dataclass(frozen=True)
+class DroppedReplica:
+    """What the meta server knows of a replica that is no member any more.
+
+    Attributes:
+        node: Where it lies.
+        time_ms: When it was dropped; 0: learned from a report, as good as long ago.
+        ballot: -1: unknown.
+        last_committed_decree: -1: unknown.
+        last_prepared_decree: -1: unknown.
+    """
+
+    node: str
+    time_ms: int = 0
+    ballot: int = UNKNOWN
+    last_committed_decree: int = UNKNOWN
+    last_prepared_decree: int = UNKNOWN
+
+
+@dataclass(frozen=True)
+class PartitionMemory:
+    """What the leading meta server remembers of a partition; lost with its leadership.
+
+    Attributes:
+        pending: Actions still to be done; only the first is ever sent.
+        is_pending_abnormal: The learner of the first action has failed since it began.
+        dropped: Ascending by time.
+        prefered_dropped: Index into ``dropped`` at which the search starts; ``None``: at its end.
+    """
+
+    pending: tuple[ProposalAction, ...] = ()
+    is_pending_abnormal: bool = False
+    dropped: tuple[DroppedReplica, ...] = ()
+    prefered_dropped: int | None = None
+
+    def dropped_on(self, node: str) -> DroppedReplica | None:
+        """Return what is known of the dropped replica on a node."""
+        return next((one for one in self.dropped if one.node == node), None)

@@ -1,0 +1,82 @@
+"""Balanced, not balanced, or unknown: what may be said from what the meta server counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.pegasus.levels import FunctionLevel
+from core.units import counted
+
+State = Literal["balanced", "not_balanced", "unknown"]
+
+
+@dataclass(frozen=True)
+class OperationCounts:
+    """``balance_operation_count``: one round's worth, stale while anything is unhealthy.
+
+    Attributes:
+        total: -1: the meta server does not know.
+        move_primary: ``move_pri``.
+        copy_primary: ``copy_pri``.
+        copy_secondary: ``copy_sec``.
+    """
+
+    total: int
+    move_primary: int
+    copy_primary: int
+    copy_secondary: int
+
+
+@dataclass(frozen=True)
+class BalanceVerdict:
+    """A state and the sentence that says why."""
+
+    state: State
+    sentence: str
+
+
+def judge_balance(
+    counts: OperationCounts,
+    *,
+    level: FunctionLevel,
+    unhealthy_count: int | None,
+    is_cluster_policy: bool | None,
+) -> BalanceVerdict:
+    """Say whether a cluster is balanced.
+
+    Args:
+        counts: As read; at steady they forecast one round, at lively they are the last one.
+        level: The one in force.
+        unhealthy_count: Partitions that the guardian does not call healthy; ``None``: unknown.
+        is_cluster_policy: ``balance_cluster``; ``None``: unknown.
+    """
+    doubt = _doubt(counts, level, unhealthy_count)
+    if doubt is not None:
+        return BalanceVerdict("unknown", doubt)
+    if counts.total > 0:
+        planned = f"{counted(counts.total, 'change')} of one round, perhaps not of the last"
+        return BalanceVerdict("not_balanced", f"The balancer counts {planned}.")
+    if level is FunctionLevel.STEADY and is_cluster_policy is not False:
+        why = (
+            "At steady the cluster policy counts nothing, so 0 says nothing."
+            if is_cluster_policy
+            else "It is not known whether the cluster policy is in force, which counts nothing."
+        )
+        return BalanceVerdict("unknown", why)
+    return BalanceVerdict("balanced", "The balancer finds nothing to do.")
+
+
+def _doubt(
+    counts: OperationCounts, level: FunctionLevel, unhealthy_count: int | None
+) -> str | None:
+    if counts.total < 0:
+        return "The meta server does not know the disks of all replicas yet."
+    if level < FunctionLevel.STEADY:
+        return f"At level {level.word} the balancer does not even count; the number is old."
+    if unhealthy_count is None:
+        return "It is not known whether every partition is healthy."
+    if unhealthy_count:
+        what = counted(unhealthy_count, "partition")
+        return f"{what} not healthy: the count is from before, and balancing waits."
+    return None
