@@ -64,7 +64,7 @@ def as_remote_error(
 
 def _said(error: exc.SQLAlchemyError) -> str:
     """The driver's own first line: SQLAlchemy adds statement and parameters, which hold the run."""
-    origin = error.orig if isinstance(error, exc.DBAPIError) and error.orig else error
+    origin = (isinstance(error, exc.StatementError) and error.orig) or error
     lines = str(origin).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 

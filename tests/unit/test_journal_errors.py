@@ -1,0 +1,189 @@
+"""Whatever SQLAlchemy raises becomes an error of ours, with a remedy and without a password."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from journal_entries import record_of, requested
+from sqlalchemy import exc
+
+from connectors.journal.engine import Database
+from connectors.journal.errors import as_remote_error, place_of, translated
+from connectors.journal.journal import SqlJournal
+from core.errors import (
+    ConfigError,
+    ConflictError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    UnreachableError,
+)
+
+
+def subclasses(kind: type) -> Iterator[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def an_error(kind: type) -> exc.SQLAlchemyError:
+    origin = sqlite3.OperationalError("it went wrong")
+    if issubclass(kind, exc.DBAPIError):
+        return kind("SELECT", {}, origin)
+    if issubclass(kind, exc.StatementError):
+        return kind("it went wrong", "SELECT", {}, origin)
+    error = kind.__new__(kind)
+    error.args = ("it went wrong",)
+    return error
+
+
+VENDORS = sorted(set(subclasses(exc.SQLAlchemyError)), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", VENDORS, ids=lambda kind: kind.__name__)
+def test_every_class_of_the_vendor_is_translated(kind) -> None:
+    assert len(VENDORS) > 25
+    error = an_error(kind)
+    with pytest.raises(RemoteError) as caught, translated("db", "read", "not_sent"):
+        raise error
+    assert caught.value.hint
+    assert caught.value.endpoint == "db"
+
+
+def database_error(
+    kind: type[exc.DBAPIError], said: str, *, is_lost: bool = False
+) -> exc.DBAPIError:
+    return kind(
+        "INSERT secret",
+        {"body": "secret"},
+        sqlite3.OperationalError(said),
+        connection_invalidated=is_lost,
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (database_error(exc.OperationalError, "database is locked"), RemoteTimeoutError, "busy"),
+        (exc.TimeoutError("QueuePool limit"), RemoteTimeoutError, "is busy"),
+        (database_error(exc.OperationalError, "disk I/O error"), ServerError, "cannot be written"),
+        (
+            database_error(exc.OperationalError, "database or disk is full"),
+            ServerError,
+            "cannot be written",
+        ),
+        (
+            database_error(exc.OperationalError, "attempt to write a readonly database"),
+            ServerError,
+            "cannot be written",
+        ),
+        (
+            database_error(exc.OperationalError, "unable to open database file"),
+            UnreachableError,
+            "cannot be reached",
+        ),
+        (
+            database_error(exc.OperationalError, "server closed the connection", is_lost=True),
+            UnreachableError,
+            "cannot be reached",
+        ),
+        (
+            database_error(exc.DatabaseError, "database disk image is malformed"),
+            ProtocolError,
+            "is damaged",
+        ),
+        (database_error(exc.IntegrityError, "UNIQUE constraint"), ConflictError, "somebody else"),
+        (database_error(exc.ProgrammingError, "no such table"), ServerError, "failed"),
+    ],
+)
+def test_what_happened_is_told_apart(error, kind, words) -> None:
+    found = as_remote_error(error, "db", "append", "not_sent")
+    assert type(found) is kind
+    assert words in found.message
+    assert "secret" not in str(found)
+
+
+def test_a_password_is_never_shown(tmp_path) -> None:
+    url = sa.make_url("postgresql+psycopg://ann:hidden@db/trimtab")
+    assert "hidden" not in place_of(url)
+    for text in ("postgres//ann:hidden@", "nonsense+driver://ann:hidden@db/x"):
+        with pytest.raises(ConfigError) as caught:
+            Database(text)
+        assert "hidden" not in str(caught.value)
+
+
+def test_a_driver_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"oracle\+cx_oracle.*not installed"):
+        Database("oracle+cx_oracle://ann@db/x")
+
+
+def test_the_file_is_for_its_owner_only(tmp_path) -> None:
+    path = tmp_path / "state" / "journal.db"
+    journal = SqlJournal(f"sqlite:///{path}")
+    journal.append(record_of(requested()))
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    journal.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path) -> None:
+    path = tmp_path / "journal.db"
+    path.write_text("This is a shopping list, and a long one at that." * 50)
+    with pytest.raises(RemoteError, match=r"journal\.db"):
+        SqlJournal(f"sqlite:///{path}")
+
+
+def test_a_place_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(ConfigError, match="cannot be made"):
+        SqlJournal("sqlite:////proc/nowhere/journal.db")
+
+
+def test_a_locked_journal_says_so_and_has_added_nothing(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("connectors.journal.engine.BUSY_TIMEOUT_S", 0.1)
+    path = tmp_path / "journal.db"
+    journal = SqlJournal(f"sqlite:///{path}")
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(RemoteTimeoutError) as caught:
+        journal.append(record_of(requested()))
+    assert caught.value.outcome == "not_sent"
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert journal.append(record_of(requested())).seq == 1
+    journal.close()
+
+
+class _Lost(sqlite3.OperationalError):
+    """The line goes dead while a commit is under way."""
+
+
+@pytest.mark.parametrize(("arrives", "outcome"), [(True, None), (False, "not_sent")])
+def test_a_commit_without_an_answer_is_looked_for(tmp_path, arrives, outcome) -> None:
+    journal = SqlJournal(f"sqlite:///{Path(tmp_path) / 'journal.db'}")
+    is_armed = [True]
+
+    @sa.event.listens_for(journal.database.engine, "commit")
+    def lose(connection: sa.Connection) -> None:
+        if not is_armed.pop() if is_armed else True:
+            return
+        if arrives:
+            connection.connection.driver_connection.execute("COMMIT")
+        raise exc.OperationalError("COMMIT", None, _Lost("the line is dead"))
+
+    if outcome is None:
+        entry = journal.append(record_of(requested()))
+        assert entry.seq == 1
+    else:
+        with pytest.raises(UnreachableError) as caught:
+            journal.append(record_of(requested()))
+        assert caught.value.outcome == outcome
+    assert len(journal.entries()) == int(arrives)
+    assert journal.append(record_of(requested())).seq == 1 + int(arrives)
+    journal.close()
