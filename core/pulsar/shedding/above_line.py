@@ -52,6 +52,7 @@ class LineTrial:
         line_words: What the line is.
         needed: bytes/s to give away.
         minimum: bytes/s, less is not worth an unload; minus infinity: no such bound.
+        most_sources: Brokers that shed at once in any round before: Java's map does not shrink.
     """
 
     basis: SheddingBasis
@@ -61,6 +62,7 @@ class LineTrial:
     line_words: str
     needed: Floats
     minimum: float
+    most_sources: int = 0
 
     @property
     def is_over(self) -> Flags:
@@ -82,7 +84,7 @@ class LineTrial:
         counts = self.basis.bundle_counts[self.basis.brokers]
         wanted = np.flatnonzero(self.is_over & self.is_enough & (counts > 1))
         picked = {int(position): self.rows_of(int(position)) for position in wanted}
-        return moves_of(self.basis, picked)
+        return moves_of(self.basis, picked, most_sources=self.most_sources)
 
     def decision(self, name: str, moves: tuple[Move, ...]) -> Decision:
         """Return the decision with its reason."""
@@ -104,7 +106,7 @@ class LineTrial:
 
     def _sentence(self, name: str, moves: tuple[Move, ...]) -> str:
         if moves:
-            sources = len({move.broker for move in moves})
+            sources = source_count(moves)
             return (
                 f"{name} unloads {counted(len(moves), 'bundle')} from "
                 f"{counted(sources, 'broker')} over {self.line_words}."
@@ -158,6 +160,11 @@ class LineTrial:
         return tuple(gates)
 
 
+def source_count(moves: tuple[Move, ...]) -> int:
+    """Return from how many brokers the moves are."""
+    return len({move.broker for move in moves})
+
+
 def bundle_gates(basis: SheddingBasis, broker: int, recent: Flags | None) -> list[Gate]:
     """Return the gates on what a broker has to give: more than one bundle, one of them free."""
     gates = [at_least("reported", float(basis.bundle_counts[broker]), 2.0, "bundles")]
@@ -174,7 +181,11 @@ def pick_biggest(basis: SheddingBasis, broker: int, recent: Flags | None, needed
 
 
 def moves_of(
-    basis: SheddingBasis, picked: dict[int, Ints], destinations: dict[int, int] | None = None
+    basis: SheddingBasis,
+    picked: dict[int, Ints],
+    destinations: dict[int, int] | None = None,
+    *,
+    most_sources: int = 0,
 ) -> tuple[Move, ...]:
     """Return the moves of ``{position in basis.brokers: bundle rows}``.
 
@@ -182,12 +193,13 @@ def moves_of(
         basis: The cluster.
         picked: Bundles of each shedding broker, in picking order.
         destinations: Position to position, where the strategy itself names one.
+        most_sources: See :attr:`LineTrial.most_sources`.
 
     Source:
         Guava ``ArrayListMultimap``, the real classes' answer: brokers come in hash order.
     """
     positions = np.array([position for position, rows in picked.items() if rows.size], np.int64)
-    ordered = positions[hash_map_order(basis.broker_spread[positions])].tolist()
+    ordered = positions[hash_map_order(basis.broker_spread[positions], most_sources)].tolist()
     view = basis.view
     named = {at: view.brokers[basis.brokers[to]] for at, to in (destinations or {}).items()}
     return tuple(

@@ -68,10 +68,12 @@ class AvgState:
     Attributes:
         low_hits: ``{broker: rounds}`` with a gap that counts; absent: none.
         high_hits: ``{broker: rounds}`` with a gap that counts more.
+        most_brokers: Brokers ranked at once at most; decides the rank of equal ones.
     """
 
     low_hits: Mapping[str, int] = field(default_factory=dict)
     high_hits: Mapping[str, int] = field(default_factory=dict)
+    most_brokers: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +91,15 @@ class Pairs:
     gap_points: Floats
 
     @classmethod
-    def of(cls, score: Floats, spread: Ints) -> Pairs:
+    def of(cls, score: Floats, spread: Ints, most: int = 0) -> Pairs:
         """Pair brokers from both ends of the ranking.
 
         Args:
             score: Percent, in the order of ``basis.brokers``.
             spread: Their Java hashes: brokers of equal score rank in hash order.
+            most: Brokers ranked at once at most, so far.
         """
-        order = hash_map_order(spread)
+        order = hash_map_order(spread, most)
         order = order[np.argsort(score[order], kind="stable")]
         count = (order.size + 1) // 2
         idle, busy = order[:count], order[::-1][:count]
@@ -267,7 +270,8 @@ class AvgShedder:
         """Return what this round unloads, and the hit counts for the next."""
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
-        pairs = Pairs.of(view.usage[basis.brokers] * 100, basis.broker_spread)
+        most = max(state.most_brokers, len(names))
+        pairs = Pairs.of(view.usage[basis.brokers] * 100, basis.broker_spread, most)
         low = np.array([state.low_hits.get(name, 0) for name in names], np.int64)
         high = np.array([state.high_hits.get(name, 0) for name in names], np.int64)
         count_hits(pairs, config, low, high)
@@ -277,14 +281,13 @@ class AvgShedder:
         destinations = {int(pairs.busy[pair]): int(pairs.idle[pair]) for pair in acting}
         decision = _decision(trial, picked, destinations)
         if not trial.is_wide.any():
-            return decision, AvgState()
+            return decision, AvgState(most_brokers=most)
         low_after, high_after = low.copy(), high.copy()
         for counts in (low_after, high_after):
             counts[pairs.idle[acting]] = 0
             counts[pairs.busy[acting]] = 0
-        return decision, AvgState(
-            _carried(state.low_hits, names, low_after), _carried(state.high_hits, names, high_after)
-        )
+        low_hits = _carried(state.low_hits, names, low_after)
+        return decision, AvgState(low_hits, _carried(state.high_hits, names, high_after), most)
 
 
 def count_hits(pairs: Pairs, config: AvgConfig, low: Ints, high: Ints) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.above_line import LineTrial, throughput_to_shed
+from core.pulsar.shedding.above_line import LineTrial, source_count, throughput_to_shed
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import Decision
 from core.pulsar.view import LoadView
@@ -36,7 +36,13 @@ class OverloadConfig:
 
 @dataclass(frozen=True, slots=True)
 class OverloadState:
-    """OverloadShedder remembers nothing."""
+    """OverloadShedder's memory: how large its answer has been, which decides the order of it.
+
+    Attributes:
+        most_sources: Brokers that shed at once at most.
+    """
+
+    most_sources: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +87,8 @@ class OverloadShedder:
             line_words=f"the limit of {format_ratio(limit)}",
             needed=throughput_to_shed(usage, throughput, line=limit, slack=0.0),
             minimum=float("-inf"),
+            most_sources=state.most_sources,
         )
-        return trial.decision(self.name, trial.moves()), state
+        moves = trial.moves()
+        after = OverloadState(max(state.most_sources, source_count(moves)))
+        return trial.decision(self.name, moves), after

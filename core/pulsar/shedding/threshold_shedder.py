@@ -19,6 +19,7 @@ from core.pulsar.shedding.above_line import (
     bundle_gates,
     moves_of,
     pick_biggest,
+    source_count,
     throughput_to_shed,
 )
 from core.pulsar.shedding.basis import SheddingBasis
@@ -68,9 +69,11 @@ class ThresholdState:
 
     Attributes:
         smoothed_usage: ``{broker: ratio}``; a leader that just started has none.
+        most_sources: Brokers that shed at once at most; decides the order of the answer.
     """
 
     smoothed_usage: Mapping[str, float] = field(default_factory=dict)
+    most_sources: int = 0
 
 
 def smoothed(past: Floats, usage: Floats, history_ratio: float) -> Floats:
@@ -124,6 +127,7 @@ class ThresholdShedder:
         usage = smoothed(past, view.usage[basis.brokers], config.history_ratio)
         mean = _mean(usage)
         trial = _trial(basis, config, usage, mean, basis.recent(recently_unloaded))
+        trial = replace(trial, most_sources=state.most_sources)
         moves = trial.moves() if mean else ()
         if mean and not moves and config.has_lower_boundary:
             usage = smoothed(usage, view.usage[basis.brokers], config.history_ratio)
@@ -134,7 +138,8 @@ class ThresholdShedder:
         if not mean:
             idle = "Nothing to unload: the average usage of all brokers is 0."
             decision = replace(decision, reason="no_load_data", sentence=idle)
-        return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)))
+        most = max(state.most_sources, source_count(decision.moves))
+        return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), most)
 
 
 def _trial(
