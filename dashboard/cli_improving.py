@@ -63,3 +63,56 @@ def optimize(
     return cli_optimize.optimize(
         snapshot, wish, Assumptions.of(None, settings, release), as_json=as_json
     )
+
+
+@improving.command()
+def simulate(
+    snapshot: Snapshot,
+    shed: Annotated[
+        str | None, typer.Option(help="Shedding strategy; by default the one in force.")
+    ] = None,
+    place: Annotated[
+        str | None, typer.Option(help="Placement strategy; by default the one in force.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Most rounds; it ends when settled.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 1,
+    add_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="What if this broker joined.")
+    ] = None,
+    fail_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="What if this broker failed.")
+    ] = None,
+    remove_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="What if it were shut down.")
+    ] = None,
+    fail_domain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="What if this failure domain failed.")
+    ] = None,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    as_json: Json = False,
+) -> int:
+    """Play the balancer's rounds until nothing moves any more: what moves, what it brings."""
+    from core.simulation import WhatIf
+    from dashboard import cli_simulate
+    from dashboard.cli_snapshots import Assumptions
+
+    wish = cli_simulate.SimulateWish(
+        shedding=shed,
+        rounds=rounds,
+        seed=seed,
+        recently_unloaded=recently_unloaded,
+        what_if=WhatIf(
+            added=tuple(add_broker or ()),
+            failed=tuple(fail_broker or ()),
+            removed=tuple(remove_broker or ()),
+            failed_domains=tuple(fail_domain or ()),
+        ),
+    )
+    return cli_simulate.simulate(
+        snapshot, wish, Assumptions.of(place, settings, release), as_json=as_json
+    )

@@ -1,1 +1,6 @@
 """Rounds of shedding and placement on a snapshot, until it settles or a horizon is reached."""
+
+from core.simulation.engine import simulate
+from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, WhatIf
+
+__all__ = ["Flap", "Landed", "RoundResult", "Run", "Simulation", "WhatIf", "simulate"]

@@ -1,0 +1,291 @@
+"""Rounds: shed, check, place, unload, sample; until nothing moves any more or the horizon is there.
+
+The workload stays as it is and follows its bundles. One round is one shedding interval; the brokers
+report at its end, with one sample of the averages. Bundles rest for the grace period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from core.errors import InputError
+from core.health.measures import Spread, measure
+from core.plan.clients import client_impact
+from core.plan.outcomes import Scenario
+from core.plan.project import project_scenario
+from core.pulsar.placement import find_strategy
+from core.pulsar.placement.selectors import Selector
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import Decision, find_shedding_strategy
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.view import LoadView
+from core.simulation.averages import after_sample
+from core.simulation.flaps import find_flaps
+from core.simulation.model import Ending, Landed, RoundResult, Run, Simulation
+from core.simulation.scenario import gone_brokers, with_brokers, without_brokers
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_ratio
+
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+_EXTENSIBLE: Final = "TransferShedder"
+
+LOOKAHEAD: Final = 60
+"""So many rounds without a move, grace periods left out, and the fleet counts as settled: longer
+than any strategy's memory (hit counts, smoothed usage) takes to come to a rest."""
+
+
+@dataclass
+class _Fleet:
+    """What changes from round to round."""
+
+    snapshot: PulsarSnapshot
+    state: Any
+    unloaded_at: dict[str, float] = field(default_factory=dict)
+
+
+def simulate(
+    snapshot: PulsarSnapshot,
+    run: Run,
+    *,
+    placement: str | None = None,
+    overrides: dict[str, object] | None = None,
+    release: str | None = None,
+) -> Simulation:
+    """Simulate what the cluster's own balancer would do from here on.
+
+    Args:
+        snapshot: The start.
+        run: What is simulated.
+        placement: Class name of the placement strategy; ``None``: the one in force.
+        overrides: Settings to assume, upstream key to value.
+        release: Release line to assume.
+    Raises:
+        UnknownNameError: A strategy, setting, broker or failure domain that is not there.
+        InputError: A strategy that cannot be simulated on this snapshot.
+    """
+    strategy = find_shedding_strategy(run.shedding)
+    if strategy.name == _EXTENSIBLE:
+        raise InputError(
+            "TransferShedder cannot be simulated: it goes by load records of the extensible "
+            "manager, which do not follow the bundles here yet.",
+            hint="Simulate another strategy, or ask `trimtab shed` for its next round.",
+        )
+    settings = _settings(snapshot, strategy, placement, overrides or {}, release)
+    selector = find_strategy(settings.text(_PLACEMENT))
+    rng = np.random.default_rng(run.seed)
+    engine = _Engine(strategy, settings, selector, rng)
+    before = _deviation(measure(snapshot, settings).throughput)
+    fleet, first = engine.start(snapshot, run)
+    rounds = [*first, *engine.rounds(fleet, run)]
+    ending: Ending = "settled" if engine.is_settled(fleet) else "horizon"
+    last_move = max((done.number for done in rounds if done.moves), default=0)
+    settled = last_move if ending == "settled" else None
+    flaps = find_flaps(rounds, engine.interval_minutes)
+    done = Simulation(
+        shedding=strategy.name,
+        placement=selector.name,
+        interval_minutes=engine.interval_minutes,
+        grace_minutes=settings.number(_GRACE),
+        ending=ending,
+        rounds_to_settle=settled,
+        deviation_before=before,
+        rounds=tuple(rounds),
+        flaps=flaps,
+        sentence="",
+        notes=_notes(snapshot, settings, overrides or {}),
+    )
+    return _with_sentence(done)
+
+
+def _settings(
+    snapshot: PulsarSnapshot,
+    strategy: AnyStrategy,
+    placement: str | None,
+    overrides: dict[str, object],
+    release: str | None,
+) -> EffectiveSettings:
+    """Settings in force with what is assumed on top; shedding counts as switched on."""
+    assumed: dict[str, object] = dict.fromkeys(_SWITCHES, True)
+    assumed[_SHEDDING] = strategy.name
+    if placement is not None:
+        assumed[_PLACEMENT] = find_strategy(placement).name
+    return effective_settings(snapshot, overrides={**assumed, **overrides}, release=release)
+
+
+class _Engine:
+    """The steps of a round."""
+
+    def __init__(
+        self,
+        strategy: AnyStrategy,
+        settings: EffectiveSettings,
+        selector: Selector,
+        rng: np.random.Generator,
+    ) -> None:
+        self._strategy = strategy
+        self._settings = settings
+        self._selector = selector
+        self._rng = rng
+        self._config = strategy.config(settings)
+        self._grace_minutes = settings.number(_GRACE)
+        self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
+
+    def start(self, snapshot: PulsarSnapshot, run: Run) -> tuple[_Fleet, list[RoundResult]]:
+        """Apply the what-if."""
+        recent = dict.fromkeys(run.recently_unloaded, 0.0)
+        what_if = run.what_if
+        grown = with_brokers(snapshot, what_if.added)
+        gone = gone_brokers(grown, what_if)
+        if grown is snapshot and not gone:
+            return _Fleet(snapshot, self._strategy.initial_state(), recent), []
+        moves: tuple[Landed, ...] = ()
+        after = grown
+        if gone:
+            changed = without_brokers(grown, gone, self._settings, self._selector, self._rng)
+            moves, after = changed.moves, changed.snapshot
+        parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
+        parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
+        sentence = f"What if: {' and '.join(parts)}."
+        fleet = _Fleet(after, self._strategy.initial_state(), recent)
+        return fleet, [self._result(0, grown, after, moves, ({}, sentence))]
+
+    def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
+        """Run until the horizon, or until the fleet is settled."""
+        for number in range(1, run.rounds + 1):
+            done = self._round(fleet, number)
+            yield done
+            if not done.moves and self.is_settled(fleet):
+                return
+
+    def _round(self, fleet: _Fleet, number: int) -> RoundResult:
+        now = number * self.interval_minutes
+        # the boundary itself still rests, as upstream compares
+        fleet.unloaded_at = {
+            name: at for name, at in fleet.unloaded_at.items() if now - at <= self._grace_minutes
+        }
+        view = LoadView.of(fleet.snapshot, self._settings)
+        recent = frozenset(name for name in fleet.unloaded_at if view.find_bundle(name) >= 0)
+        decision, fleet.state = self._strategy.decide(view, self._config, fleet.state, recent)
+        landings = list(UnloadChecks(view, self._settings).landings(decision.moves))
+        moves = self._drawn(landings)
+        before = fleet.snapshot
+        fleet.snapshot = after_sample(self._unloaded(view, before, moves))
+        fleet.unloaded_at |= {move.bundle: now for move in moves}
+        skipped = {item.move.bundle: item.skipped for item in landings if item.skipped}
+        told = (skipped, decision.sentence)
+        return self._result(number, before, fleet.snapshot, tuple(moves), told)
+
+    def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
+        """Draw the destinations; what falls back to its owner is not unloaded."""
+        moves: list[Landed] = []
+        for landing in landings:
+            if landing.skipped:
+                continue
+            names = sorted(landing.distribution)
+            chances = np.array([landing.distribution[name] for name in names])
+            end = names[int(self._rng.choice(len(names), p=chances / chances.sum()))]
+            if end != landing.move.broker:
+                moves.append(
+                    Landed(bundle=landing.move.bundle, source=landing.move.broker, destination=end)
+                )
+        return moves
+
+    def _unloaded(
+        self, view: LoadView, snapshot: PulsarSnapshot, moves: Sequence[Landed]
+    ) -> PulsarSnapshot:
+        if not moves:
+            return snapshot
+        rows = np.array([view.bundle_row(move.bundle) for move in moves], np.int64)
+        ends = tuple(move.destination for move in moves)
+        return project_scenario(snapshot, rows, Scenario(1.0, ends))
+
+    def is_settled(self, fleet: _Fleet) -> bool:
+        """Return whether nothing would move any more on this load, however long one waits."""
+        view = LoadView.of(fleet.snapshot, self._settings)
+        checks = UnloadChecks(view, self._settings)
+        state = fleet.state
+        for _ in range(LOOKAHEAD):
+            decision, following = self._strategy.decide(view, self._config, state, frozenset())
+            if decision.moves and _moves_anything(checks, decision):
+                return False
+            if following == state:
+                return True
+            state = following
+        return True
+
+    def _result(
+        self,
+        number: int,
+        before: PulsarSnapshot,
+        after: PulsarSnapshot,
+        moves: tuple[Landed, ...],
+        told: tuple[dict[str, str], str],
+    ) -> RoundResult:
+        index = {name: row for row, name in enumerate(before.bundles["bundle"].to_pylist())}
+        impact = client_impact(before.bundles, [index[move.bundle] for move in moves])
+        found = measure(after, self._settings)
+        return RoundResult(
+            number=number,
+            minute=number * self.interval_minutes,
+            moves=moves,
+            skipped=told[0],
+            deviation=_deviation(found.throughput),
+            usage_deviation=found.usage.max_deviation_ratio,
+            moved_bytes_per_s=impact.throughput_bytes_per_s or 0.0,
+            clients=impact.clients or 0,
+            sentence=told[1],
+        )
+
+
+def _moves_anything(checks: UnloadChecks, decision: Decision) -> bool:
+    return any(not landing.skipped for landing in checks.landings(decision.moves))
+
+
+def _deviation(spread: Spread) -> float | None:
+    """Farthest distance from the mean, above or below, share of the mean."""
+    known = spread.deviations[spread.known]
+    return float(np.abs(known).max()) if known.size else None
+
+
+def _notes(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, overrides: dict[str, object]
+) -> tuple[str, ...]:
+    now = effective_settings(snapshot)
+    off = [key for key in _SWITCHES if not now.flag(key) and key not in overrides]
+    notes = [f"{key} is false on the cluster; it is taken for true here." for key in off]
+    notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
+    if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
+        notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
+    return tuple(notes)
+
+
+def _with_sentence(done: Simulation) -> Simulation:
+    before, after = format_ratio(done.deviation_before), format_ratio(done.deviation_after)
+    if done.rounds_to_settle is None:
+        start = f"{done.shedding} is not done after {counted(done.rounds[-1].number, 'round')}"
+    elif not done.move_count:
+        return replace(
+            done, sentence=f"{done.shedding} moves nothing; the farthest broker is {after} off."
+        )
+    else:
+        minutes = done.rounds_to_settle * done.interval_minutes
+        start = (
+            f"{done.shedding} settles after {counted(done.rounds_to_settle, 'round')} "
+            f"({minutes:g} min)"
+        )
+    flaps = f", {counted(len(done.flaps), 'bundle')} came back" if done.flaps else ""
+    return replace(
+        done,
+        sentence=f"{start}: {counted(done.move_count, 'move')} "
+        f"({format_bytes_per_s(done.moved_bytes_per_s)}, {counted(done.clients, 'client')}{flaps}) "
+        f"bring the farthest broker from {before} to {after} off the mean traffic.",
+    )

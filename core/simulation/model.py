@@ -1,0 +1,164 @@
+"""What a simulation is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import InputError
+
+Ending = Literal["settled", "horizon"]
+"""Nothing moves any more, however long one waits; the rounds were over before that was so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """What the fleet is changed to before the first round.
+
+    Attributes:
+        added: Broker ids that join, empty, as large as the others.
+        failed: Broker ids that end at once; their bundles are placed anew.
+        removed: Broker ids that are shut down in order; the load goes the same ways.
+        failed_domains: Failure domains all of whose brokers fail.
+    """
+
+    added: Collection[str] = ()
+    failed: Collection[str] = ()
+    removed: Collection[str] = ()
+    failed_domains: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is simulated.
+
+    Attributes:
+        shedding: Class name of the shedding strategy.
+        rounds: Horizon; a round is one shedding interval.
+        seed: Everything that the real classes draw at random follows from it.
+        recently_unloaded: Bundles in their grace period at the start.
+        what_if: Changes before the first round.
+    Raises:
+        InputError: No round at all.
+    """
+
+    shedding: str
+    rounds: int = 60
+    seed: int = 1
+    recently_unloaded: Collection[str] = ()
+    what_if: WhatIf = WhatIf()
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise InputError(f"{self.rounds} rounds simulate nothing.", hint="Give at least 1.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """One bundle went from one broker to another; ``source`` is ``None`` where it had no owner."""
+
+    bundle: str
+    source: str | None
+    destination: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """One round.
+
+    Attributes:
+        number: From 1; 0 is the what-if.
+        minute: Minutes after the start.
+        moves: What moved.
+        skipped: Bundles that the strategy picked and the load manager left, by reason.
+        deviation: Farthest distance of a broker's traffic from the mean afterwards, share of the
+            mean; ``None``: unknown.
+        usage_deviation: How far the highest usage is above the mean afterwards, share of it.
+        moved_bytes_per_s: Traffic of the moves.
+        clients: Producers and consumers that reconnect; unknown ones count as none.
+        sentence: The strategy's verdict in words.
+    """
+
+    number: int
+    minute: float
+    moves: tuple[Landed, ...]
+    skipped: dict[str, str]
+    deviation: float | None
+    usage_deviation: float | None
+    moved_bytes_per_s: float
+    clients: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flap:
+    """A bundle came back to a broker that it had left.
+
+    Attributes:
+        bundle: Name.
+        home: Where it was, and is again.
+        away: Where it was last in between.
+        left_round: When it left home.
+        back_round: When it came back.
+        dwell_minutes: How long it was away.
+    """
+
+    bundle: str
+    home: str
+    away: str
+    left_round: int
+    back_round: int
+    dwell_minutes: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """How it went.
+
+    Attributes:
+        shedding: Class name.
+        placement: Class name.
+        interval_minutes: Length of a round.
+        grace_minutes: How long a bundle rests after an unload.
+        ending: Why it stopped.
+        rounds_to_settle: Rounds until nothing moves any more (0: from the start); ``None``: the
+            horizon came first.
+        deviation_before: Before anything changed, what-if included.
+        rounds: The what-if's round 0 first, where there is one.
+        flaps: Bundles that went A-B-A, in the order in which they came back.
+        sentence: All of it in one sentence.
+        notes: What was assumed.
+    """
+
+    shedding: str
+    placement: str
+    interval_minutes: float
+    grace_minutes: float
+    ending: Ending
+    rounds_to_settle: int | None
+    deviation_before: float | None
+    rounds: tuple[RoundResult, ...]
+    flaps: tuple[Flap, ...]
+    sentence: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def deviation_after(self) -> float | None:
+        """Deviation after the last round."""
+        return self.rounds[-1].deviation if self.rounds else self.deviation_before
+
+    @property
+    def move_count(self) -> int:
+        """Moves of all rounds."""
+        return sum(len(done.moves) for done in self.rounds)
+
+    @property
+    def moved_bytes_per_s(self) -> float:
+        """Traffic of all moves, bundles that moved twice counted twice."""
+        return sum(done.moved_bytes_per_s for done in self.rounds)
+
+    @property
+    def clients(self) -> int:
+        """Reconnects of all moves."""
+        return sum(done.clients for done in self.rounds)
