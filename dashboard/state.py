@@ -7,7 +7,7 @@ the session under names that begin with an underscore.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 import pyarrow as pa
@@ -70,14 +70,18 @@ def text(key: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def from_address(key: str) -> str:
-    """Give a widget that is not bound the value of the address, when a person changed that.
+def from_address(key: str, allowed: Collection[str] | None = None) -> str:
+    """Give a widget that is not bound the value of the address, when that has changed.
 
-    A widget in a closed popover loses its bound parameter at every other click in the sidebar, so
-    such a one is kept by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
+    A bound parameter is lost when a person opens another page by a link or a button, so the
+    header's are kept by hand. Call it before the widget is drawn, :func:`keep_in_address` after.
+
+    Args:
+        key: Of the widget and of the parameter.
+        allowed: Values that the widget has; another one in the address is passed over.
     """
     named, kept = st.query_params.get(key), st.session_state.get(f"_address_{key}")
-    if named is not None and named != kept:
+    if named is not None and named != kept and (allowed is None or named in allowed):
         st.session_state[key] = named
     elif key not in st.session_state and kept is not None:
         st.session_state[key] = kept
@@ -96,7 +100,7 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
 def go(page: str, **params: str | list[str]) -> None:
     """Open a page of this session with exactly these parameters; call it from a callback.
 
-    The header's choices (cluster, time, refresh) stay as they are, and in the address.
+    The header's choices (cluster, time, refresh) stay as they are.
 
     Args:
         page: Key of :data:`PAGES`.
@@ -105,11 +109,13 @@ def go(page: str, **params: str | list[str]) -> None:
     chosen = {key: value for key, value in params.items() if value}
     if st.session_state.get(_PAGE) == page:  # its widgets hold these parameters already
         for key, value in chosen.items():
-            st.session_state[key] = value
+            if key in (RUN, UNDO):  # no widget has these
+                st.query_params[key] = value
+            else:
+                st.session_state[key] = value
         return
-    for key in (CLUSTER, REFRESH):
-        if key in st.query_params and st.session_state.get(key):
-            chosen.setdefault(key, st.session_state[key])
+    if CLUSTER in st.query_params:
+        chosen.setdefault(CLUSTER, st.query_params[CLUSTER])
     st.switch_page(PAGES[page], query_params=chosen)
 
 

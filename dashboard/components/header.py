@@ -51,7 +51,7 @@ class Choice:
 def render_header(config: Config) -> Choice:
     """Draw the header and return the choice."""
     by_name = {cluster.name: cluster for cluster in config.clusters}
-    wanted = by_name.get(state.text(state.CLUSTER), config.clusters[0])
+    wanted = by_name.get(state.from_address(state.CLUSTER, by_name), config.clusters[0])
     key = "header" if wanted.environment == "demo" else f"header-{wanted.environment}"
     bar = st.container(key=key, horizontal=True, vertical_alignment="center", gap="small")
     with bar:
@@ -59,11 +59,11 @@ def render_header(config: Config) -> Choice:
             "Cluster",
             list(by_name),
             key=state.CLUSTER,
-            bind="query-params",
             label_visibility="collapsed",
             width=170,
         )
         cluster = by_name.get(name or "", wanted)
+        state.keep_in_address(state.CLUSTER, cluster.name, default=config.clusters[0].name)
         kept = shelf_state(services.shelf(config), cluster.name)
         badges = st.container(
             horizontal=True, vertical_alignment="center", gap="xsmall", width=BADGES_PX

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, ClassVar
 
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.testing.v1 import AppTest, app_test
 
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf
@@ -16,16 +18,41 @@ APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 PAGES = ("fleet", "brokers", "broker", "bundles", "bundle", "unload", "lookup")
 
 
+class RememberingPages(PagesManager):
+    """AppTest forgets the pages between two runs, a server does not: callbacks switch pages."""
+
+    known: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, main_script_path: str, *args: Any, **options: Any) -> None:
+        super().__init__(main_script_path, *args, **options)
+        if main_script_path in self.known:
+            self._set_pages(self.known[main_script_path])
+
+    def set_pages_and_resolve(self, pages: dict[str, Any], *args: Any, **options: Any) -> Any:
+        self.known[str(self.main_script_path)] = pages
+        return super().set_pages_and_resolve(pages, *args, **options)
+
+
+app_test.PagesManager = RememberingPages
+
+
 class Site:
     """What one dashboard looks at."""
 
     def __init__(
-        self, folder: Path, *, clusters: Iterable[str] = ("fleet",), extra: str = ""
+        self,
+        folder: Path,
+        *,
+        clusters: Iterable[str] = ("fleet",),
+        extra: str = "",
+        each: str = "",
     ) -> None:
+        """``extra``: lines for the whole; ``each``: lines for every cluster."""
         self.state_dir = folder / "state"
         self.config = folder / "trimtab.toml"
         sections = "".join(
-            f'[[clusters]]\nname = "{name}"\nzookeeper = "127.0.0.1:1"\nenvironment = "demo"\n'
+            f'[[clusters]]\nname = "{name}"\nzookeeper = "127.0.0.1:1"\n'
+            f'environment = "demo"\n{each}\n'
             for name in clusters
         )
         self.config.write_text(f'state_dir = "{self.state_dir}"\n{extra}\n{sections}')
@@ -40,6 +67,13 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(status))
 
+    def worker_says(self, cluster: str = "fleet", *, silent_s: float = 0.0) -> None:
+        path = self.state_dir / "workers" / f"{cluster}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seen = now() - timedelta(seconds=silent_s)
+        status = {"worker": "worker-1", "last_seen_at": seen.isoformat(), "doing": "Waiting."}
+        path.write_text(json.dumps(status))
+
     def open(self, page: str = "fleet", timeout: float = 60, **params: str | list[str]) -> AppTest:
         app = AppTest.from_file(str(APP), default_timeout=timeout)
         for key, value in params.items():
@@ -48,7 +82,9 @@ class Site:
         if page == "fleet":  # the default page is drawn already
             return app
         app.switch_page(f"app_pages/{page}.py")
-        return app.run()
+        app.run()
+        app._page_hash = ""  # from here on it stays where its own buttons lead
+        return app
 
 
 def now() -> datetime:
@@ -66,6 +102,7 @@ def texts(app: AppTest) -> str:
         str(element.value) for kind in ("error", "warning", "info") for element in app.get(kind)
     ]
     parts += [element.value for element in app.code]
+    parts += [frame.to_csv() for frame in (table.value for table in app.dataframe)]
     return "\n".join(str(part) for part in parts).replace("\\", "")
 
 

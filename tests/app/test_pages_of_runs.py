@@ -1,0 +1,456 @@
+"""Applying, watching, stopping, undoing and finding runs, on the pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from fleet_builder import make_history, make_snapshot
+from run_stories import Story, movable
+from shelf_site import PAGES, Site, assert_calm, now, texts
+
+from core.actions.events import ControlAsked, RunRequested
+from core.actions.model import RunId
+from core.plan.build import build_unload_plan
+from dashboard import runs, services
+
+STATES = (
+    "queued", "claimed", "running", "paused", "failed", "unknown", "refused", "done", "measured",
+)  # fmt: skip
+APPLY, GO = "_apply", "_apply_now"
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """One cluster on which actions are allowed, with a worker."""
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says()
+    return made
+
+
+@pytest.fixture
+def snapshot(site):
+    made = make_snapshot(brokers=6, bundles=60, now=now())
+    site.put(made)
+    return made
+
+
+def entries(site):
+    return services.journal(services.load_config(site.config)).entries()
+
+
+def apply_button(app):
+    return app.button(key=APPLY)
+
+
+def fill(app, *, reason="level the peak", typed=None):
+    app.text_input(key="_apply_reason").set_value(reason)
+    if typed is not None:
+        app.text_input(key="_apply_typed").set_value(typed)
+    return app.run()
+
+
+# -- from the preview to a run ---------------------------------------------------------------------
+
+
+def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    assert "Plan" in texts(app)
+    apply_button(app).click().run()
+    assert_calm(app)
+    fill(app)
+    app.button(key=GO).click().run()
+    assert_calm(app)
+    (entry,) = entries(site)
+    event = entry.record.event
+    assert isinstance(event, RunRequested)
+    assert event.plan.short_id in texts(app)
+    assert [step.bundle for step in event.plan.steps] == movable(snapshot, 1)
+    assert event.reason == "level the peak"
+    assert entry.record.actor == "test@example.com"
+    assert app.title[0].value == "Run"
+    assert "waits for a worker" in texts(app)
+
+
+def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    assert app.button(key=GO).disabled
+    fill(app, reason="   ")
+    assert app.button(key=GO).disabled
+    assert "Say why" in texts(app)
+    assert not entries(site)
+
+
+@pytest.mark.parametrize("count", [4, 6])
+def test_many_bundles_are_confirmed_by_typing_the_name_of_the_cluster(site, snapshot, count):
+    app = site.open("unload", bundles=movable(snapshot, count))
+    apply_button(app).click().run()
+    fill(app, typed="fleet2")
+    assert app.button(key=GO).disabled
+    assert "Type the cluster's name, fleet" in texts(app)
+    fill(app, typed="fleet")
+    app.button(key=GO).click().run()
+    assert len(entries(site)) == 1
+
+
+def test_double_click_requests_one_run(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    fill(app)
+    go = app.button(key=GO)
+    go.click().run()
+    config = services.load_config(site.config)
+    (entry,) = entries(site)
+    again = runs.request(config, entry.record.event.plan, "again", entry.record.event.options)
+    assert again == entry.record.run_id
+    assert len(entries(site)) == 1
+
+
+def test_dialog_keeps_its_plan_when_a_newer_snapshot_comes(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    first = next(one for one in app.caption if one.value.startswith("Plan")).value.split("`")[1]
+    apply_button(app).click().run()
+    site.put(make_snapshot(brokers=6, bundles=60, now=now() + timedelta(seconds=1)))
+    fill(app)
+    app.button(key=GO).click().run()
+    (entry,) = entries(site)
+    assert entry.record.event.plan.short_id == first
+
+
+def test_cancel_asks_for_nothing(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    app.button(key="_apply_cancel").click().run()
+    assert_calm(app)
+    assert not [one for one in app.button if one.key == GO]
+    assert not entries(site)
+
+
+def test_pace_and_pause_are_part_of_the_request(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    app.number_input(key="_apply_pace").set_value(2.5)
+    app.checkbox(key="_apply_pause").check()
+    fill(app)
+    app.button(key=GO).click().run()
+    options = entries(site)[0].record.event.options
+    assert options.pace_per_min == 2.5
+    assert options.pause_balancer
+
+
+# -- when it must not be applied -------------------------------------------------------------------
+
+
+def refused(app, words):
+    assert_calm(app)
+    assert apply_button(app).disabled
+    assert words in texts(app)
+
+
+def test_read_only_cluster_says_so_and_how_to_change_it(tmp_path, monkeypatch):
+    site = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    site.worker_says()
+    snapshot = make_snapshot(brokers=6, bundles=60, now=now())
+    site.put(snapshot)
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    refused(app, "read_only = false")
+    assert "live, read-only" in texts(app)
+
+
+def test_without_a_worker_nothing_is_queued(site, snapshot):
+    site.worker_says(silent_s=90)
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    refused(app, "trimtab worker fleet")
+    assert "not seen for" in texts(app)
+
+
+def test_second_run_waits_for_the_first(site, snapshot):
+    Story(site, snapshot).running()
+    refused(site.open("unload", bundles=movable(snapshot, 1)), "one run at a time")
+
+
+def test_past_snapshot_is_not_applied(site):
+    history = make_history(3, brokers=6, bundles=60, now=now())
+    site.put(*history)
+    at = history[0].manifest.taken_at.strftime("%Y-%m-%d %H:%M:%S")
+    refused(site.open("unload", bundles=movable(history[0], 1), at=at), "an earlier snapshot")
+
+
+def test_errored_plan_is_not_applied(site, snapshot):
+    name = movable(snapshot, 1)[0]
+    app = site.open("unload", bundles=[name, name[:-1] + "z"])
+    refused(app, "The plan has an error")
+
+
+def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, monkeypatch):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    fill(app)
+    later = now() + timedelta(minutes=20)
+    monkeypatch.setattr(services, "now", lambda: later)
+    site.worker_says(silent_s=-1200)
+    app.button(key=GO).click().run()
+    assert_calm(app)
+    assert "The plan expired at" in texts(app)
+    assert not entries(site)
+
+
+# -- the run page ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", STATES)
+def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
+    story = Story(site, snapshot)
+    getattr(story, told)()
+    app = site.open("run", run=story.run_id)
+    assert_calm(app)
+    said = texts(app)
+    assert story.run_id in said
+    assert story.reason in said
+    assert f"trimtab runs {story.run_id}" in said
+    assert all(step.bundle in said for step in story.plan.steps)
+    assert len([table for table in app.dataframe if "foreseen" in table.value]) == 1
+
+
+@pytest.mark.parametrize("told", STATES)
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_calm_beside_a_run_in_every_state(site, snapshot, page, told):
+    story = Story(site, snapshot)
+    getattr(story, told)()
+    params = {"bundle": {"bundle": story.step(0).bundle}, "broker": {"broker": story.step(0).owner}}
+    app = site.open(page, **params.get(page, {}))
+    assert_calm(app)
+    if page in params:
+        assert story.run_id in texts(app)
+
+
+def test_run_page_without_a_snapshot_works(site, snapshot, tmp_path):
+    story = Story(site, snapshot).done()
+    for folder in (site.state_dir / "snapshots" / "fleet").iterdir():
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+    assert_calm(site.open("run", run=story.run_id))
+    assert "no snapshot" not in texts(site.open("activity"))
+
+
+def test_failed_step_is_told_in_full_with_what_to_do(site, snapshot):
+    story = Story(site, snapshot).failed()
+    said = texts(site.open("run", run=story.run_id))
+    assert "409 The bundle is being split. Wait for the split, then plan its parts." in said
+    assert "1 failed, 1 skipped" in said
+
+
+def test_landing_elsewhere_offers_the_next_move(site, snapshot):
+    brokers = snapshot.brokers["broker"].to_pylist()
+    stories = (Story(site, snapshot, destination=broker) for broker in brokers)
+    story = next(one for one in stories if len(one.plan.steps) > 1).done()
+    target = story.destination
+    app = site.open("run", run=story.run_id)
+    assert_calm(app)
+    step = story.step(1)
+    app.button(key=f"_next_{step.bundle}").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "Unload preview"
+    assert app.multiselect(key="bundles").value == [step.bundle]
+    assert app.selectbox(key="to").value == target
+
+
+@pytest.mark.parametrize(
+    ("told", "control"), [("running", "pause"), ("paused", "resume"), ("running", "stop")]
+)
+def test_control_is_asked_for_once_and_shown_as_pending(site, snapshot, told, control):
+    story = Story(site, snapshot)
+    getattr(story, told)()
+    app = site.open("run", run=story.run_id)
+    app.button(key=f"_{control}").click().run()
+    assert_calm(app)
+    asked = [one.record.event for one in entries(site)][-1]
+    assert asked == ControlAsked(control=control)
+    assert f"{control.capitalize()} asked for by test@example.com" in texts(app)
+
+
+def test_run_that_nobody_carries_out_says_how_to_start_a_worker(site, snapshot):
+    site.worker_says(silent_s=60)
+    story = Story(site, snapshot).running()
+    app = site.open("run", run=story.run_id)
+    assert "trimtab worker fleet" in texts(app)
+
+
+@pytest.mark.parametrize("run", ["", "20200101-000000-ffffff"])
+def test_unknown_run_leads_to_the_activity(site, snapshot, run):
+    app = site.open("run", run=run)
+    assert_calm(app)
+    next(one for one in app.button if one.label == "Activity").click().run()
+    assert app.title[0].value == "Activity"
+
+
+def test_predicted_stands_beside_measured(site, snapshot):
+    said = texts(site.open("run", run=Story(site, snapshot).measured().run_id))
+    assert "12.3 % measured" in said
+    assert "5.0 MB/s" in said
+
+
+# -- undo ------------------------------------------------------------------------------------------
+
+
+def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
+    story, later = story_that_can_be_undone(site, snapshot)
+    step = story.done().step(0)
+    site.put(later)  # the next snapshot has the bundle where the run left it
+    app = site.open("run", run=story.run_id)
+    app.button(key="_undo").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "Unload preview"
+    assert f"This takes back run {story.run_id}" in texts(app).replace("*", "")
+    apply_button(app).click().run()
+    fill(app, reason="it was a mistake")
+    app.button(key=GO).click().run()
+    assert_calm(app)
+    event = entries(site)[-1].record.event
+    assert isinstance(event, RunRequested)
+    assert event.undoes == story.run_id
+    assert [(one.bundle, one.destination) for one in event.plan.steps] == [
+        (step.bundle, step.owner)
+    ]
+    assert f"It takes back run {story.run_id}" in [one.label for one in app.button]
+
+
+def story_that_can_be_undone(site, snapshot):
+    """A run of one bundle that no policy keeps from its broker, and the fleet after it."""
+    for skip in range(40):
+        story = Story(site, snapshot, steps=1, skip=skip)
+        if story.plan.steps:
+            step = story.step(0)
+            later = moved(snapshot, step.bundle, step.likely[0])
+            back = build_unload_plan(later, [step.bundle], now=now(), destination=step.owner)
+            if back.applyable:
+                return story, later
+    raise AssertionError("no bundle of the fleet may go back")
+
+
+def moved(snapshot, bundle, broker):
+    """The same fleet a moment later, with one bundle at another broker."""
+    table = snapshot.bundles
+    owners = table["owner"].to_pylist()
+    owners[table["bundle"].to_pylist().index(bundle)] = broker
+    at = table.schema.get_field_index("owner")
+    table = table.set_column(at, table.schema.field(at), pa.array(owners, pa.string()))
+    return replace(
+        snapshot,
+        tables={**snapshot.tables, "bundles": table},
+        manifest=replace(snapshot.manifest, taken_at=now() + timedelta(seconds=1)),
+    )
+
+
+def test_undo_waits_for_a_snapshot_that_is_younger_than_the_run(site, snapshot):
+    story = Story(site, snapshot, steps=1, began=now()).done()
+    app = site.open("unload", undo=story.run_id)
+    assert_calm(app)
+    assert "is from before run" in texts(app)
+    assert not [one for one in app.button if one.key == APPLY]
+
+
+def test_undo_of_a_run_that_moved_nothing_is_not_offered(site, snapshot):
+    app = site.open("run", run=Story(site, snapshot).refused().run_id)
+    assert app.button(key="_undo").disabled
+
+
+# -- activity --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(site, snapshot):
+    """Three runs of two people on one cluster."""
+    began = now() - timedelta(hours=30)
+    Story(site, snapshot, run_id=RunId("20261120-000000-000001"), began=began).failed()
+    began = now() - timedelta(minutes=5)
+    Story(
+        site, snapshot, run_id=RunId("20261121-000000-000002"), began=began, who="bert"
+    ).measured()
+    Story(site, snapshot, run_id=RunId("20261121-000000-000003"), reason="second wave").running()
+    return site
+
+
+def listed(app):
+    return next(table.value for table in app.dataframe if "run" in table.value)
+
+
+def test_activity_of_an_empty_journal_says_where_runs_begin(site, snapshot):
+    app = site.open("activity")
+    assert_calm(app)
+    assert "the journal is empty" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, ["3", "2", "1"]),
+        ({"who": "bert"}, ["2"]),
+        ({"state": "failed"}, ["1"]),
+        ({"text": "second"}, ["3"]),
+        ({"since": "24 h"}, ["3", "2"]),
+        ({"of": "other"}, []),
+        ({"of": "fleet", "state": "done", "who": "bert"}, ["2"]),
+    ],
+)
+def test_activity_lists_the_runs_that_the_address_asks_for(busy, asked, found):
+    app = busy.open("activity", **asked)
+    assert_calm(app)
+    assert [run[-1] for run in listed(app)["run"]] == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "kinds"),
+    [
+        ({"kind": "requested"}, {"requested"}),
+        ({"kind": "step ended", "who": "worker-1"}, {"step ended"}),
+        ({"text": "being split"}, {"step ended"}),
+    ],
+)
+def test_activity_lists_the_entries_that_the_address_asks_for(busy, asked, kinds):
+    app = busy.open("activity", view="entries", **asked)
+    assert_calm(app)
+    rows = listed(app)
+    assert len(rows)
+    assert set(rows["kind"]) == kinds
+    assert rows["seq"].is_monotonic_decreasing
+
+
+def test_chain_is_verified_when_asked_for(busy):
+    app = busy.open("activity")
+    assert "chain intact" not in texts(app)
+    next(one for one in app.button if one.label == "Verify the chain").click().run()
+    assert f"{len(entries(busy))} entries, chain intact, newest digest" in texts(app)
+
+
+def test_run_in_progress_is_in_the_header_and_on_the_overview(busy):
+    app = busy.open("fleet")
+    assert app.button(key="_run_button").label == "run\\: 1 of 3"
+    table = next(one.value for one in app.dataframe if "access" in one.value)
+    assert table["run"].tolist() == ["1 of 3"]
+    assert table["worker"].tolist() == ["alive"]
+    app.button(key="_run_button").click().run()
+    assert app.title[0].value == "Run"
+
+
+def test_journal_that_cannot_be_read_is_said_and_nothing_can_be_applied(site, snapshot):
+    story = Story(site, snapshot).queued()
+    path = site.state_dir / "journal.db"
+    services.journal(services.load_config(site.config)).close()
+    services._journal_at.cache_clear()
+    services._runbook_at.cache_clear()
+    path.write_bytes(b"this is no database" * 300)
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    assert_calm(app)
+    assert apply_button(app).disabled
+    assert "journal unreadable" in texts(app)
+    for page in ("activity", "run"):
+        app = site.open(page, run=story.run_id)
+        assert_calm(app)
+        assert app.error
