@@ -374,4 +374,4 @@ def _own_class(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> str | N
     if settings.origin("loadManagerClassName") != "assumed":
         return settings.text("loadManagerClassName")
     known = [name for name in classes if name]
-    return max(set(known), key=known.count) if known else None
+    return max(sorted(set(known)), key=known.count) if known else None
