@@ -79,9 +79,12 @@ def dark(what: str = "No answer within 5 s.") -> RemoteError:
 class Faults:
     """How the cluster answers to one bundle's unload.
 
-    ``answer``: ``ok``, ``refused``, ``not_sent``, ``lost`` (acted, but nobody hears), ``swallowed``
-    (not acted, and nobody hears). ``lands_on``: the broker that takes it instead of the one asked
-    for; ``nobody``: it is not looked up. ``after_s``: how long the move takes.
+    Attributes:
+        answer: ``ok``, ``refused``, ``not_sent``, ``lost`` (acted, but nobody hears), ``swallowed``
+            (not acted, and nobody hears), ``late`` (nobody hears, acted after ``after_s``).
+        lands_on: The broker that takes it instead of the one asked for.
+        is_looked_up: Somebody asks for it afterwards.
+        after_s: How long the move takes.
     """
 
     answer: str = "ok"
@@ -111,10 +114,14 @@ class World:
     is_journal_down: bool = False
     is_setting_refused: bool = False
     gone: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+    set_before: str | None = None
+    under_way: set[str] = field(default_factory=set)
     sends: list[tuple[float, str, str]] = field(default_factory=list)
     landed: dict[str, int] = field(default_factory=Counter)
     told_to_end: set[str] = field(default_factory=set)
     crossings: list[str] = field(default_factory=list)
+    current: str = ""
     dies_at: int | None = None
     on_cross: Callable[[str], None] | None = None
     agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -183,27 +190,48 @@ class World:
         self.put(Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event))
 
     def work(self, name: str = "w1") -> RunState:
-        """Let a worker with the lease carry the run out, and give the lease back."""
-        self.holder = name
-        state = carry_out(RUN, Worker(self, name).ports)
-        if self.holder == name:
-            self.holder = None
-        return state
-
-    def work_until_dead(self, name: str) -> bool:
-        """The same for a worker that may be killed; return whether it was."""
+        """Let a worker carry the run out if it gets the lease, which it gives back."""
+        self.current = name
+        if self.holder is None:
+            self.holder = name
         try:
-            self.work(name)
-        except Death:
-            self.holder = None  # its lease runs out
-            self.pass_time(5.0)
-            return True
-        return False
+            return carry_out(RUN, Worker(self, name).ports)
+        finally:
+            if self.holder == name:
+                self.holder = None
+
+    def outlive(self, *, deaths: Sequence[int] = (), lives: int = 400) -> RunView:
+        """Let worker after worker go on until the run has ended; return the run.
+
+        ``deaths``: for each of the first lives, the crossing at which it is killed.
+        """
+        for life in range(lives):
+            self.crossings.clear()
+            self.dies_at = deaths[life] if life < len(deaths) else None
+            try:
+                self.work(f"w{life}")
+            except Death:
+                self.pass_time(5.0)  # its lease runs out
+            except RemoteError:
+                self.pass_time(5.0)  # the journal is down
+            if self.view.is_ended:
+                break
+            self.pass_time(1.0)
+        self.dies_at = None
+        return self.view
 
     def move(self, bundle: str, broker: str | None) -> None:
         """Let a bundle change hands."""
         self.owners[bundle] = broker
         self.tokens[bundle] += 1
+
+    def move_by_others(self, bundle: str, broker: str | None) -> None:
+        self.touched.add(bundle)
+        self.move(bundle, broker)
+
+    def set_by_others(self, value: str) -> None:
+        """Let somebody set the shedding: from then on that is what has to be left."""
+        self.settings[SHEDDING] = self.set_before = value
 
     def events(self, kind: type) -> list[object]:
         return [e.record.event for e in self.entries if isinstance(e.record.event, kind)]
@@ -450,15 +478,23 @@ class _Action(_Port):
         world.sends.append((world.now_s, self.worker.name, name))
         if faults.answer == "refused":
             raise refused("The broker answered 409: the bundle is being split.")
-        if faults.answer != "swallowed":
-            target = faults.lands_on or self.step.destination or BROKERS[0]
-            world.move(name, None)
-            world.landed[name] += 1
-            if faults.is_looked_up:
-                world.at(world.now_s + faults.after_s, lambda: self._take_up(name, target))
-        if faults.answer in ("lost", "swallowed"):
+        if faults.answer == "late":
+            world.under_way.add(name)
+            world.at(world.now_s + faults.after_s, lambda: self._unload(faults))
+        elif faults.answer != "swallowed":
+            self._unload(faults)
+        if faults.answer in ("lost", "swallowed", "late"):
             world.pass_time(5.0)
             raise unknown("No answer within 5 s.")
+
+    def _unload(self, faults: Faults) -> None:
+        world, name = self.world, self.step.bundle
+        target = faults.lands_on or self.step.destination or BROKERS[0]
+        world.under_way.discard(name)
+        world.move(name, None)
+        world.landed[name] += 1
+        if faults.is_looked_up:
+            world.at(world.now_s + faults.after_s, lambda: self._take_up(name, target))
 
     def _take_up(self, name: str, target: str) -> None:
         if self.world.owners[name] is None:  # else somebody was faster
@@ -502,4 +538,6 @@ class _Action(_Port):
             sentence = f"{name} was closed and nobody has asked for it."
             return Ending(state="DONE", code="given_up", sentence=sentence, after=now)
         sentence = f"{name} is still on {now.holder}."
+        if name in self.world.under_way:
+            return Ending(state="UNKNOWN", code="timed_out", sentence=sentence, after=now)
         return Ending(state="FAILED", code="not_done", sentence=sentence, after=now)

@@ -1,0 +1,279 @@
+"""Whatever goes wrong and whoever dies when: nothing is sent twice, nothing is left half known.
+
+Thousands of runs in virtual time over the world of ``actions_world``. What has to hold at the very
+moment of a send (a durable intent, the lease, no stop, no pause, not read-only, never twice) is
+asserted there; what has to hold at the end is asserted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+from actions_world import BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.actions.apply import carry_out, settle_afterwards
+from core.actions.model import RunOptions
+from core.actions.views import RunView
+from core.errors import RemoteError
+
+FIRST, SECOND, THIRD = MOVABLE[:3]
+CAREFUL = RunOptions(pace_per_min=60, max_failures=2, verify_within_s=4.0, pause_balancer=True)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A world's faults, and what happens when."""
+
+    name: str
+    prepare: Callable[[World], None]
+    options: RunOptions = CAREFUL
+    destination: str | None = BROKERS[3]
+
+
+def _all_is_well(_world: World) -> None:
+    pass
+
+
+def _answers(**by_place: Faults) -> Callable[[World], None]:
+    def prepare(world: World) -> None:
+        for place, faults in by_place.items():
+            world.faults[MOVABLE[int(place[1:])]] = faults
+
+    return prepare
+
+
+def _paused_and_resumed(world: World) -> None:
+    world.at(0.6, lambda: world.control("pause"))
+    world.at(6.0, lambda: world.control("resume"))
+
+
+def _stopped(world: World) -> None:
+    world.at(1.2, lambda: world.control("stop", "enough"))
+
+
+def _shedding_was_on(world: World) -> None:
+    world.set_by_others("true")
+
+
+def _others_set_it(world: World) -> None:
+    world.at(1.0, lambda: world.set_by_others("true"))
+
+
+def _dark_for_a_while(world: World) -> None:
+    world.at(0.5, lambda: setattr(world, "is_dark", True))
+    world.at(15.0, lambda: setattr(world, "is_dark", False))
+
+
+def _journal_down_for_a_while(world: World) -> None:
+    world.at(0.5, lambda: setattr(world, "is_journal_down", True))
+    world.at(9.0, lambda: setattr(world, "is_journal_down", False))
+
+
+def _moved_by_others(world: World) -> None:
+    world.at(0.6, lambda: world.move_by_others(THIRD, BROKERS[2]))
+
+
+STORIES = [
+    Story("all is well", _all_is_well),
+    Story("the hint is lost", _answers(b0=Faults(lands_on=BROKERS[1]))),
+    Story("refused and not sent", _answers(b0=Faults("refused"), b2=Faults("not_sent"))),
+    Story("the answer is lost", _answers(b0=Faults("lost"), b1=Faults("swallowed"))),
+    Story("acted much later", _answers(b1=Faults("late", after_s=20.0))),
+    Story("acted after all patience", _answers(b1=Faults("late", after_s=150.0))),
+    Story("nobody asks for it", _answers(b0=Faults(is_looked_up=False))),
+    Story("a slow broker", _answers(b0=Faults(after_s=3.0), b1=Faults(after_s=9.0))),
+    Story("paused and resumed", _paused_and_resumed),
+    Story("stopped", _stopped),
+    Story("shedding was on", _shedding_was_on),
+    Story("others set it meanwhile", _others_set_it),
+    Story("dark for a while", _dark_for_a_while),
+    Story("the journal is down for a while", _journal_down_for_a_while),
+    Story("moved by others", _moved_by_others, destination=None),
+]
+
+
+def _world_of(story: Story) -> World:
+    world = World()
+    story.prepare(world)
+    world.ask(destination=story.destination, options=story.options)
+    return world
+
+
+def _crossings_of(story: Story) -> list[str]:
+    world = _world_of(story)
+    world.outlive(lives=1)
+    return world.crossings
+
+
+def _settled(world: World, *, deaths: tuple[int, ...] = ()) -> RunView:
+    """Live through it, let the world heal, settle what is open, and check everything."""
+    world.at(200.0, lambda: _heal(world))
+    world.outlive(deaths=deaths)
+    world.pass_time(400.0)
+    world.outlive()
+    world.holder = "last"
+    view = settle_afterwards(RUN, Worker(world, "last").ports)
+    world.holder = None
+    _check(world, view)
+    return view
+
+
+def _heal(world: World) -> None:
+    world.is_dark = world.is_journal_down = world.is_setting_refused = False
+    if world.holder == "thief":
+        world.holder = None
+    asked = world.view.control
+    if asked is not None and asked.control == "pause":
+        world.control("resume")
+
+
+def _check(world: World, view: RunView) -> None:
+    assert view.is_ended, view.state
+    assert not view.outstanding_settings
+    assert world.settings.get(SHEDDING) == world.set_before
+    if view.state == "REFUSED":
+        assert not world.sends
+        return
+    for step in view.steps:
+        name = step.step.bundle
+        assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.ending)
+        if name not in world.gone and name not in world.touched:
+            assert (step.state == "DONE") == bool(world.landed[name]), step.ending
+    begun = sorted(step.begun_at for step in view.steps if step.begun_at)
+    gap_s = 60.0 / view.options.pace_per_min
+    pairs = pairwise(begun)
+    assert all((b - a).total_seconds() >= gap_s - 1e-6 for a, b in pairs)
+    assert len(begun) <= world.moves_per_day
+    assert view.counts["FAILED"] <= max(view.options.max_failures, 1)
+    assert len(world.sends) == len({name for _, _, name in world.sends})
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_worker_may_die_at_any_moment(story) -> None:
+    total = len(_crossings_of(story))
+    assert total > 20
+    for moment in range(total):
+        world = _world_of(story)
+        _settled(world, deaths=(moment,))
+
+
+@pytest.mark.parametrize("story", STORIES[:6], ids=lambda story: story.name)
+def test_a_worker_and_its_heir_may_both_die(story) -> None:
+    total = len(_crossings_of(story))
+    for moment in range(0, total, 3):
+        _settled(_world_of(story), deaths=(moment, moment % 17, moment % 11))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_a_worker_that_slept_through_its_lease_does_no_harm(story) -> None:
+    """Another one does the whole run while the first is asleep, at every moment of its life.
+
+    Left out: asleep between the last look at the lease and the request itself. No lease can close
+    that gap, as the cluster does not know the lease.
+    """
+    crossings = _crossings_of(story)
+    for moment, where in enumerate(crossings):
+        if where in ("before send", "before setting"):
+            continue
+        world = _world_of(story)
+        _sleeps_at(world, moment)
+        _settled(world)
+
+
+def _sleeps_at(world: World, moment: int) -> None:
+    def asleep(_where: str) -> None:
+        if len(world.crossings) <= moment:
+            return
+        world.on_cross = None
+        sleeper, deaths = world.current, world.dies_at
+        world.holder, world.dies_at = "rival", None
+        with suppress(RemoteError):  # the journal may be down for it, too
+            carry_out(RUN, Worker(world, "rival").ports)
+        world.holder, world.dies_at, world.current = None, deaths, sleeper
+
+    world.on_cross = asleep
+
+
+def _steal_the_lease(world: World) -> None:
+    world.holder = "thief"
+
+
+def _give_the_lease_back(world: World) -> None:
+    if world.holder == "thief":
+        world.holder = None
+
+
+def _flip(name: str, *, to: bool) -> Callable[[World], None]:
+    return lambda world: setattr(world, name, to)
+
+
+HAPPENINGS: dict[str, Callable[[World], None]] = {
+    "stop": lambda world: world.control("stop"),
+    "pause": lambda world: world.control("pause"),
+    "resume": lambda world: world.control("resume"),
+    "dark": _flip("is_dark", to=True),
+    "light": _flip("is_dark", to=False),
+    "journal down": _flip("is_journal_down", to=True),
+    "journal up": _flip("is_journal_down", to=False),
+    "setting refused": _flip("is_setting_refused", to=True),
+    "setting allowed": _flip("is_setting_refused", to=False),
+    "read-only": _flip("is_read_only", to=True),
+    "told to end": lambda world: world.told_to_end.add(world.current),
+    "lease stolen": _steal_the_lease,
+    "lease back": _give_the_lease_back,
+    "moved by others": lambda world: world.move_by_others(SECOND, BROKERS[2]),
+    "lost its owner": lambda world: world.move_by_others(THIRD, None),
+    "split": lambda world: world.gone.add(FIRST),
+    "set by others": lambda world: world.set_by_others("true"),
+    "excluded": lambda world: setattr(world, "exclusions", ("acme/*",)),
+}
+FAULTS = st.builds(
+    Faults,
+    answer=st.sampled_from(["ok", "ok", "refused", "not_sent", "lost", "swallowed", "late"]),
+    lands_on=st.sampled_from([None, *BROKERS]),
+    is_looked_up=st.booleans(),
+    after_s=st.sampled_from([0.2, 3.0, 7.0, 40.0, 150.0]),
+)
+OPTIONS = st.builds(
+    RunOptions,
+    pace_per_min=st.sampled_from([6.0, 60.0, 600.0]),
+    max_failures=st.integers(0, 3),
+    verify_within_s=st.sampled_from([0.5, 4.0, 30.0]),
+    pause_balancer=st.booleans(),
+)
+
+
+CHAOS = st.fixed_dictionaries(
+    {
+        "options": OPTIONS,
+        "faults": st.dictionaries(st.sampled_from(MOVABLE[:5]), FAULTS),
+        "happenings": st.lists(
+            st.tuples(st.integers(0, 80), st.sampled_from(sorted(HAPPENINGS))), max_size=8
+        ),
+        "deaths": st.lists(st.integers(0, 150), max_size=4),
+        "count": st.integers(1, 5),
+        "lifetime_s": st.sampled_from([5.0, 600.0]),
+        "moves_per_day": st.sampled_from([2, 500]),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CHAOS)
+def test_every_run_ends_with_nothing_left_open(chaos) -> None:
+    world = World(faults=chaos["faults"], moves_per_day=chaos["moves_per_day"])
+    for quarter, name in chaos["happenings"]:
+        world.at(quarter / 4, lambda name=name: HAPPENINGS[name](world))
+    world.ask(
+        bundles=MOVABLE[: chaos["count"]],
+        destination=BROKERS[3],
+        options=chaos["options"],
+        lifetime_s=chaos["lifetime_s"],
+    )
+    _settled(world, deaths=tuple(chaos["deaths"]))
