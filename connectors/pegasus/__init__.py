@@ -1,0 +1,1 @@
+"""Apache Pegasus: its binary remote procedure calls and its HTTP endpoints."""

@@ -1,0 +1,309 @@
+"""Thrift's binary protocol, strict, and the structs that travel in it.
+
+A struct of ours is a class with a ``thrift_spec``, declared with :func:`struct`, read and written by
+Apache Thrift's own library. Some base types of Pegasus are declared as structs on the wire and carry
+raw payload instead of fields; they are classes of their own here (:class:`Raw`).
+
+What differs from the library's protocol: element types of containers are compared with what is
+declared, lengths never exceed the bytes that are there, and an unknown field that is a struct is an
+error, since nothing tells a raw payload from fields: skipping it would lose the place.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol, Self
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TException, TType
+from thrift.transport.TTransport import TMemoryBuffer
+
+Field = tuple[int, int, str, Any, Any]
+Spec = tuple[Field | None, ...]
+
+
+class WireError(Exception):
+    """Bytes that are not what they should be; the message says what was expected."""
+
+
+class StrictProtocol(TBinaryProtocol):  # type: ignore[misc]  # the library has no types
+    """The binary protocol without the library's leniency; see the module's first words."""
+
+    def readContainerList(self, spec: Any) -> list[Any]:  # noqa: N802 - the library's name
+        """Read a list whose elements have the declared type."""
+        kind, count = self.readListBegin()
+        return list(self._elements(kind, count, spec))
+
+    def readContainerSet(self, spec: Any) -> list[Any]:  # noqa: N802 - the library's name
+        """Read a set; its order on the wire is kept."""
+        kind, count = self.readSetBegin()
+        return list(self._elements(kind, count, spec))
+
+    def readContainerMap(self, spec: Any) -> dict[Any, Any]:  # noqa: N802 - the library's name
+        """Read a map; its order on the wire is kept."""
+        key_kind, key_spec, value_kind, value_spec, _ = spec
+        found_key, found_value, count = self.readMapBegin()
+        if count and (found_key, found_value) != (key_kind, value_kind):
+            raise WireError(f"a map of types {found_key} and {found_value}")
+        entries: dict[Any, Any] = {}
+        for _ in range(count):
+            key = self.readFieldByTType(key_kind, key_spec)
+            entries[key] = self.readFieldByTType(value_kind, value_spec)
+        return entries
+
+    def skip(self, ttype: int, max_depth: int = 64) -> None:
+        """Pass over an unknown field; a struct cannot be passed over."""
+        if ttype == TType.STRUCT:
+            raise WireError("a field of struct type that is not known: the server is newer")
+        super().skip(ttype, max_depth)
+
+    def _elements(self, kind: int, count: int, spec: Any) -> Iterator[Any]:
+        wanted, element, _ = spec
+        if count and kind != wanted:
+            raise WireError(f"elements of type {kind}, not {wanted}")
+        for _ in range(count):
+            yield self.readFieldByTType(wanted, element)
+
+
+class Struct:
+    """A struct: one attribute a field, ``None`` where it is absent."""
+
+    thrift_spec: ClassVar[Spec] = ()
+
+    def __init__(self, **fields: Any) -> None:
+        known = {field[2] for field in self.thrift_spec if field is not None}
+        if not known >= set(fields):
+            raise TypeError(f"{type(self).__name__} has no {sorted(set(fields) - known)}")
+        for name in known:
+            setattr(self, name, fields.get(name))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]  # fields change while one is built
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({shown})"
+
+    def read(self, protocol: Any) -> None:
+        """Fill the fields from bytes; what Thrift calls."""
+        protocol.readStruct(self, self.thrift_spec)
+
+    def write(self, protocol: Any) -> None:
+        """Write the fields that are set; what Thrift calls."""
+        protocol.writeStruct(self, self.thrift_spec)
+
+
+def struct(name: str, *fields: Field) -> type[Struct]:
+    """Declare a struct."""
+    spec: list[Field | None] = [None] * (max((field[0] for field in fields), default=-1) + 1)
+    for field in fields:
+        spec[field[0]] = field
+    return type(name, (Struct,), {"thrift_spec": tuple(spec)})
+
+
+class Raw(Protocol):
+    """A base type whose payload has no fields."""
+
+    def read(self, protocol: Any) -> None:
+        """Take the payload."""
+
+    def write(self, protocol: Any) -> None:
+        """Give the payload."""
+
+
+@dataclass
+class Gpid:
+    """A partition; -1 as table or index stands for all."""
+
+    app_id: int = 0
+    index: int = 0
+
+    def read(self, protocol: Any) -> None:
+        """Take 64 bits: the index above, the table below, both signed."""
+        both = protocol.readI64()
+        self.app_id, self.index = _signed(both & _LOW), both >> 32
+
+    def write(self, protocol: Any) -> None:
+        """Give the same."""
+        protocol.writeI64(_signed_64((self.index << 32) | (self.app_id & _LOW)))
+
+    def __hash__(self) -> int:
+        return hash((self.app_id, self.index))
+
+
+@dataclass
+class RpcAddress:
+    """The older form of an address: IPv4 and port; 0 is nobody."""
+
+    value: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return the address written ``1.2.3.4:34801``."""
+        host, _, port = text.rpartition(":")
+        return cls((int(ipaddress.IPv4Address(host)) << 32) | (int(port) << 16) | _IPV4)
+
+    def read(self, protocol: Any) -> None:
+        """Take 64 bits."""
+        self.value = protocol.readI64() & _ALL
+
+    def write(self, protocol: Any) -> None:
+        """Give 64 bits."""
+        protocol.writeI64(_signed_64(self.value))
+
+    @property
+    def text(self) -> str | None:
+        """``1.2.3.4:34801``, ``None`` for nobody."""
+        if self.value & 3 != _IPV4:
+            return None
+        return f"{ipaddress.IPv4Address(self.value >> 32)}:{(self.value >> 16) & 0xFFFF}"
+
+
+@dataclass
+class HostPort:
+    """The newer form of an address: host name and port; empty is nobody."""
+
+    host: str = ""
+    port: int = 0
+    kind: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return the address written ``db1:34801``."""
+        host, _, port = text.rpartition(":")
+        return cls(host, int(port), _IPV4)
+
+    def read(self, protocol: Any) -> None:
+        """Take name, port and kind."""
+        self.host = protocol.readString()
+        self.port = protocol.readI16() & 0xFFFF
+        self.kind = protocol.readByte()
+
+    def write(self, protocol: Any) -> None:
+        """Give the same."""
+        protocol.writeString(self.host)
+        protocol.writeI16(self.port - 0x10000 if self.port > 0x7FFF else self.port)
+        protocol.writeByte(self.kind)
+
+    @property
+    def text(self) -> str | None:
+        """``db1:34801``, ``None`` for nobody."""
+        return f"{self.host}:{self.port}" if self.host else None
+
+
+@dataclass
+class ErrorCode:
+    """An error by its name."""
+
+    name: str = "ERR_OK"
+
+    def read(self, protocol: Any) -> None:
+        """Take the name."""
+        self.name = protocol.readString()
+
+    def write(self, protocol: Any) -> None:
+        """Give the name."""
+        protocol.writeString(self.name)
+
+
+_LOW: Final = 0xFFFFFFFF
+_ALL: Final = 0xFFFFFFFFFFFFFFFF
+_IPV4: Final = 1
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 32) if bits & 0x80000000 else bits
+
+
+def _signed_64(value: int) -> int:
+    bits = value & _ALL
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+def i32(number: int, name: str) -> Field:
+    """Declare a 32-bit field."""
+    return number, TType.I32, name, None, None
+
+
+def i64(number: int, name: str) -> Field:
+    """Declare a 64-bit field."""
+    return number, TType.I64, name, None, None
+
+
+def boolean(number: int, name: str) -> Field:
+    """Declare a truth value."""
+    return number, TType.BOOL, name, None, None
+
+
+def text(number: int, name: str) -> Field:
+    """Declare a text, UTF-8."""
+    return number, TType.STRING, name, "UTF8", None
+
+
+def one(number: int, name: str, kind: type[Struct | Raw]) -> Field:
+    """Declare a struct or a raw base type."""
+    return number, TType.STRUCT, name, [kind, None], None
+
+
+def many(number: int, name: str, kind: type[Struct | Raw]) -> Field:
+    """Declare a list of structs or raw base types."""
+    return number, TType.LIST, name, (TType.STRUCT, [kind, None], False), None
+
+
+def texts(number: int, name: str) -> Field:
+    """Declare a list of texts."""
+    return number, TType.LIST, name, (TType.STRING, "UTF8", False), None
+
+
+def numbers(number: int, name: str) -> Field:
+    """Declare a list of 32-bit numbers."""
+    return number, TType.LIST, name, (TType.I32, None, False), None
+
+
+def text_map(number: int, name: str) -> Field:
+    """Declare a map of texts."""
+    return number, TType.MAP, name, (TType.STRING, "UTF8", TType.STRING, "UTF8", False), None
+
+
+def sets_by_number(number: int, name: str, kind: type[Raw]) -> Field:
+    """Declare a map of 32-bit numbers to sets of a raw base type."""
+    inner = (TType.STRUCT, [kind, None], False)
+    return number, TType.MAP, name, (TType.I32, None, TType.SET, inner, False), None
+
+
+def reader(content: bytes) -> tuple[Any, Callable[[], int]]:
+    """Return a protocol over bytes, and what tells how many of them are left."""
+    buffer = TMemoryBuffer(content)
+    limits = {"string_length_limit": len(content), "container_length_limit": len(content)}
+    protocol = StrictProtocol(buffer, strictRead=True, **limits)
+    return protocol, lambda: len(content) - buffer.cstringio_buf.tell()
+
+
+def written(write: Callable[[Any], None]) -> bytes:
+    """Return the bytes that ``write`` gives to a protocol."""
+    buffer = TMemoryBuffer()
+    write(StrictProtocol(buffer))
+    content: bytes = buffer.getvalue()
+    return content
+
+
+def guarded(read: Callable[[], Any]) -> Any:
+    """Run a reading function; whatever is wrong with the bytes becomes a :class:`WireError`.
+
+    Raises:
+        WireError: The bytes end early, lengths or types do not fit, a text is not UTF-8.
+    """
+    try:
+        return read()
+    except (TException, TProtocolException, UnicodeDecodeError, EOFError) as exc:
+        raise WireError(str(exc) or type(exc).__name__) from exc
+    except (ValueError, TypeError, IndexError, OverflowError) as exc:
+        raise WireError(f"bytes out of form: {exc}") from exc
