@@ -1,0 +1,228 @@
+"""``trimtab runs``: the list, one run, the export, and the check of the journal."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from journal_entries import (
+    ONE_OF_EACH,
+    RUN,
+    SHEDDING,
+    begun,
+    claimed,
+    ended,
+    record_of,
+    requested,
+)
+
+from connectors.journal.journal import SqlJournal
+from core.actions.events import (
+    ControlAsked,
+    ForeignMove,
+    RunEnded,
+    SettingChanged,
+    SettingRestored,
+    SettingSaved,
+)
+from core.actions.model import RunId
+from dashboard.cli import run
+
+MEASURED = ONE_OF_EACH[-1]
+EVENTS = (
+    requested(3),
+    claimed(),
+    SettingSaved(key=SHEDDING, before=None, during="false"),
+    SettingChanged(key=SHEDDING),
+    begun(0),
+    ended(0),
+    begun(1),
+    ended(1, "DONE", "landed_elsewhere", "b9:8080"),
+    ControlAsked(control="stop", reason="enough"),
+    ended(2, "SKIPPED", "stopped", None),
+    ForeignMove(bundle="x/y/z", source="b1", destination="b2", sentence="x/y/z moved, not by us."),
+    SettingRestored(key=SHEDDING, fate="restored", sentence="It was put back."),
+    RunEnded(state="STOPPED", sentence="Stopped as ann asked."),
+    MEASURED,
+)
+LATER = RunId("20261121-130000-fedcba")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch) -> Path:
+    """A configuration, and a journal with a whole run, a queued one and a damaged one."""
+    (tmp_path / "trimtab.toml").write_text(
+        'state_dir = "state"\n[[clusters]]\nname = "prod"\nzookeeper = "z:1"\n'
+    )
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(tmp_path / "trimtab.toml"))
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'state' / 'journal.db'}")
+    for second, event in enumerate(EVENTS):
+        journal.append(record_of(event, second=second))
+    undo = requested(1, undoes=RUN, reason="wrong idea")
+    journal.append(record_of(undo, run_id=LATER, second=60, actor="ben"))
+    for event in (requested(1), begun(0)):
+        journal.append(record_of(event, run_id=RunId("damaged"), cluster="old", second=90))
+    journal.close()
+    return tmp_path
+
+
+@pytest.fixture
+def trimtab(site, capsys):
+    def call(*words: object) -> tuple[int, str, str]:
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_runs_are_listed_newest_first(trimtab) -> None:
+    code, out, err = trimtab("runs", "--json")
+    found = json.loads(out)["runs"]
+    assert (code, err) == (0, "")
+    assert [item["run_id"] for item in found] == ["damaged", LATER, RUN]
+    assert found[2]["state"] == "STOPPED"
+    assert found[2]["counts"] == {"DONE": 2, "SKIPPED": 1}
+    assert found[2]["steps"] == 3
+    assert found[1]["undoes"] == RUN
+    assert found[1]["requested_by"] == "ben"
+    assert found[0]["damage"]
+    assert found[1]["damage"] is None
+
+
+def test_the_list_for_people_says_who_and_why(trimtab) -> None:
+    _, out, _ = trimtab("runs")
+    assert "too hot" in out
+    assert f"undoes {RUN}: wrong idea" in out
+    assert "DAMAGED" in out
+    assert "ann" in out
+
+
+def test_runs_can_be_chosen_by_cluster_and_number(trimtab) -> None:
+    _, out, _ = trimtab("runs", "--cluster", "old", "--json")
+    assert [item["run_id"] for item in json.loads(out)["runs"]] == ["damaged"]
+    _, out, _ = trimtab("runs", "--last", "1", "--json")
+    assert len(json.loads(out)["runs"]) == 1
+    code, out, _ = trimtab("runs", "--cluster", "none")
+    assert code == 0
+    assert out == "No run was ever asked for on none.\n"
+
+
+def test_one_run_is_told_whole(trimtab) -> None:
+    code, out, _ = trimtab("runs", RUN, "--json")
+    body = json.loads(out)
+    view = body["run"]
+    assert code == 0
+    assert [step["state"] for step in view["steps"]] == ["DONE", "DONE", "SKIPPED"]
+    assert view["steps"][0]["before"]["holder"] == "b1:8080"
+    assert view["steps"][0]["after"]["holder"] == "b2:8080"
+    assert view["steps"][1]["code"] == "landed_elsewhere"
+    assert [move["owner"] for move in view["next_moves"]] == ["b9:8080"]
+    assert view["settings"][0]["fate"] == "restored"
+    assert view["foreign_moves"][0]["bundle"] == "x/y/z"
+    assert view["expected"]["brokers"][0]["usage_after"] == 0.5
+    assert view["measured"]["throughput_deviation"] == 0.125
+    assert [entry["seq"] for entry in body["entries"]] == list(range(1, len(EVENTS) + 1))
+
+
+def test_one_run_for_people_says_what_matters(trimtab) -> None:
+    _, out, _ = trimtab("runs", RUN)
+    for words in (
+        "is STOPPED: 2 done, 1 skipped. Stopped as ann asked.",
+        "b9:8080",
+        "could still go from b9:8080 to b2:8080",
+        "It was put back.",
+        "moved, not by us",
+        "40.0 % before, 10.0 % predicted, 12.5 % measured",
+        "Asked to stop the run. enough",
+        "Step 3: It is stopped.",
+    ):
+        assert words in out
+
+
+def test_a_run_that_is_not_there_is_refused_with_near_names(trimtab) -> None:
+    code, out, _ = trimtab("runs", RUN[:-1] + "0", "--json")
+    assert code == 1
+    assert RUN in json.loads(out)["error"]["hint"]
+
+
+def test_the_export_holds_every_entry_as_it_is_sealed(trimtab, site) -> None:
+    out_file = site / "audit.jsonl"
+    code, out, _ = trimtab("runs", "--export", out_file, "--json")
+    lines = [json.loads(line) for line in out_file.read_text().splitlines()]
+    assert code == 0
+    assert json.loads(out) == {"export": str(out_file), "entries": len(lines)}
+    assert [line["seq"] for line in lines] == list(range(1, len(EVENTS) + 4))
+    assert lines[1]["previous"] == lines[0]["digest"]
+    assert lines[0]["record"]["event"]["kind"] == "RunRequested"
+
+
+def test_the_export_can_be_of_a_run_or_a_cluster(trimtab, site) -> None:
+    out_file = site / "audit.jsonl"
+    _, out, _ = trimtab("runs", LATER, "--export", out_file, "--json")
+    assert json.loads(out)["entries"] == 1
+    _, out, _ = trimtab("runs", "--cluster", "old", "--export", out_file, "--json")
+    assert json.loads(out)["entries"] == 2
+    code, _, err = trimtab("runs", "--export", site / "no" / "audit.jsonl")
+    assert code == 1
+    assert "cannot be written" in err
+
+
+def test_a_sound_journal_is_verified_and_its_hash_is_printed(trimtab) -> None:
+    code, out, _ = trimtab("runs", "--verify", "--json")
+    body = json.loads(out)
+    assert code == 0
+    assert body["is_sound"]
+    assert body["entries"] == body["newest"]["seq"] == len(EVENTS) + 3
+    code, out, _ = trimtab("runs", "--verify", "--expect", body["newest"]["digest"])
+    assert code == 0
+    assert body["newest"]["digest"] in out
+
+
+def damage(site: Path, statement: str) -> None:
+    """As somebody with the file would: the triggers are the first to go."""
+    with sqlite3.connect(site / "state" / "journal.db") as connection:
+        connection.execute("DROP TRIGGER trimtab_no_update")
+        connection.execute("DROP TRIGGER trimtab_no_delete")
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "seq"),
+    [
+        ("UPDATE trimtab_entries SET body = replace(body, 'too hot', 'so so') WHERE seq = 1", 1),
+        ("DELETE FROM trimtab_entries WHERE seq = 9", 9),
+        ("UPDATE trimtab_entries SET actor = 'nobody' WHERE seq = 9", 9),
+    ],
+)
+def test_a_damaged_journal_is_exit_code_1_and_names_the_entry(
+    trimtab, site, statement, seq
+) -> None:
+    damage(site, statement)
+    code, out, _ = trimtab("runs", "--verify", "--json")
+    body = json.loads(out)
+    assert code == 1
+    assert not body["is_sound"]
+    assert body["damage"]["seq"] == seq
+    code, out, _ = trimtab("runs", "--verify")
+    assert f"DAMAGED at entry {seq}" in out
+
+
+def test_a_cut_end_needs_the_hash_kept_elsewhere(trimtab, site) -> None:
+    _, out, _ = trimtab("runs", "--verify", "--json")
+    kept = json.loads(out)["newest"]["digest"]
+    damage(site, f"DELETE FROM trimtab_entries WHERE seq > {len(EVENTS)}")
+    assert trimtab("runs", "--verify")[0] == 0
+    code, out, _ = trimtab("runs", "--verify", "--expect", kept)
+    assert code == 1
+    assert "cut off" in out
+
+
+@pytest.mark.parametrize(
+    "words", [("--expect", "x"), ("--verify", "--export", "f"), (RUN, "--verify")]
+)
+def test_options_that_exclude_each_other_are_bad_usage(trimtab, words) -> None:
+    assert trimtab("runs", *words)[0] == 2
