@@ -21,6 +21,7 @@ from core.pulsar.shedding import (
     Round,
     find_shedding_strategy,
     shed_rounds,
+    shedding_strategy_in_force,
     strategy_rounds,
 )
 from core.pulsar.shedding.registry import AnyStrategy
@@ -100,7 +101,11 @@ def _decide(
 ) -> ShedAnswer:
     settings = assumptions.settings_of(snapshot)
     try:
-        strategy = find_shedding_strategy(wish.strategy or settings.text(_CONFIGURED))
+        strategy = (
+            find_shedding_strategy(wish.strategy)
+            if wish.strategy
+            else shedding_strategy_in_force(snapshot.manifest.load_manager, settings)
+        )
     except UnknownNameError as exc:
         if wish.strategy is None:
             raise

@@ -5,6 +5,7 @@ from core.pulsar.shedding.registry import (
     SHEDDING_STRATEGIES,
     SHEDDING_STRATEGY_NAMES,
     find_shedding_strategy,
+    shedding_strategy_in_force,
 )
 from core.pulsar.shedding.rounds import Round, shed_rounds, strategy_rounds
 
@@ -19,5 +20,6 @@ __all__ = [
     "SheddingStrategy",
     "find_shedding_strategy",
     "shed_rounds",
+    "shedding_strategy_in_force",
     "strategy_rounds",
 ]

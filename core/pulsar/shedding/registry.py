@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from core.errors import UnknownNameError
+from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.avg_shedder import AvgShedder
 from core.pulsar.shedding.model import SheddingStrategy
 from core.pulsar.shedding.overload_shedder import OverloadShedder
 from core.pulsar.shedding.threshold_shedder import ThresholdShedder
+from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.uniform_load_shedder import UniformLoadShedder
+from core.snapshot import LoadManager
 
 # states and configs differ by strategy: whoever takes one out of here passes back what it gave
 AnyStrategy = SheddingStrategy[Any, Any]
@@ -19,6 +22,7 @@ SHEDDING_STRATEGIES: Final[tuple[AnyStrategy, ...]] = (
     OverloadShedder(),
     UniformLoadShedder(),
     AvgShedder(),
+    TransferShedder(),
 )
 """In the order in which people are shown them; a test holds that every module is listed."""
 
@@ -36,3 +40,22 @@ def find_shedding_strategy(name: str) -> AnyStrategy:
         if strategy.name == simple:
             return strategy
     raise UnknownNameError.of("shedding strategy", name, SHEDDING_STRATEGY_NAMES)
+
+
+def shedding_strategy_in_force(
+    load_manager: LoadManager, settings: EffectiveSettings
+) -> AnyStrategy:
+    """Return the strategy that the cluster goes by.
+
+    Args:
+        load_manager: Which one decides.
+        settings: In force.
+    Raises:
+        UnknownNameError: The configured one is not known here.
+    Source:
+        Pulsar ``UnloadScheduler#createNamespaceUnloadStrategy``: the extensible manager falls back
+        to TransferShedder from every class that is not its own, the default setting included.
+    """
+    if load_manager == "extensible":
+        return find_shedding_strategy(TransferShedder.name)
+    return find_shedding_strategy(settings.text("loadBalancerLoadSheddingStrategy"))

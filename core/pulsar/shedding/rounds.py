@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from core.pulsar.placement import place_bundle
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
 from core.units import counted
@@ -86,7 +88,7 @@ def shed_rounds(
         settings: What the leader goes by.
         recently_unloaded: Bundles in their grace period when the first round starts.
     Source:
-        Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
+        Pulsar ``ModularLoadManagerImpl#doLoadShedding``; of TransferShedder ``UnloadScheduler``.
     """
     config = strategy.config(settings)
     state = strategy.initial_state()
@@ -104,7 +106,11 @@ def shed_rounds(
             b for b, at in unloaded_in.items() if number - at <= last_round or not at
         )
         decision, state = strategy.decide(view, config, state, recent)
-        done = _checked(checks, decision)
+        if isinstance(strategy, TransferShedder):
+            done = _transferred(view, settings, decision)
+            state = strategy.after_unloads(view, state, done.moves)
+        else:
+            done = _checked(checks, decision)
         unloaded_in |= dict.fromkeys((move.bundle for move in done.moves), number)
         yield done
 
@@ -129,6 +135,21 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
             sentence=f"Nothing to unload: there is {there}, so nobody could take a bundle.",
         )
     return None
+
+
+def _transferred(view: LoadView, settings: EffectiveSettings, decision: Decision) -> Round:
+    """Take what the extensible manager's strategy decides: it has checked everything itself."""
+    return Round(
+        decision=decision,
+        moves=decision.moves,
+        destinations={
+            move.bundle: {move.destination: 1.0}
+            if move.destination
+            else dict(place_bundle(view, move.bundle, settings).distribution)
+            for move in decision.moves
+            if move.destination or view.find_bundle(move.bundle) >= 0
+        },
+    )
 
 
 def _checked(checks: UnloadChecks, decision: Decision) -> Round:

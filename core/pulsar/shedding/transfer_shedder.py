@@ -5,7 +5,7 @@ Source: Pulsar ``broker.loadbalance.extensions.scheduler.TransferShedder`` (exte
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
@@ -16,7 +16,7 @@ from core.pulsar.extensible_loads import ExtensibleLoads
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.gates import at_least, below
 from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
-from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
 from core.pulsar.shedding.transfer_offload import Cycle, Spread, TransferConfig
 from core.pulsar.view import LoadView
 from core.units import counted, format_bytes_per_s, format_ratio
@@ -130,6 +130,19 @@ class TransferShedder:
         cycle.run()
         decision = _decided(cycle, before, (*gates, hits))
         return decision, replace(state, hits=0) if decision.moves else state
+
+    def after_unloads(
+        self, view: LoadView, state: TransferState, moves: Sequence[Move]
+    ) -> TransferState:
+        """Return the memory after moves were carried out: whoever gave rests, the cluster with it.
+
+        Source:
+            Pulsar ``UnloadScheduler#execute``.
+        """
+        if view.extensible is None:
+            return state
+        gave = dict.fromkeys((move.broker for move in moves), view.extensible.taken_at_ms)
+        return replace(state, gave_at_ms={**state.gave_at_ms, **gave})
 
 
 def _skipped(reason: Reason, sentence: str, trace: tuple[BrokerTrace, ...] = ()) -> Decision:

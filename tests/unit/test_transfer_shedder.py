@@ -1,0 +1,236 @@
+"""TransferShedder on small clusters; the numbers of the first cases are the real class's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import (
+    find_shedding_strategy,
+    shed_rounds,
+    shedding_strategy_in_force,
+    strategy_rounds,
+)
+from core.pulsar.shedding.transfer_shedder import TransferShedder
+from core.pulsar.view import LoadView
+from core.snapshot import Manifest, PulsarSnapshot
+
+EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+NOON_MS = round(NOON.timestamp() * 1000)
+MB = 1e6
+
+
+def cluster(
+    loads: dict[str, tuple[float, list[float]]],
+    *,
+    ages_s: dict[str, float] | None = None,
+    groups: tuple[str, ...] = (),
+    missing: tuple[str, ...] = (),
+    **overrides: Any,
+) -> tuple[LoadView, EffectiveSettings]:
+    """Brokers with usage and the throughput of their published bundles, coldest first."""
+    names = [*loads, *missing]
+    tops = [
+        {
+            "broker": name,
+            "position": position,
+            "bundle": f"t/{name[0]}/0x{position:08x}_0x{position + 1:08x}",
+            "msg_throughput_in": size * MB,
+            "msg_throughput_out": 0.0,
+        }
+        for name, (_, sizes) in loads.items()
+        for position, size in enumerate(sizes)
+    ]
+    tables = {
+        "brokers": [
+            {
+                "broker": name,
+                "is_leader": name == names[0],
+                "version": "4.2.4",
+                "load_manager": EXTENSIBLE,
+                "msg_throughput_in": sum(loads[name][1]) * MB if name in loads else None,
+                "msg_throughput_out": 0.0,
+            }
+            for name in sorted(names)
+        ],
+        "bundles": [
+            {
+                "bundle": row["bundle"],
+                "namespace": row["bundle"].rpartition("/")[0],
+                "lower": row["position"],
+                "upper": row["position"] + 1,
+                "owner": row["broker"],
+                "owner_source": "rest",
+                "is_broker_bound": False,
+            }
+            for row in tops
+        ],
+        "namespaces": [
+            {
+                "namespace": name,
+                "tenant": "t",
+                "anti_affinity_group": "g",
+                "is_broker_bound": False,
+            }
+            for name in groups
+        ],
+        "broker_loads": [
+            {
+                "broker": name,
+                "weighted_max_ema": usage,
+                "msg_throughput_ema": sum(sizes) * MB,
+                "updated_at": NOON_MS - round((ages_s or {}).get(name, 5) * 1000),
+            }
+            for name, (usage, sizes) in loads.items()
+        ],
+        "top_bundles": tops,
+    }
+    manifest = Manifest(
+        cluster="c",
+        taken_at=NOON,
+        tables={},
+        load_manager="extensible",
+        leader=names[0],
+        release="4.2.4",
+    )
+    made = {name: pa.Table.from_pylist(rows) for name, rows in tables.items() if rows}
+    snapshot = PulsarSnapshot.build(manifest, made)
+    settings = effective_settings(snapshot, overrides=overrides)
+    return LoadView.of(snapshot, settings), settings
+
+
+FIVE = {
+    "1:80": (0.02, [1, 2]),
+    "2:80": (0.04, [1, 3]),
+    "3:80": (0.06, [2, 4]),
+    "4:80": (0.80, [2, 6]),
+    "5:80": (0.90, [2, 7]),
+}
+
+
+def rounds(
+    view: LoadView, settings: EffectiveSettings, count: int = 4
+) -> list[list[tuple[str, str | None]]]:
+    found = strategy_rounds(TransferShedder(), view, settings)
+    return [[(move.bundle, move.destination) for move in next(found).moves] for _ in range(count)]
+
+
+def test_it_acts_on_the_fourth_uneven_round_as_the_real_class_does() -> None:
+    view, settings = cluster(FIVE)
+    found = rounds(view, settings, 5)
+    assert found[:3] == [[], [], []]
+    assert found[3] == [
+        ("t/5/0x00000000_0x00000001", "1:80"),
+        ("t/4/0x00000000_0x00000001", "2:80"),
+    ]
+    assert found[4] == []
+
+
+def test_the_spread_that_is_left_is_told() -> None:
+    view, settings = cluster(FIVE, loadBalancerSheddingConditionHitCountThreshold=0)
+    decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
+    assert "from 39.8 % to 24.4 %" in decision.sentence
+    assert [trace.broker for trace in decision.trace] == [None, "5:80", "4:80"]
+
+
+@pytest.mark.parametrize(
+    ("loads", "acts"),
+    [
+        ({"a:1": 0.92} | {f"{name}:1": 0.61 for name in "bcdefg"}, True),
+        ({"a:1": 0.90} | {f"{name}:1": 0.60 for name in "bcd"}, False),
+    ],
+)
+def test_a_broker_over_the_limit_and_far_over_the_mean_is_relieved(
+    loads: dict[str, float], *, acts: bool
+) -> None:
+    view, settings = cluster({name: (usage, [0.1] * 10) for name, usage in loads.items()})
+    assert bool(rounds(view, settings)[3]) is acts
+
+
+def test_no_transfer_means_no_destination_and_no_swap() -> None:
+    view, settings = cluster(FIVE, loadBalancerTransferEnabled=False)
+    assert {to for _, to in rounds(view, settings)[3]} == {None}
+
+
+def test_swapped_traffic_counts_in_debug_mode_only() -> None:
+    loads = {"a:1": (0.9, [6, 6, 6]), "b:1": (0.3, [1, 2, 3])}
+    answers = []
+    for is_debug in (False, True):
+        view, settings = cluster(
+            loads,
+            loadBalancerDebugModeEnabled=is_debug,
+            loadBalancerSheddingConditionHitCountThreshold=0,
+        )
+        decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
+        answers.append(decision.sentence)
+    assert answers[0] != answers[1]
+
+
+def test_a_namespace_with_a_policy_stays_unless_it_is_allowed_to_move() -> None:
+    view, settings = cluster(FIVE, groups=("t/5",))
+    assert all("t/5/" not in bundle for bundle, _ in rounds(view, settings)[3])
+    free, allowed = cluster(
+        FIVE, groups=("t/5",), loadBalancerSheddingBundlesWithPoliciesEnabled=True
+    )
+    assert any("t/5/" in bundle for bundle, _ in rounds(free, allowed)[3])
+
+
+def test_a_broker_without_a_record_stops_the_round_and_is_named() -> None:
+    view, settings = cluster(FIVE, missing=("9:80",))
+    decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
+    assert decision.reason == "no_load_data"
+    assert "9:80" in decision.sentence
+
+
+def test_records_of_half_an_hour_ago_do_not_count() -> None:
+    view, settings = cluster(FIVE, ages_s=dict.fromkeys(FIVE, 1900))
+    decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
+    assert decision.reason == "outdated_data"
+
+
+def test_after_a_transfer_the_whole_cluster_rests_until_new_records_come() -> None:
+    view, settings = cluster(FIVE, loadBalancerSheddingConditionHitCountThreshold=0)
+    found = shed_rounds(TransferShedder(), view, settings)
+    first, second = next(found), next(found)
+    assert first.destinations == {
+        "t/5/0x00000000_0x00000001": {"1:80": 1.0},
+        "t/4/0x00000000_0x00000001": {"2:80": 1.0},
+    }
+    assert second.decision.reason == "cool_down"
+
+
+def test_a_rested_broker_may_give_again() -> None:
+    view, settings = cluster(FIVE, loadBalancerSheddingConditionHitCountThreshold=0)
+    shedder = TransferShedder()
+    state = replace(shedder.initial_state(), gave_at_ms={"5:80": NOON_MS - 400_000})
+    decision, after = shedder.decide(view, shedder.config(settings), state, frozenset())
+    assert decision.moves
+    assert after.gave_at_ms == {}
+
+
+def test_bundles_in_their_grace_period_stay() -> None:
+    view, settings = cluster(FIVE, loadBalancerSheddingConditionHitCountThreshold=0)
+    recent = ["t/5/0x00000000_0x00000001"]
+    done = next(strategy_rounds(TransferShedder(), view, settings, recently_unloaded=recent))
+    assert recent[0] not in {move.bundle for move in done.moves}
+
+
+def test_on_a_modular_cluster_the_answer_says_what_is_missing() -> None:
+    view, settings = cluster(FIVE)
+    modular = replace(view, extensible=None)
+    decision = next(strategy_rounds(TransferShedder(), modular, settings)).decision
+    assert (decision.reason, decision.moves) == ("unavailable", ())
+    assert "extensible" in decision.sentence
+
+
+def test_the_extensible_manager_falls_back_to_it_from_every_other_class() -> None:
+    _, settings = cluster(FIVE)
+    assert shedding_strategy_in_force("extensible", settings).name == "TransferShedder"
+    assert shedding_strategy_in_force("modular", settings).name == "ThresholdShedder"
+    assert find_shedding_strategy("x.TransferShedder").name == "TransferShedder"
