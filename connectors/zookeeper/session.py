@@ -67,7 +67,8 @@ class ZooKeeperSession:
             )
         self.endpoint = f"zookeeper {config.zookeeper}"
         self._config = config
-        self._wait_s = config.timeouts.zookeeper_s
+        # longer than its session lasts, nothing that it said before holds
+        self._wait_s = min(config.timeouts.zookeeper_s, config.timeouts.session_s)
         self._connected = threading.Event()
         self._client: KazooClient | None = None
 

@@ -1,0 +1,191 @@
+"""What is said of an unload, from what was seen before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.apply.sight import Sight
+from connectors.apply.unload import UnloadAction
+from core.actions.model import Observation
+from core.errors import UnreachableError
+from core.plan.model import UnloadBundle
+
+BUNDLE = "acme/orders/0x00000000_0x40000000"
+ONE, TWO, THREE = "10.1.0.1:8080", "10.1.0.2:8080", "10.1.0.3:8080"
+TOWARDS = UnloadBundle(bundle=BUNDLE, owner=ONE, destination=TWO)
+ANYWHERE = UnloadBundle(bundle=BUNDLE, owner=ONE)
+
+
+class ScriptedEyes:
+    """Sees one thing after the other, the last one for ever."""
+
+    def __init__(self, *sights: Sight) -> None:
+        self._sights = list(sights)
+
+    def look(self, step: UnloadBundle) -> Sight:
+        return self._sights.pop(0) if len(self._sights) > 1 else self._sights[0]
+
+
+class Cluster:
+    """Takes requests down; answers what it was told to about what it serves."""
+
+    def __init__(self, *, serves: bool | None = True) -> None:
+        self.sent: list[str] = []
+        self._serves = serves
+
+    def send(self, step: UnloadBundle, path: str) -> None:
+        self.sent.append(path)
+
+    def serves(self, broker: str, bundle: str) -> bool:
+        if self._serves is None:
+            raise UnreachableError(
+                f"{broker} cannot be reached.", endpoint=broker, operation="GET", outcome="not_sent"
+            )
+        return self._serves
+
+
+def action_of(step: UnloadBundle, *sights: Sight, serves: bool | None = True) -> UnloadAction:
+    cluster = Cluster(serves=serves)
+    return UnloadAction(step, ScriptedEyes(*sights), cluster.send, cluster.serves)
+
+
+def sight(holder: str | None, token: str | None = None) -> Sight:
+    return Sight(exists=True, holder=holder, token=token)
+
+
+GONE = Sight(
+    exists=False,
+    parts=("acme/orders/0x00000000_0x20000000", "acme/orders/0x20000000_0x40000000"),
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        (ANYWHERE, f"/admin/v2/namespaces/{BUNDLE}/unload"),
+        (
+            TOWARDS,
+            f"/admin/v2/namespaces/{BUNDLE}/unload?destinationBroker={TWO}",
+        ),
+    ],
+)
+def test_request_names_bundle_and_destination(step: UnloadBundle, path: str) -> None:
+    cluster = Cluster()
+    UnloadAction(step, ScriptedEyes(sight(ONE)), cluster.send, cluster.serves).send()
+    assert cluster.sent == [path]
+
+
+@pytest.mark.parametrize(
+    ("step", "after", "code"),
+    [
+        (TOWARDS, sight(TWO, "8"), "landed"),
+        (TOWARDS, sight(THREE, "8"), "landed_elsewhere"),
+        (TOWARDS, sight(ONE, "8"), "returned"),
+        (ANYWHERE, sight(TWO, "8"), "landed"),
+        (ANYWHERE, sight(ONE, "8"), "returned"),
+        (TOWARDS, sight(ONE, "7"), None),
+        (TOWARDS, sight(None), None),
+        (TOWARDS, GONE, "bundle_split"),
+    ],
+)
+def test_ending_follows_from_the_new_ownership(
+    step: UnloadBundle, after: Sight, code: str | None
+) -> None:
+    action = action_of(step, sight(ONE, "7"), after)
+    before = action.look()
+    action.send()
+    ending = action.ending(before, action.look())
+    assert (ending.code if ending else None) == code
+    if ending is not None:
+        assert BUNDLE in ending.sentence
+        assert ending.after is not None
+        assert (ending.after.holder, ending.after.token) == (after.holder, after.token)
+
+
+def test_hint_of_a_bundle_that_landed_elsewhere_is_the_next_move() -> None:
+    action = action_of(TOWARDS, sight(ONE, "7"), sight(THREE, "8"))
+    before = action.look()
+    ending = action.ending(before, action.look())
+    assert ending is not None
+    assert f"not to {TWO}" in ending.sentence
+    assert f"`trimtab unload SNAPSHOT --bundle {BUNDLE} --to {TWO} --plan OUT`" in ending.hint
+
+
+@pytest.mark.parametrize(
+    ("token", "is_answered", "serves", "state", "code"),
+    [
+        ("7", True, True, "FAILED", "not_done"),
+        ("7", False, True, "FAILED", "not_done"),
+        ("7", False, False, "UNKNOWN", "timed_out"),
+        ("7", False, None, "UNKNOWN", "timed_out"),
+        (None, True, True, "DONE", "returned"),  # no token: the answer came when it was over
+        (None, False, True, "FAILED", "not_done"),
+        (None, False, None, "UNKNOWN", "timed_out"),
+    ],
+)
+def test_bundle_that_never_left_is_told_from_one_that_still_may(
+    token, is_answered, serves, state: str, code: str
+) -> None:
+    action = action_of(TOWARDS, sight(ONE, token), serves=serves)
+    before = action.look()
+    if is_answered:
+        action.send()
+    ending = action.ending_at_last(before, action.look())
+    assert (ending.state, ending.code) == (state, code), ending.sentence
+    assert BUNDLE in ending.sentence
+
+
+@pytest.mark.parametrize(("step", "words"), [(TOWARDS, TWO), (ANYWHERE, "first lookup")])
+def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str) -> None:
+    action = action_of(step, sight(ONE, "7"), sight(None))
+    before = action.look()
+    ending = action.ending_at_last(before, action.look())
+    assert (ending.state, ending.code) == ("DONE", "given_up")
+    assert "no client has asked for it" in ending.sentence
+    assert words in ending.sentence
+
+
+def test_without_tokens_a_gap_in_between_tells_that_it_came_back() -> None:
+    action = action_of(TOWARDS, sight(ONE), sight(None), sight(ONE))
+    before = action.look()
+    assert action.ending(before, action.look()) is None
+    ending = action.ending(before, action.look())
+    assert ending is not None
+    assert ending.code == "returned"
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        (GONE, "bundle_split"),
+        (Sight(exists=False), "unknown_bundle"),
+        (replace(GONE, parts=("acme/orders/0x00000000_0x80000000",)), "unknown_bundle"),
+        (sight(None), "not_owned"),
+        (sight(THREE, "7"), "moved_meanwhile"),
+        (sight(TWO, "7"), "moved_meanwhile"),
+        (replace(sight(ONE, "7"), is_destination_there=False), "destination_unknown"),
+        (sight(ONE, "7"), None),
+    ],
+)
+def test_last_look_forbids_what_is_not_as_planned(seen: Sight, code: str | None) -> None:
+    action = action_of(TOWARDS, seen)
+    refusal = action.forbids(action.look())
+    assert (refusal.code if refusal else None) == code
+
+
+def test_many_parts_are_counted() -> None:
+    parts = tuple(
+        f"acme/orders/0x{low:08x}_0x{low + 0x8000000:08x}"
+        for low in range(0, 0x40000000, 0x8000000)
+    )
+    sentence = Sight(exists=False, parts=parts).absence(BUNDLE)
+    assert sentence.startswith(f"{BUNDLE} was split into {parts[0]}, ")
+    assert sentence.endswith("and 4 more.")
+
+
+def test_observation_of_a_bundle_that_is_there_needs_no_words() -> None:
+    assert action_of(TOWARDS, sight(ONE, "7")).look() == Observation(
+        exists=True, holder=ONE, token="7"
+    )
