@@ -42,6 +42,9 @@ class SqlJournal:
     def __init__(self, url: SecretStr | str) -> None:
         self.database = Database(url)
         self._decoder = msgspec.json.Decoder(Record)
+        self._lock = threading.Lock()
+        # by cluster: up to which entry, and the open runs with who claimed them last
+        self._open: dict[str, tuple[int, dict[str, str]]] = {}
 
     @property
     def place(self) -> str:
@@ -136,21 +139,26 @@ class SqlJournal:
     def open_runs(self, cluster: str) -> Sequence[RunId]:
         """Return the runs of a cluster that have been requested and not ended, oldest first.
 
+        Workers ask twice a second for years: only what came since the last time is read, for no
+        run ever opens again.
+
         Raises:
             RemoteError: The journal cannot be read.
         """
-        end = ENTRIES.alias("ends")
-        has_ended = (
-            sa.select(end.c.seq)
-            .where(end.c.run_id == ENTRIES.c.run_id, end.c.kind.in_(_ENDS))
-            .exists()
-        )
-        query = (
-            sa.select(ENTRIES.c.run_id)
-            .where(ENTRIES.c.cluster == cluster, ENTRIES.c.kind == "RunRequested", ~has_ended)
-            .order_by(ENTRIES.c.seq)
-        )
-        return self._run_ids(query)
+        with self._lock:
+            seen, workers = self._open.get(cluster, (0, {}))
+            query = (
+                sa.select(ENTRIES.c.seq, ENTRIES.c.run_id, ENTRIES.c.kind, ENTRIES.c.actor)
+                .where(ENTRIES.c.cluster == cluster, ENTRIES.c.seq > seen)
+                .where(ENTRIES.c.kind.in_(("RunRequested", "RunClaimed", *_ENDS)))
+                .order_by(ENTRIES.c.seq)
+            )
+            with self.database.reading("list open runs") as connection:
+                rows = connection.execute(query).all()
+            for row in rows:
+                _follow(workers, row.run_id, row.kind, row.actor)
+            self._open[cluster] = (rows[-1].seq if rows else seen, workers)
+            return tuple(RunId(run_id) for run_id in workers)
 
     def run_ids(self, *, cluster: str | None = None, most: int | None = None) -> Sequence[RunId]:
         """Return the runs that were ever requested, newest first.
@@ -218,6 +226,16 @@ class SqlJournal:
 
 _NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
 _ROWS: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.body, ENTRIES.c.previous, ENTRIES.c.digest)
+
+
+def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None:
+    """Keep up who has which open run; an end by a worker that had lost the run is none."""
+    if kind == "RunRequested":
+        workers[run_id] = ""
+    elif kind == "RunClaimed" and run_id in workers:
+        workers[run_id] = actor
+    elif kind in _ENDS and workers.get(run_id) in ("", actor):
+        del workers[run_id]
 
 
 def _values(entry: Entry, text: str) -> dict[str, object]:

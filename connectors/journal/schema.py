@@ -20,7 +20,12 @@ METADATA: Final = sa.MetaData()
 ENTRIES: Final = sa.Table(
     "trimtab_entries",
     METADATA,
-    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column(
+        "seq",
+        sa.BigInteger().with_variant(sa.Integer(), "sqlite"),  # there: the row's own number
+        primary_key=True,
+        autoincrement=False,
+    ),
     sa.Column("run_id", sa.String(64), nullable=False),
     sa.Column("cluster", sa.String(64), nullable=False),
     sa.Column("at_ms", sa.BigInteger, nullable=False),  # milliseconds since 1970
@@ -33,6 +38,7 @@ ENTRIES: Final = sa.Table(
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
     sa.Index("trimtab_entries_of_run", "run_id", "seq"),
     sa.Index("trimtab_entries_of_kind", "cluster", "kind", "at_ms"),
+    sa.Index("trimtab_entries_in_order", "kind", "seq"),
 )
 """One row an entry; the columns beside ``body`` repeat it for the queries, and are verified."""
 

@@ -56,7 +56,7 @@ def test_a_new_journal_is_empty_and_sound(journal) -> None:
     assert journal.entries() == []
     assert journal.newest() == (0, FIRST_LINK)
     assert journal.verify().is_sound
-    assert journal.open_runs("prod") == []
+    assert list(journal.open_runs("prod")) == []
     assert journal.run_ids() == []
 
 
@@ -97,10 +97,33 @@ def test_open_runs_are_those_requested_and_not_ended_oldest_first(journal) -> No
     journal.append(record_of(claimed(), run_id=runs[0]))
     journal.append(record_of(RunEnded(state="DONE", sentence="x"), run_id=runs[1]))
     journal.append(record_of(RunRefused(code="x", sentence="x"), run_id=runs[3]))
-    assert journal.open_runs("prod") == [runs[0], runs[2], runs[4]]
-    assert journal.open_runs("test") == ["elsewhere"]
+    assert list(journal.open_runs("prod")) == [runs[0], runs[2], runs[4]]
+    assert list(journal.open_runs("test")) == ["elsewhere"]
     assert journal.run_ids(cluster="prod") == runs[::-1]
     assert journal.run_ids(most=2) == ["elsewhere", runs[4]]
+
+
+def test_open_runs_are_followed_as_they_come_and_go(journal, url) -> None:
+    other = SqlJournal(url)  # another process's
+    assert list(journal.open_runs("prod")) == []
+    other.append(record_of(requested(), run_id=RunId("a")))
+    assert list(journal.open_runs("prod")) == ["a"]
+    other.append(record_of(requested(), run_id=RunId("b")))
+    assert list(journal.open_runs("prod")) == ["a", "b"]
+    other.append(record_of(RunEnded(state="DONE", sentence="x"), run_id=RunId("a")))
+    assert list(journal.open_runs("prod")) == list(other.open_runs("prod")) == ["b"]
+    other.close()
+
+
+def test_an_end_written_by_a_worker_that_lost_the_run_leaves_it_open(journal) -> None:
+    journal.append(record_of(requested()))
+    journal.append(record_of(claimed("old")))
+    journal.append(record_of(claimed("new")))
+    end = RunEnded(state="DONE", sentence="x")
+    journal.append(record_of(end, actor="old"))
+    assert list(journal.open_runs("prod")) == [RUN]
+    journal.append(record_of(end, actor="new"))
+    assert list(journal.open_runs("prod")) == []
 
 
 def test_moves_are_counted_by_cluster_and_time(journal) -> None:

@@ -63,7 +63,7 @@ def test_a_run_is_asked_for_and_seen(config) -> None:
     assert view.undoes == RUN
     assert view.options == RunOptions(pace_per_min=6, max_failures=2, verify_within_s=30)
     assert [item.run_id for item in services.runs(config)] == [run_id]
-    assert services.journal(config).open_runs("prod") == [run_id]
+    assert list(services.journal(config).open_runs("prod")) == [run_id]
 
 
 ERROR = Diagnostic(severity="error", code="x", sentence="It is broken.", hint="Mend it.")
