@@ -24,6 +24,7 @@ from core.pulsar.view import LoadView
 pytestmark = pytest.mark.timeout(900)  # the first test may have to fetch the jars
 
 RELEASE = "4.2.4"
+Answers = dict[int, dict[str, list[Round]]]
 SAMPLE = range(0, FLEETS, 10)
 
 
@@ -61,6 +62,12 @@ def jars() -> None:
     command = driver_command("SheddingDriver")
     if isinstance(command, SkipReason):
         pytest.skip(command)
+
+
+@pytest.fixture(scope="module")
+def told(jars: None, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """What the real classes pick on the sample, now."""
+    return ask(SAMPLE, tmp_path_factory.mktemp("shedding"))
 
 
 def test_the_generated_fleets_hold_what_they_are_meant_to() -> None:
@@ -103,36 +110,36 @@ def test_4_0_s_uniform_shedder_takes_bundles_that_4_2_s_leaves() -> None:
     assert sum(old[str(seed)][name] != new[str(seed)][name] for seed in range(FLEETS)) > 10
 
 
-@pytest.mark.usefixtures("jars")
-def test_the_real_classes_still_pick_what_is_kept(tmp_path: Path) -> None:
-    _compare(SAMPLE, tmp_path)
+def test_the_real_classes_still_pick_what_is_kept(told: Answers) -> None:
+    _compare(told)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("jars")
 def test_the_real_classes_still_pick_what_is_kept_on_all_fleets(tmp_path: Path) -> None:
-    _compare(range(FLEETS), tmp_path)
+    _compare(ask(range(FLEETS), tmp_path))
 
 
-def _compare(seeds: range, folder: Path) -> None:
-    for seed, by_name in ask(seeds, folder).items():
+def _compare(told: Answers) -> None:
+    for seed, by_name in told.items():
         fleet = make_fleet(seed)
         for name, rounds in by_name.items():
             assert compact(fleet, rounds) == _golden()["answers"][str(seed)][name], (seed, name)
 
 
-@pytest.mark.usefixtures("jars")
-def test_avg_shedder_plans_the_destinations_that_the_real_class_plans(tmp_path: Path) -> None:
+def test_avg_shedder_plans_the_destinations_that_the_real_class_plans(told: Answers) -> None:
     compared = 0
-    for seed, by_name in ask(range(30), tmp_path).items():
+    for seed, by_name in told.items():
         fleet = make_fleet(seed)
         settings = EffectiveSettings.defaults("4.2", fleet.conf)
         decisions = _decisions(fleet, settings, "AvgShedder", _views(fleet, settings))
-        for at, decision, told in zip(fleet.rounds, decisions, by_name["AvgShedder"], strict=True):
+        for at, decision, picked in zip(
+            fleet.rounds, decisions, by_name["AvgShedder"], strict=True
+        ):
             rates = fleet.loads[at].rates
             planned = {
                 name: to
-                for _, names, destinations in told
+                for _, names, destinations in picked
                 for name, to in zip(names, destinations, strict=True)
             }
             # the real class keys its plan by the averages: equal ones share an entry (SHED-2)

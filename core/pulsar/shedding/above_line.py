@@ -201,9 +201,11 @@ def moves_of(
     positions = np.array([position for position, rows in picked.items() if rows.size], np.int64)
     ordered = positions[hash_map_order(basis.broker_spread[positions], most_sources)].tolist()
     view = basis.view
-    named = {at: view.brokers[basis.brokers[to]] for at, to in (destinations or {}).items()}
-    return tuple(
-        Move(view.brokers[basis.brokers[position]], bundle, named.get(position))
-        for position in ordered
-        for bundle in view.bundles[picked[position]].tolist()
-    )
+    moves: list[Move] = []
+    for position in ordered:
+        broker = view.brokers[basis.brokers[position]]
+        to = destinations.get(position) if destinations else None
+        destination = None if to is None else view.brokers[basis.brokers[to]]
+        names = view.bundles[picked[position]].tolist()
+        moves.extend(Move(broker, name, destination) for name in names)
+    return tuple(moves)
