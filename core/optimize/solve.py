@@ -49,14 +49,14 @@ def solve(fleet: Fleet, wish: Wish) -> Outcome:
     balance = Balance(fleet)
     if is_inside(balance, band):
         return Outcome(balance, band, bounds)
-    aim = _reachable(band, bounds)
+    aim = _reachable(fleet, band, bounds)
     balance = _search(fleet, aim, wish.max_moves)
     for _ in range(_MEAN_ROUNDS if fleet.measure == "usage" and wish.relief is None else 0):
         band = goal_band(_mean(fleet, balance.load), wish)
         if is_inside(balance, band):
             break
         bounds = find_bounds(fleet, band)
-        aim = _reachable(band, bounds)
+        aim = _reachable(fleet, band, bounds)
         balance = _search(fleet, aim, wish.max_moves)
     if wish.max_moves is not None and not is_inside(balance, band):
         balance = _spend(fleet, wish, balance, wish.max_moves)
@@ -76,9 +76,10 @@ def is_inside(balance: Balance, band: Band) -> bool:
     return not bool((outside & balance.fleet.known).any())
 
 
-def _reachable(band: Band, bounds: Bounds) -> Band:
+def _reachable(fleet: Fleet, band: Band, bounds: Bounds) -> Band:
     """A hair inside the goal: sums in another order shall not lead out of it again."""
-    high = max(band.high, bounds.least_peak * (1 + _PEAK_ROOM_RATIO))
+    peak = min(bounds.least_peak * (1 + _PEAK_ROOM_RATIO), float(fleet.load[fleet.known].max()))
+    high = max(band.high, peak)
     return Band(band.low + _HAIR_RATIO * abs(band.high), high - _HAIR_RATIO * abs(band.high))
 
 
