@@ -21,10 +21,14 @@ from connectors.pulsar_admin.capture import ADMIN, RestCapture, RestFacts
 from connectors.pulsar_admin.client import AdminClient
 from connectors.pulsar_admin.parse import BrokerTopics, topics_table
 from connectors.pulsar_admin.settings import settings_table
+from connectors.pulsar_topics.capture import read_load_topics, service_addresses, what_is_lacking
+from connectors.pulsar_topics.reader import LoadTopicReader
 from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import ConfigError, RemoteError
+from core.schemas import OPTIONAL_TABLES
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
+from core.snapshot.load_topics import with_load_topics
 from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
 from core.snapshot.znodes.assemble import decode_dynamic
 from core.snapshot.znodes.brokers import Registry, decode_registry, version_of
@@ -59,6 +63,7 @@ class PulsarCollector:
         self._rest = RestCapture(config, self._client) if self._client else None
         self._reader: ZooKeeperReader | None = None
         self._znodes: ZooKeeperCapture | None = None
+        self._topics = LoadTopicReader(config)
 
     def collect(self) -> PulsarSnapshot:
         """Take one snapshot.
@@ -85,6 +90,8 @@ class PulsarCollector:
             policies.settle(readings, own, problems)
             self._ask_owners(readings, registry, facts, problems)
         made = assemble(readings, problems, registry)
+        if "extensible" in registry.kinds:
+            made = self._with_topics(made, registry, facts, began, problems)
         settings = self._settings(readings, registry, facts, problems)
         tables = {**made.tables, **({"settings": settings} if settings is not None else {})}
         manifest = self._manifest(made, tables, source, readings, problems)
@@ -97,8 +104,30 @@ class PulsarCollector:
         reader, self._reader, self._znodes = self._reader, None, None
         if reader is not None:
             reader.close()
+        self._topics.close()
         if self._client is not None:
             self._client.close()
+
+    def _with_topics(
+        self,
+        made: Assembled,
+        registry: Registry,
+        facts: RestFacts,
+        began: float,
+        problems: ProblemLog,
+    ) -> Assembled:
+        """Complete the tables with what brokers of the extensible manager publish."""
+        addresses = service_addresses(self.config, registry)
+        running = next(iter(facts.runtime.values()), {})
+        deadline = began + self.config.timeouts.capture_s
+        topics = read_load_topics(self._topics, addresses, running, deadline, problems)
+        if not topics.is_read:
+            return made
+        return replace(
+            made,
+            tables=with_load_topics(made.tables, topics, problems),
+            unavailable=what_is_lacking(made.unavailable, addresses, topics),
+        )
 
     def _renew_credentials(self, problems: ProblemLog) -> None:
         try:
@@ -268,6 +297,8 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
 
 
 def _source(name: str, source: str, readings: Readings) -> str:
+    if name in OPTIONAL_TABLES:
+        return "topics"
     if name == "settings" or (name == "bundles" and readings.owners):
         return source
     return source.partition("+")[0]
