@@ -113,6 +113,7 @@ class World:
     is_dark: bool = False
     is_journal_down: bool = False
     is_setting_refused: bool = False
+    is_clock_back: bool = False
     gone: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     set_before: str | None = None
@@ -248,7 +249,9 @@ def snapshot_of(world: World) -> PulsarSnapshot:
     owner = pa.array([world.owners[name] for name in names], table.schema.field("owner").type)
     column = table.schema.get_field_index("owner")
     table = table.set_column(column, table.schema.field("owner"), owner).filter(pa.array(keep))
-    manifest: Manifest = replace(BASE.manifest, taken_at=world.moment)
+    manifest: Manifest = replace(
+        BASE.manifest, taken_at=NOON - timedelta(hours=1) if world.is_clock_back else world.moment
+    )
     return PulsarSnapshot(manifest, {**BASE.tables, "bundles": table})
 
 

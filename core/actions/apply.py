@@ -182,8 +182,15 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     session.could_read()
     note_foreign_moves(session, fresh)
     session.snapshot_at_s = asked_at_s
-    found = recheck(fresh, session.plan, frozenset(cluster.exclusions), session.ports.clock.now())
-    for step in session.steps_in("PENDING"):
+    pending = session.steps_in("PENDING")
+    found = recheck(
+        fresh,
+        session.plan,
+        cluster.exclusions,
+        session.ports.clock.now(),
+        steps=[step.index for step in pending],
+    )
+    for step in pending:
         problem = found.get(step.index)
         if problem is not None:
             refusal = Refusal(code=problem.code, sentence=problem.sentence, hint=problem.hint)

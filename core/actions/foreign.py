@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.actions.events import ForeignMove
 from core.actions.session import Session
@@ -56,12 +59,22 @@ def foreign_moves(
     """Yield what changed hands from one snapshot to the next and is not the run's own doing."""
     begun = {step.step.bundle: step for step in view.steps if step.begun_at is not None}
     for row in diff_snapshots(earlier, later).moved.to_pylist():  # only what moved: few
-        bundle, source, destination = row["bundle"], row["from_broker"], row["to_broker"]
-        step = begun.get(bundle)
-        if step is None:
-            yield _move(bundle, source, destination)
-        elif (left_with := _left_with(step)) is not None and destination != left_with:
-            yield _move(bundle, left_with, destination)
+        if row["bundle"] not in begun:
+            yield _move(row["bundle"], row["from_broker"], row["to_broker"])
+    # the run's own bundles moved in any case: what counts is where their steps left them
+    for bundle, holder in _owners(later, begun):
+        left_with = _left_with(begun[bundle])
+        if left_with is not None and holder != left_with:
+            yield _move(bundle, left_with, holder)
+
+
+def _owners(snapshot: PulsarSnapshot, bundles: Iterable[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield ``(bundle, owner)`` of those bundles whose owner, or that there is none, was read."""
+    table = snapshot.bundles
+    wanted = pc.is_in(table["bundle"], value_set=pa.array(list(bundles), pa.string()))
+    known = pc.and_(wanted, pc.is_valid(table["owner_source"]))
+    for row in table.select(["bundle", "owner"]).filter(known).to_pylist():
+        yield row["bundle"], row["owner"]
 
 
 def _left_with(step: StepView) -> str | None:

@@ -1,0 +1,336 @@
+"""One run from its request to its end, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Faults, Worker, World, plan_of
+
+from core.actions.apply import settle_afterwards
+from core.actions.events import (
+    ForeignMove,
+    RunClaimed,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    StepBegun,
+    StepEnded,
+)
+from core.actions.model import Ending, RunOptions, RunState
+from core.actions.session import PATIENCE_S
+
+FIRST, SECOND, THIRD = MOVABLE[:3]
+QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
+
+
+def _asked(options: RunOptions = QUICK, **more: object) -> World:
+    world = World()
+    world.ask(options=options, **more)  # type: ignore[arg-type]  # the request's own names
+    return world
+
+
+def _codes(world: World) -> list[str]:
+    return [step.ending.code if step.ending else step.state for step in world.view.steps]
+
+
+def _ending(world: World, step: int) -> Ending:
+    ending = world.view.steps[step].ending
+    assert ending is not None
+    return ending
+
+
+def test_a_run_does_its_steps_in_order_and_ends() -> None:
+    world = _asked(destination=BROKERS[3])
+    assert world.work() == "DONE"
+    assert [name for _, _, name in world.sends] == [FIRST, SECOND, THIRD]
+    assert _codes(world) == ["landed"] * 3
+    assert all(world.owners[name] == BROKERS[3] for name in (FIRST, SECOND, THIRD))
+    assert world.view.sentence == "3 of 3 steps done within 2 s."
+    first = world.view.steps[0]
+    assert first.before is not None
+    assert first.before.holder == OWNERS[FIRST]
+    assert first.took_ms == 500.0
+
+
+def test_an_ended_run_is_left_alone() -> None:
+    world = _asked()
+    world.work()
+    entries = len(world.entries)
+    assert world.work("w2") == "DONE"
+    assert len(world.entries) == entries
+
+
+def test_without_the_lease_nothing_happens() -> None:
+    world = _asked()
+    world.holder = "somebody"
+    assert world.work() == "QUEUED"
+    assert len(world.entries) == 1
+
+
+def test_a_refused_run_never_begins() -> None:
+    world = _asked()
+    world.is_read_only = True
+    assert world.work() == "REFUSED"
+    assert world.view.refusal is not None
+    assert world.view.refusal.code == "read_only"
+    assert not world.events(RunClaimed)
+
+
+def test_a_lost_hint_is_said_and_the_next_move_offered() -> None:
+    world = _asked(destination=BROKERS[3])
+    world.faults[SECOND] = Faults(lands_on=BROKERS[1])
+    assert world.work() == "DONE"
+    assert _codes(world) == ["landed", "landed_elsewhere", "landed"]
+    assert "; 1 landed elsewhere than asked." in world.view.sentence
+    assert [(s.bundle, s.owner) for s in world.view.next_moves] == [(SECOND, BROKERS[1])]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        ("refused", "refused", "was refused: The broker answered 409: the bundle is being split."),
+        ("not_sent", "not_sent", "could not be sent: Connection refused."),
+        ("swallowed", "not_done", "is still on"),
+    ],
+)
+def test_a_failed_step_ends_the_run_in_the_clusters_words(answer, code, words) -> None:
+    world = _asked()
+    world.faults[FIRST] = Faults(answer)
+    assert world.work() == "FAILED"
+    assert _codes(world) == [code, "max_failures", "max_failures"]
+    assert words in _ending(world, 0).sentence
+    assert _ending(world, 1).sentence.startswith("1 step failed and the run stops at 1. The last")
+    assert world.view.sentence.startswith("0 of 3 steps done within ")
+    assert "First: " in world.view.sentence
+
+
+def test_more_failures_are_borne_where_the_options_say_so() -> None:
+    world = _asked(RunOptions(pace_per_min=600, verify_within_s=5.0, max_failures=2))
+    world.faults[FIRST] = Faults("refused")
+    assert world.work() == "FAILED"
+    assert _codes(world) == ["refused", "landed", "landed"]
+    after = _ending(world, 0).after
+    assert after is not None
+    assert after.holder == OWNERS[FIRST]
+
+
+def test_a_refusal_of_a_cluster_gone_dark_has_no_last_look() -> None:
+    world = _asked()
+    world.faults[FIRST] = Faults("not_sent")
+    world.on_cross = lambda where: setattr(world, "is_dark", where == "before send")
+    world.work()
+    assert _ending(world, 0).code == "not_sent"
+
+
+def test_a_lost_answer_is_settled_by_looking() -> None:
+    world = _asked()
+    world.faults[FIRST] = Faults("lost")
+    assert world.work() == "DONE"
+    assert [name for _, _, name in world.sends].count(FIRST) == 1
+
+
+def test_what_may_still_happen_is_unknown_and_waited_for() -> None:
+    world = _asked()
+    world.faults[SECOND] = Faults("late", after_s=30.0)
+    assert world.work() == "DONE"
+    ended = [e for e in world.events(StepEnded) if isinstance(e, StepEnded) and e.step == 1]
+    assert [e.ending.state for e in ended] == ["UNKNOWN", "DONE"]
+    assert ended[1].is_by_looking
+    begun = [e.record.at for e in world.entries if isinstance(e.record.event, StepBegun)]
+    assert (begun[2] - begun[1]).total_seconds() > 29  # nothing is begun while one is unknown
+
+
+def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
+    world = _asked()
+    world.faults[SECOND] = Faults("late", after_s=300.0)
+    assert world.work() == "FAILED"
+    assert _codes(world) == ["landed", "timed_out", "unsettled"]
+    assert f"Step 2 ({SECOND}) has been unknown for 60 s" in _ending(world, 2).sentence
+    world.holder = "w9"
+    ports = Worker(world, "w9").ports
+    assert settle_afterwards(RUN, ports).steps[1].state == "UNKNOWN"
+    world.pass_time(300.0)
+    assert settle_afterwards(RUN, ports).steps[1].state == "DONE"
+    assert world.view.state == "FAILED"
+
+
+def test_an_open_run_is_not_settled_afterwards() -> None:
+    world = _asked()
+    world.holder = "w9"
+    assert settle_afterwards(RUN, Worker(world, "w9").ports).state == "QUEUED"
+
+
+def test_a_last_step_that_stays_unknown_is_waited_for_too() -> None:
+    world = _asked(bundles=[FIRST])
+    world.faults[FIRST] = Faults("late", after_s=300.0)
+    assert world.work() == "FAILED"
+    assert _codes(world) == ["timed_out"]
+    assert world.view.sentence.startswith("0 of 1 step done within 71 s; 1 unknown (timed out).")
+
+
+def test_a_cluster_that_cannot_be_looked_at_leaves_the_step_unknown() -> None:
+    world = _asked(bundles=[FIRST])
+    world.on_cross = lambda where: where == "after send" and setattr(world, "is_dark", True)
+    assert world.work() == "FAILED"
+    assert _ending(world, 0).state == "UNKNOWN"
+    assert "it could not be looked at: No answer within 5 s." in _ending(world, 0).sentence
+
+
+def test_a_stop_finishes_the_step_under_way_and_no_other() -> None:
+    world = _asked()
+    world.faults[FIRST] = Faults(after_s=3.0)
+    world.at(1.0, lambda: world.control("stop", "too slow"))
+    assert world.work() == "STOPPED"
+    assert _codes(world) == ["landed", "stopped", "stopped"]
+    assert "; 2 skipped (stopped). First: bob stopped the run" in world.view.sentence
+
+
+def test_a_stop_that_came_too_late_changes_nothing() -> None:
+    world = _asked(bundles=[FIRST])
+    world.at(0.5, lambda: world.control("stop"))
+    assert world.work() == "DONE"
+
+
+def test_a_pause_holds_until_it_is_resumed() -> None:
+    world = _asked()
+    world.at(0.4, lambda: world.control("pause", "lunch"))
+    world.at(30.0, lambda: world.control("resume"))
+    assert world.work() == "DONE"
+    paused, resumed = world.events(RunPaused)[0], world.events(RunResumed)[0]
+    assert isinstance(paused, RunPaused)
+    assert paused.sentence == "bob paused the run: lunch."
+    assert isinstance(resumed, RunResumed)
+    assert resumed.sentence == "bob resumed the run."
+    assert world.sends[1][0] >= 30.0
+
+
+def test_a_paused_run_whose_plan_expired_is_not_continued() -> None:
+    world = _asked(lifetime_s=20.0)
+    world.at(0.4, lambda: world.control("pause"))
+    world.at(30.0, lambda: world.control("resume"))
+    assert world.work() == "FAILED"
+    assert _codes(world) == ["landed", "plan_expired", "plan_expired"]
+    assert "went on 10 s after its plan expired" in _ending(world, 1).sentence
+
+
+def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
+    world = _asked(lifetime_s=20.0)
+    world.at(1.0, lambda: world.told_to_end.add("w1"))
+    world.faults[FIRST] = Faults(after_s=2.0)
+    assert world.work() == "RUNNING"
+    assert _codes(world) == ["landed", "PENDING", "PENDING"]  # it looked to the end of the step
+    world.pass_time(60.0)
+    assert world.work("w2") == "FAILED"
+    assert _codes(world) == ["landed", "plan_expired", "plan_expired"]
+    assert world.view.takeovers == 1
+
+
+def test_a_process_that_is_told_to_end_leaves_the_run_to_the_next() -> None:
+    world = _asked()
+    world.told_to_end.add("w1")
+    assert world.work() == "RUNNING"
+    assert not world.sends
+    assert world.work("w2") == "DONE"
+
+
+def test_the_same_worker_goes_on_without_a_new_claim() -> None:
+    world = _asked()
+    world.told_to_end.add("w1")
+    world.work()
+    world.told_to_end.clear()
+    assert world.work() == "DONE"
+    assert len(world.events(RunClaimed)) == 1
+
+
+def test_a_lease_lost_under_way_ends_the_acting_and_the_step_is_looked_at() -> None:
+    world = _asked()
+    world.faults[FIRST] = Faults(after_s=2.0)
+    world.at(1.0, lambda: setattr(world, "holder", "thief"))
+    assert world.work() == "RUNNING"
+    assert _codes(world) == ["landed", "PENDING", "PENDING"]
+    world.holder = None
+    assert world.work("w2") == "DONE"
+
+
+def test_a_lease_lost_after_the_intent_sends_nothing() -> None:
+    world = _asked()
+    lose = {"after append StepBegun"}
+    world.on_cross = lambda where: where in lose and setattr(world, "holder", "thief")
+    assert world.work() == "RUNNING"
+    assert not world.sends
+    world.on_cross = world.holder = None
+    assert world.work("w2") == "FAILED"
+    assert _codes(world) == ["not_done", "max_failures", "max_failures"]
+
+
+def test_a_bundle_that_moved_since_the_check_is_skipped_and_told() -> None:
+    world = _asked()
+    other = next(broker for broker in BROKERS if broker != OWNERS[SECOND])
+    world.at(0.4, lambda: world.move(SECOND, other))
+    assert world.work() == "DONE"
+    assert _codes(world) == ["landed", "moved_meanwhile", "landed"]
+    moves = [e for e in world.events(ForeignMove) if isinstance(e, ForeignMove)]
+    assert [(m.bundle, m.source, m.destination) for m in moves] == [(SECOND, OWNERS[SECOND], other)]
+    assert moves[0].sentence == (
+        f"{SECOND} went from {OWNERS[SECOND]} to {other} during the run, and not by it."
+    )
+
+
+def test_a_bundle_that_is_gone_is_skipped() -> None:
+    world = _asked()
+    world.at(0.4, lambda: world.gone.add(SECOND))
+    world.work()
+    assert _codes(world) == ["landed", "gone", "landed"]
+
+
+def test_what_no_longer_passes_the_plans_own_checks_is_skipped_at_once() -> None:
+    world = World()
+    plan = plan_of(world, [FIRST, SECOND])
+    world.gone.add(FIRST)
+    world.ask(plan=plan, options=QUICK)
+    assert world.work() == "DONE"
+    assert _codes(world) == ["unknown_bundle", "landed"]
+
+
+def test_a_run_that_did_nothing_failed() -> None:
+    world = World()
+    plan = plan_of(world, [FIRST])
+    world.gone.add(FIRST)
+    world.ask(plan=plan)
+    assert world.work() == "FAILED"
+
+
+def test_an_excluded_step_is_skipped() -> None:
+    world = _asked()
+    world.at(0.4, lambda: setattr(world, "exclusions", ("acme/*",)))
+    world.work()
+    assert _codes(world) == ["landed", "excluded", "excluded"]
+
+
+@pytest.mark.parametrize(("light_after_s", "state"), [(30.0, "DONE"), (1e9, "FAILED")])
+def test_a_dark_cluster_is_waited_for_so_long(light_after_s: float, state: RunState) -> None:
+    world = _asked(lifetime_s=1e6)
+    world.is_dark = True
+    world.at(light_after_s, lambda: setattr(world, "is_dark", False))
+    assert world.work() == state
+    if state == "FAILED":
+        assert _codes(world) == ["cluster_unreadable"] * 3
+        assert PATIENCE_S <= world.now_s < PATIENCE_S + 10
+
+
+def test_a_cluster_that_goes_dark_between_steps_is_waited_for() -> None:
+    world = _asked()
+    world.at(0.6, lambda: setattr(world, "is_dark", True))
+    world.at(20.0, lambda: setattr(world, "is_dark", False))
+    assert world.work() == "DONE"
+
+
+def test_a_snapshot_grown_old_is_taken_anew() -> None:
+    world = _asked(RunOptions(pace_per_min=1.5, verify_within_s=5.0))
+    world.work()
+    assert world.crossings.count("snapshot") == 3  # at the start, at 80 s, and at the end
+
+
+def test_the_end_is_told_once() -> None:
+    world = _asked()
+    world.work()
+    assert len(world.events(RunEnded)) == 1

@@ -1,0 +1,205 @@
+"""Every reason why a step, or a whole run, is not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
+
+from core.actions import guards
+from core.actions.events import RunClaimed, StepBegun
+from core.actions.model import Ending, Observation, RunOptions
+from core.actions.session import Session
+from core.actions.settle import write_ending
+from core.errors import InputError
+from core.plan.model import Diagnostic, Plan, sealed
+
+FIRST = MOVABLE[0]
+ERROR = Diagnostic(severity="error", code="x", sentence="It is split.", hint="Name the parts.")
+
+
+def _session(world: World, *, claimed: bool = True) -> Session:
+    worker = Worker(world, "w1")
+    world.holder = "w1"
+    session = Session(RUN, worker.ports)
+    if claimed:
+        session.record(RunClaimed(worker="w1", lease="here"))
+    return session
+
+
+def _refusal_of(world: World, plan: Plan) -> str:
+    world.ask(plan=plan)
+    refusal = guards.admission(_session(world, claimed=False))
+    return "" if refusal is None else f"{refusal.code}: {refusal.sentence} {refusal.hint}".strip()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p, ""),
+        (
+            lambda p: sealed(replace(p, cluster="other")),
+            (
+                "another_cluster: The plan was made for other, and this worker acts on fleet. "
+                "Apply it with --cluster other."
+            ),
+        ),
+        (lambda p: sealed(replace(p, format_version=1)), "format_version: The plan's form has"),
+        (lambda p: replace(p, reason="edited"), "plan_changed: The plan says it is "),
+        (
+            lambda p: sealed(replace(p, applyable=False, errored=True, diagnostics=(ERROR,))),
+            "not_applyable: The plan cannot be applied: It is split. Name the parts.",
+        ),
+        (
+            lambda p: sealed(replace(p, applyable=False, steps=())),
+            "not_applyable: The plan cannot be applied: it has nothing to do.",
+        ),
+        (
+            lambda p: sealed(replace(p, expires_at=p.created_at)),
+            "plan_expired: The plan expired 0 s ago, at 2026-11-21 12:00:00 UTC, before a worker",
+        ),
+    ],
+)
+def test_a_plan_is_refused_as_a_whole(change: Callable[[Plan], Plan], words: str) -> None:
+    world = World()
+    found = _refusal_of(world, change(plan_of(world, [FIRST])))
+    assert found.startswith(words) if words else not found
+
+
+def test_a_read_only_cluster_refuses_every_run() -> None:
+    world = World(is_read_only=True)
+    assert _refusal_of(world, plan_of(world, [FIRST])).startswith("read_only: fleet is read-only")
+
+
+@pytest.mark.parametrize(
+    "options", [RunOptions(pace_per_min=0), RunOptions(verify_within_s=-1)], ids=str
+)
+def test_options_that_cannot_be_are_refused(options) -> None:
+    world = World()
+    world.ask(options=options)
+    refusal = guards.admission(_session(world, claimed=False))
+    assert refusal is not None
+    assert refusal.code == "bad_options"
+    assert "both must be above 0" in refusal.sentence
+
+
+def test_a_run_that_nobody_asked_for_is_an_error() -> None:
+    with pytest.raises(InputError, match="There is no run"):
+        Session(RUN, Worker(World(), "w1").ports)
+
+
+def _asked(**options: object) -> World:
+    world = World()
+    world.ask(options=RunOptions(**options))  # type: ignore[arg-type]  # the options' own names
+    return world
+
+
+def _fresh(session: Session) -> Session:
+    session.snapshot = BASE
+    session.snapshot_at_s = session.ports.clock.monotonic()
+    return session
+
+
+def test_nothing_holds_a_step_that_may_begin() -> None:
+    assert guards.first_hold(_fresh(_session(_asked()))) is None
+
+
+def test_the_process_is_to_end() -> None:
+    world = _asked()
+    world.told_to_end.add("w1")
+    hold = guards.first_hold(_session(world))
+    assert hold is not None
+    assert (hold.effect, hold.refusal.code) == ("leave", "told_to_end")
+
+
+@pytest.mark.parametrize(("reason", "end"), [("", "UTC."), ("too slow", "UTC: too slow.")])
+def test_a_stop_names_who_and_why(reason, end) -> None:
+    world = _asked()
+    session = _session(world)
+    world.control("stop", reason)
+    world.control("resume")  # a stop is not taken back
+    session.refresh()
+    hold = guards.first_hold(session)
+    assert hold is not None
+    assert (hold.effect, hold.refusal.code) == ("end", "stopped")
+    assert hold.refusal.sentence == f"bob stopped the run at 12:00:00 {end}"
+
+
+def test_the_lease_is_lost() -> None:
+    world = _asked()
+    session = _session(world)
+    world.holder = "thief"
+    hold = guards.first_hold(session)
+    assert hold is not None
+    assert (hold.effect, hold.refusal.code) == ("leave", "lease_lost")
+    assert "w1 does not hold zookeeper 127.0.0.1:2181/trimtab/writer" in hold.refusal.sentence
+
+
+def test_a_cluster_that_became_read_only_ends_the_run() -> None:
+    world = _asked()
+    session = _session(world)
+    world.is_read_only = True
+    hold = guards.first_hold(session)
+    assert hold is not None
+    assert (hold.effect, hold.refusal.code) == ("end", "read_only")
+
+
+def test_an_excluded_namespace_is_skipped_and_no_other() -> None:
+    world = _asked()
+    session = _fresh(_session(world))
+    world.exclusions = ("globex/*",)
+    assert guards.first_hold(session) is None
+    world.exclusions = ("globex/*", "acme/*")
+    hold = guards.first_hold(session)
+    assert hold is not None
+    assert (hold.effect, hold.refusal.code) == ("skip", "excluded")
+    assert "(acme/*)" in hold.refusal.sentence
+
+
+def test_a_snapshot_grows_old() -> None:
+    world = _asked()
+    session = _fresh(_session(world))
+    world.pass_time(60.0)
+    assert guards.first_hold(session) is None
+    world.pass_time(0.1)
+    hold = guards.first_hold(session)
+    assert hold is not None
+    assert hold.effect == "renew"
+
+
+def test_the_days_moves_are_spent() -> None:
+    world = _asked(pace_per_min=600)
+    world.moves_per_day = 2
+    world.work()
+    assert [step.state for step in world.view.steps] == ["DONE", "DONE", "SKIPPED"]
+    ending = world.view.steps[2].ending
+    assert ending is not None
+    assert ending.code == "moves_per_day"
+    assert ending.sentence == "2 steps began on fleet within 24 h and moves_per_day is 2."
+    assert world.view.state == "FAILED"
+
+
+def test_the_pace_is_kept_and_told() -> None:
+    world = _asked(pace_per_min=6)
+    session = _session(world)
+    session.record(StepBegun(step=0, seen=Observation(exists=True, holder=OWNERS[FIRST])))
+    write_ending(session, session.view.steps[0], Ending(state="DONE", code="landed", sentence="."))
+    world.pass_time(4.0)
+    hold = guards.pace(session)
+    assert hold is not None
+    assert (hold.effect, hold.wait_s) == ("wait", 6.0)
+    assert hold.refusal.sentence == (
+        "The pace is 6 steps a minute: the next one begins 10.0 s after the one before, in 6.0 s."
+    )
+    world.now_s = -1000.0  # the clock of the worker before was ahead
+    ahead = guards.pace(session)
+    assert ahead is not None
+    assert ahead.wait_s == 10.0
+
+
+def test_nothing_is_left_whose_namespace_could_be_excluded() -> None:
+    world = _asked()
+    world.work()
+    assert guards.exclusions(Session(RUN, Worker(world, "w1").ports)) is None
