@@ -137,8 +137,10 @@ def _on_begin(connection: sa.Connection) -> None:
 
 
 def _sqlite_file(url: sa.URL) -> Path | None:
-    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-    return Path(str(url.database)) if is_file else None
+    """Return the file to make and to lock; none for SQLite's own ``file:`` addresses."""
+    name = url.database or ""
+    is_file = name not in ("", ":memory:") and not name.startswith("file:")
+    return Path(name) if is_file and url.get_backend_name() == "sqlite" else None
 
 
 @contextmanager

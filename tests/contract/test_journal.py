@@ -10,6 +10,7 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,6 +168,24 @@ def test_a_journal_of_another_version_is_refused(url) -> None:
     journal.close()
     with pytest.raises(ConfigError, match=r"version \[99\]"):
         SqlJournal(url)
+
+
+def test_many_threads_write_one_unbroken_chain(journal) -> None:
+    start = threading.Barrier(8)
+
+    def write(number: int) -> None:
+        start.wait(10)
+        for _ in range(10):
+            journal.append(record_of(ControlAsked(control="stop"), run_id=RunId(f"run-{number}")))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    found = journal.verify()
+    assert found.is_sound
+    assert found.entries == 80
 
 
 WRITER = """

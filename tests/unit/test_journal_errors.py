@@ -160,6 +160,41 @@ def test_a_locked_journal_says_so_and_has_added_nothing(tmp_path, monkeypatch) -
     journal.close()
 
 
+def fill_up(journal: SqlJournal) -> None:
+    for _ in range(100):
+        journal.append(record_of(requested(50)))
+
+
+def test_a_full_disk_says_so_and_has_added_nothing(tmp_path) -> None:
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+    journal.append(record_of(requested()))
+
+    @sa.event.listens_for(journal.database.engine, "begin")
+    def fill(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+
+    with pytest.raises(ServerError, match="full") as caught:
+        fill_up(journal)
+    assert caught.value.outcome == "not_sent"
+    assert "room" in caught.value.hint
+    assert journal.verify().is_sound
+    journal.close()
+
+
+def test_a_copy_can_be_verified_where_nothing_may_be_written(tmp_path) -> None:
+    path = tmp_path / "journal.db"
+    journal = SqlJournal(f"sqlite:///{path}")
+    journal.append(record_of(requested()))
+    journal.close()
+    before = sorted(tmp_path.iterdir())
+    copy = SqlJournal(f"sqlite:///file:{path}?immutable=1&uri=true")
+    assert copy.verify().entries == 1
+    with pytest.raises(ServerError, match="cannot be written"):
+        copy.append(record_of(requested()))
+    copy.close()
+    assert sorted(tmp_path.iterdir()) == before
+
+
 class _Lost(sqlite3.OperationalError):
     """The line goes dead while a commit is under way."""
 
