@@ -58,8 +58,9 @@ def read_load_topics(
         problems.add(
             "unsupported",
             BROKER_LOAD_TOPIC,
-            "No broker registered a service address that may be used.",
-            done="The load of the brokers is unknown.",
+            "No service address of a broker is known that may be used.",
+            done="The load of the brokers is unknown. Brokers register theirs in ZooKeeper: name "
+            "it in the configuration.",
         )
         return LoadTopics()
     with_states = settings.get(TABLE_VIEW, "").rpartition(".")[2] in (

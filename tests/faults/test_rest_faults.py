@@ -388,7 +388,8 @@ def test_extensible_cluster_gives_owners_and_says_what_it_lacks(broker: SmallBro
     assert snapshot.brokers.column("cpu_usage").to_pylist() == [None]
     assert snapshot.bundles.column("owner").to_pylist() == [broker.name]
     assert snapshot.manifest.unavailable
-    assert snapshot.manifest.problems == ()
+    (problem,) = snapshot.manifest.problems
+    assert "service address" in problem.what
 
 
 def test_broker_whose_name_is_no_address_is_named(broker: SmallBroker) -> None:

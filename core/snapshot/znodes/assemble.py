@@ -21,9 +21,9 @@ from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Readings
 
 EXTENSIBLE_LACKS: Final = (
-    "Usage and traffic of the brokers are not available yet: the extensible load manager keeps "
-    "them in a system topic, not in ZooKeeper or the REST. The same goes for the traffic and the "
-    "averages of the bundles."
+    "Usage and traffic of the brokers are not available: the extensible load manager keeps them in "
+    "system topics, not in ZooKeeper or the REST, and not all of that was read. The same goes for "
+    "the traffic of the bundles; averages nobody keeps."
 )
 OWNERS_LACK: Final = (
     "Who owns which bundle is not available: only the brokers' REST tells it under the extensible "
