@@ -15,7 +15,7 @@ from core.actions.balancer import restore, silence
 from core.actions.closing import closing
 from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed, StepBegun
 from core.actions.foreign import note_foreign_moves, note_moved_meanwhile
-from core.actions.guards import Effect, Hold, admission, first_hold
+from core.actions.guards import WAITING_GUARDS, Effect, Hold, admission, first_hold
 from core.actions.model import Ending, Observation, Refusal, RunId, RunState
 from core.actions.ports import Action, Ports
 from core.actions.session import PATIENCE_S, LostError, Session
@@ -105,9 +105,13 @@ def _work(session: Session) -> bool:
     while True:
         session.refresh()
         look_again(session)
-        if session.turn is None and not session.steps_in("UNKNOWN"):
+        turn = session.turn
+        if turn is not None:
+            hold = first_hold(session) or _begin(session, turn)
+        elif session.steps_in("UNKNOWN"):
+            hold = first_hold(session, WAITING_GUARDS)
+        else:
             return True
-        hold = first_hold(session) or _begin(session)
         while hold is not None:
             if hold.effect == "leave":
                 return False
@@ -117,11 +121,8 @@ def _work(session: Session) -> bool:
             hold = _FOLLOW[hold.effect](session, hold)
 
 
-def _begin(session: Session) -> Hold | None:
+def _begin(session: Session, step: StepView) -> Hold | None:
     """Look, write the intent, send once, and look until the effect is there."""
-    step = session.turn
-    if step is None:
-        return None
     try:
         action = session.ports.cluster.action(step.step)
         seen = action.look()
@@ -237,7 +238,7 @@ def _wait(session: Session, hold: Hold) -> Hold | None:
 
 
 def _skip_turn(session: Session, hold: Hold) -> Hold | None:
-    if (step := session.turn) is not None:
+    for step in session.steps_in("PENDING")[:1]:
         _skip(session, step, hold.refusal)
     return None
 

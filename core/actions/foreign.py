@@ -42,8 +42,7 @@ def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
 
 def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
     """Put on record that a step found its bundle with another owner than planned."""
-    if holder != step.step.owner:
-        note(session, _move(step.step.bundle, step.step.owner, holder))
+    note(session, _move(step.step.bundle, step.step.owner, holder))
 
 
 def note(session: Session, move: ForeignMove) -> None:
@@ -84,7 +83,7 @@ def _left_with(step: StepView) -> str | None:
         return None
     if ending.after is not None:
         return ending.after.holder
-    return step.before.holder if step.before else None
+    return step.step.owner  # it never left
 
 
 def _move(bundle: str, source: str | None, destination: str | None) -> ForeignMove:

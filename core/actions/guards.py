@@ -6,7 +6,7 @@ obeyed and all guards are asked again, so that a step begins only when all of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -139,16 +139,14 @@ def not_overdue(session: Session) -> Hold | None:
 
 def exclusions(session: Session) -> Hold | None:
     """Skip a step of a namespace that plans never touch."""
-    turn = session.turn
-    if turn is None:
-        return None
-    namespace = namespace_of(turn.step.bundle)
-    for pattern in session.ports.cluster.exclusions:
-        if fnmatchcase(namespace, pattern):
+    for step in session.steps_in("PENDING")[:1]:
+        namespace = namespace_of(step.step.bundle)
+        pattern = _matching(namespace, session.ports.cluster.exclusions)
+        if pattern is not None:
             return _hold(
                 "skip",
                 "excluded",
-                f"{turn.step.bundle} is left alone: {namespace} is excluded ({pattern}) from every "
+                f"{step.step.bundle} is left alone: {namespace} is excluded ({pattern}) from every "
                 "plan by Trimtab's configuration.",
                 "Take it out of `exclusions` first.",
             )
@@ -259,10 +257,13 @@ WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, stop_flag, lease_held, 
 """While nothing is left to begin, and the outcome of a step is not known."""
 
 
-def first_hold(session: Session) -> Hold | None:
+def first_hold(session: Session, asked: tuple[Guard, ...] = GUARDS) -> Hold | None:
     """Return the first reason why the next step is not begun now."""
-    asked = GUARDS if session.turn is not None else WAITING_GUARDS
     return next((hold for guard in asked if (hold := guard(session)) is not None), None)
+
+
+def _matching(namespace: str, patterns: Sequence[str]) -> str | None:
+    return next((item for item in patterns if fnmatchcase(namespace, item)), None)
 
 
 def _another_clusters(plan: Plan, cluster: str) -> Refusal | None:

@@ -9,7 +9,7 @@ from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
 from core.actions.session import Session
 from core.actions.views import StepView
-from core.errors import InvariantError, RemoteError
+from core.errors import RemoteError
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
@@ -87,9 +87,8 @@ def _glance(action: Action, before: Observation, *, is_last: bool) -> Ending | N
 
 
 def _seen_before(step: StepView) -> Observation:
-    if step.before is None:
-        raise InvariantError(f"Step {step.index} was begun without a look at its subject.")
-    return step.before
+    """What was seen at the intent, which names the planned owner as its precondition."""
+    return step.before or Observation(exists=True, holder=step.step.owner)
 
 
 def _age_s(session: Session, step: StepView) -> float:

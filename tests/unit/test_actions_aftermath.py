@@ -19,6 +19,7 @@ from actions_world import (
     snapshot_of,
 )
 
+from core.actions import rehearse as stage
 from core.actions.events import ForeignMove
 from core.actions.foreign import MOST_NAMED, foreign_moves
 from core.actions.measured import is_to_be_measured, measured
@@ -75,7 +76,7 @@ def test_only_what_the_run_cannot_have_done_is_foreign(faults, owner, told) -> N
 
 def test_a_step_without_a_last_look_is_where_it_was() -> None:
     world = World(faults={FIRST: Faults("not_sent")})
-    world.on_cross = lambda where: setattr(world, "is_dark", where == "before send")
+    world.on_cross = lambda where: where == "before send" and setattr(world, "is_dark", True)
     world.ask(bundles=[FIRST], options=QUICK)
     before = snapshot_of(world)
     world.work()
@@ -120,12 +121,18 @@ def test_a_snapshot_from_a_clock_set_back_is_not_compared() -> None:
     assert _moves(world) == []
 
 
+def _dark_at_the_second(world: World, where: str) -> None:
+    if where == "before send":
+        world.is_dark = True
+
+
 def test_a_run_is_measured_some_time_after_its_end() -> None:
     world = World()
     plan = plan_of(world, [FIRST, SECOND], BROKERS[3])
     expected = Expected(brokers=(BrokerExpectation(broker=BROKERS[2]),))
     world.ask(plan=sealed(replace(plan, expected=expected)), options=QUICK)
     world.faults[SECOND] = Faults("not_sent")
+    world.on_cross = lambda where: len(world.sends) == 1 and _dark_at_the_second(world, where)
     assert not is_to_be_measured(world.view, world.moment)
     world.work()
     view = world.view
@@ -222,3 +229,20 @@ def test_a_rehearsal_of_a_long_run_takes_one_snapshot() -> None:
     world = World()
     assert _rehearsed(world, count=12).requests == 11  # one is not allowed there
     assert world.crossings.count("snapshot") == 1
+
+
+def test_the_stage_has_the_whole_world_on_it() -> None:
+    world = World()
+    world.ask()
+    journal, lease = stage._PaperJournal(3), stage._OwnLease()
+    journal.append(world.entries[0].record)
+    assert journal.open_runs("fleet") == [world.view.run_id]
+    assert journal.open_runs("other") == []
+    assert journal.moves_since("fleet", world.moment) == 3
+    assert lease.acquire()
+    assert lease.holder() == "rehearsal"
+    lease.release()
+    clock = stage._HastyClock(Worker(world, "dry").ports.clock)
+    clock.hold(5.0)
+    assert clock.monotonic() == 5.0
+    assert world.now_s == 0.0

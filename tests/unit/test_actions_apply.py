@@ -116,9 +116,10 @@ def test_more_failures_are_borne_where_the_options_say_so() -> None:
 def test_a_refusal_of_a_cluster_gone_dark_has_no_last_look() -> None:
     world = _asked()
     world.faults[FIRST] = Faults("not_sent")
-    world.on_cross = lambda where: setattr(world, "is_dark", where == "before send")
+    world.on_cross = lambda where: where == "before send" and setattr(world, "is_dark", True)
     world.work()
     assert _ending(world, 0).code == "not_sent"
+    assert _ending(world, 0).after is None
 
 
 def test_a_lost_answer_is_settled_by_looking() -> None:
@@ -319,9 +320,16 @@ def test_a_dark_cluster_is_waited_for_so_long(light_after_s: float, state: RunSt
 
 def test_a_cluster_that_goes_dark_between_steps_is_waited_for() -> None:
     world = _asked()
-    world.at(0.6, lambda: setattr(world, "is_dark", True))
-    world.at(20.0, lambda: setattr(world, "is_dark", False))
+
+    def darken(where: str) -> None:
+        if where == "after append StepEnded":
+            world.on_cross = None
+            world.is_dark = True
+            world.at(world.now_s + 20.0, lambda: setattr(world, "is_dark", False))
+
+    world.on_cross = darken
     assert world.work() == "DONE"
+    assert world.sends[1][0] > 20.0
 
 
 def test_a_snapshot_grown_old_is_taken_anew() -> None:
@@ -334,3 +342,34 @@ def test_the_end_is_told_once() -> None:
     world = _asked()
     world.work()
     assert len(world.events(RunEnded)) == 1
+
+
+def test_a_worker_that_finds_anothers_claim_stops_before_it_sends() -> None:
+    world = _asked()
+
+    def rival(where: str) -> None:
+        if where == "before append StepBegun":
+            world.on_cross = None
+            world.holder = None
+            world.work("rival")
+            world.current = "w1"
+
+    world.on_cross = rival
+    assert world.work() == "DONE"
+    assert {worker for _, worker, _ in world.sends} == {"rival"}
+    assert len(world.view.disregarded) > 0
+
+
+def test_two_workers_that_refuse_and_claim_at_once_do_not_disagree() -> None:
+    world = _asked()
+
+    def expire(where: str) -> None:
+        if where == "before append RunClaimed":
+            world.on_cross = None
+            world.pass_time(900.0)
+            world.holder = None
+            world.work("rival")
+
+    world.on_cross = expire
+    assert world.work() == "REFUSED"
+    assert not world.sends
