@@ -53,6 +53,14 @@ def draw_activity(config: Config, cluster: Cluster) -> None:
         words.badge(worker_badge(worker))
 
 
+def is_busy_cluster(config: Config, cluster: Cluster) -> bool:
+    """Return whether a run is in progress; an unreadable journal is none."""
+    try:
+        return runs.open_run(config, cluster.name) is not None
+    except OpsError:
+        return False
+
+
 def acting_of(config: Config, cluster: Cluster) -> Acting:
     """Return what may be done on a cluster from here, and what is being done."""
     try:

@@ -13,7 +13,7 @@ from core.errors import SnapshotError
 from core.snapshot import Manifest
 from dashboard import services, state
 from dashboard.components import words
-from dashboard.components.activity import draw_activity
+from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.drawers import problems_drawer, search_dialog
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import read_only_words
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 NOW: Final = "now"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
+RUNNING_S: Final = 2
+"""How often the header looks while a run is in progress."""
+
 MAX_TIMES: Final = 400
 BADGES_PX: Final = 465
 """Beside the pickers on a wide window, above the buttons on a narrow one."""
@@ -144,6 +147,8 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
             item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"
         ):
             problems_drawer(manifest)
+    if every is not None and is_busy_cluster(config, choice.cluster):
+        every = min(every, RUNNING_S)
     watch = partial(_watch, config, choice)
     if choice.is_past:
         watch()

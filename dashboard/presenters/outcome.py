@@ -10,7 +10,7 @@ import pandas as pd
 from core.actions.events import Measured
 from core.actions.views import RunView
 from core.plan.model import BrokerExpectation
-from core.units import format_bytes_per_s, format_ratio
+from core.units import format_age, format_bytes_per_s, format_ratio
 from dashboard.charts.outcome import Outcome
 from dashboard.charts.scale import Unit
 
@@ -79,7 +79,10 @@ def outcome_sentence(view: RunView) -> str:
     if measured is None:
         tail = "measured about 20 s after the end" if not view.is_ended else "not measured yet"
         return f"{head}, {tail}."
-    return f"{head}, {format_ratio(measured.throughput_deviation)} measured."
+    late = ""
+    if view.ended_at is not None:
+        late = f" {format_age((measured.taken_at - view.ended_at).total_seconds())} after the end"
+    return f"{head}, {format_ratio(measured.throughput_deviation)} measured{late}."
 
 
 def outcome_table(view: RunView) -> pd.DataFrame:

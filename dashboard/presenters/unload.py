@@ -37,20 +37,37 @@ def answer(plan: Plan, preview: Preview) -> str:
     if not steps:
         return plan_sentence(preview)
     is_known = all(step.placement.is_known for step in steps)
-    takers = _takers(plan, steps) if is_known else "where they would go is unknown"
+    takers = _asked(steps) or (
+        _takers(plan, steps) if is_known else "where they would go is unknown"
+    )
     return f"{plan_sentence(preview).removesuffix('.')}; {takers}."
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:
     """Return what there is to know about the plan by severity, worst first; a few of each."""
     severities: tuple[DiagnosticSeverity, ...] = ("error", "warning", "info")
-    told = {one: plan.by_severity(one) for one in severities}
+    told = {
+        one: list(
+            dict.fromkeys(f"{item.sentence} {item.hint}".strip() for item in plan.by_severity(one))
+        )
+        for one in severities
+    }
     return {
-        severity: [f"{item.sentence} {item.hint}".strip() for item in items[:MAX_REMARKS]]
+        severity: items[:MAX_REMARKS]
         + ([f"{len(items) - MAX_REMARKS:,} more like these."] if len(items) > MAX_REMARKS else [])
         for severity, items in told.items()
         if items
     }
+
+
+def _asked(steps: tuple[StepPreview, ...]) -> str:
+    """Who is asked to take the bundles; empty when the cluster places one of them."""
+    asked = [step.step.destination for step in steps if step.step.destination]
+    if len(asked) < len(steps):
+        return ""
+    names = sorted(set(asked))
+    verb = "is" if len(names) == 1 else "are"
+    return f"{listed(names, 3)} {verb} asked to take {'it' if len(steps) == 1 else 'them'}"
 
 
 def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:

@@ -1,0 +1,111 @@
+"""Apply, watch, take back: an operator's way through a run, in a browser, on the demo's fleet."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+from playwright.sync_api import expect
+
+from core.snapshot.store import Shelf, load_snapshot
+from tests.e2e.conftest import Tab
+
+RUN_S = 90_000
+SNAPSHOT_S = 60_000
+
+
+def cool_bundles(product, count):
+    """Owned bundles with little traffic, of a namespace without policies: nobody else moves them.
+
+    The fleet's own balancer sheds hot ones, at any moment.
+    """
+    (root,) = product.log.parent.glob("state/**/snapshots")
+    newest = Shelf(root).entries("sandbox")[-1]
+    bundles = load_snapshot(newest.path).bundles.to_pylist()
+    mine = [
+        row
+        for row in bundles
+        if row["namespace"] == "initech/telemetry" and row["owner"] is not None
+    ]
+    mine.sort(key=lambda row: (row["msg_throughput_in"] or 0.0, row["bundle"]))
+    return [row["bundle"] for row in mine[:count]]
+
+
+def heading(tab, name):
+    expect(tab.page.get_by_role("heading", name=name, level=1)).to_be_visible()
+    tab.settle()
+
+
+def apply(tab, button, bundles, reason):
+    """Press the button of the preview, fill the dialog in, and send it off."""
+    page = tab.page
+    page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
+    dialog = page.get_by_role("dialog")
+    send = dialog.get_by_role("button", name=re.compile(f"^Unload {bundles}"))
+    expect(send).to_be_disabled()
+    dialog.get_by_label("Why?").fill(reason)
+    typed = dialog.get_by_label("to confirm")
+    if typed.count():
+        typed.fill("sandbox")
+    expect(send).to_be_enabled()
+    send.click()
+    heading(tab, "Run")
+    return re.search(r"run=([\w-]+)", page.url)[1]
+
+
+def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
+    (bundle,) = cool_bundles(product, 1)
+    page = tab.open("unload?" + urlencode({"bundles": bundle}))
+    expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
+    run = apply(tab, "Apply…", "1 bundle", "journey of the tests")
+    expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
+    expect(page.get_by_text("journey of the tests")).to_be_visible()
+
+    page.get_by_role("button", name="Undo…").click()
+    heading(tab, "Unload preview")
+    expect(page.get_by_text("This takes back run")).to_be_visible()
+    undo = apply(tab, "Apply the undo…", "1 bundle", "taken back by the tests")
+    assert undo != run
+    expect(page.get_by_text("1 of 1 bundle moved; ended")).to_be_visible(timeout=RUN_S)
+    page.get_by_role("button", name=f"It takes back run {run}").click()
+    expect(page.get_by_role("button", name=f"It was taken back by run {undo}")).to_be_visible()
+
+    page.get_by_role("link", name="Activity").click()
+    heading(tab, "Activity")
+    expect(page.get_by_text(re.compile(r"\d+ runs in the last 24 hours moved"))).to_be_visible()
+    page.get_by_role("button", name="Verify the chain").click()
+    expect(page.get_by_text("chain intact").first).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_run_goes_on_when_its_tab_is_closed(product, browser):
+    first = Tab(browser, product.url)
+    try:
+        bundles = cool_bundles(product, 4)[2:]
+        first.open("unload?" + urlencode({"bundles": bundles}, doseq=True))
+        run = apply(first, "Apply…", "2 bundles", "closed in the middle")
+        expect(first.page.get_by_text("1 of 2 bundles moved")).to_be_visible(timeout=RUN_S)
+        expect(first.page.get_by_role("button", name="Pause")).to_be_enabled()
+    finally:
+        first.close()
+    again = Tab(browser, product.url)
+    try:
+        page = again.open(f"run?run={run}")
+        expect(page.get_by_text("closed in the middle")).to_be_visible()
+        expect(page.get_by_text("2 of 2 bundles moved; ended")).to_be_visible(timeout=RUN_S)
+        assert again.complaints == []
+    finally:
+        again.close()
+
+
+def test_dark_and_narrow_the_pages_of_runs_do_not_overflow(product, browser):
+    tab = Tab(browser, product.url, color_scheme="dark")
+    try:
+        tab.page.set_viewport_size({"width": 1024, "height": 768})
+        for path in ("activity", "activity?view=entries&since=between+dates", "run?run=none"):
+            tab.open(path)
+            width = tab.page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 1024, path
+        assert tab.complaints == []
+    finally:
+        tab.close()
