@@ -7,7 +7,6 @@ else, for reasons that a plan does not know. What stays is named in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 
 from core.actions.runs import RunView, StepView
@@ -15,7 +14,8 @@ from core.errors import PlanConflictError
 from core.plan.build import build_unload_plan
 from core.plan.checks import Basis, check_bundle, check_destination, check_move
 from core.plan.edit import Ground, with_findings
-from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
+from core.plan.model import Diagnostic, Plan
+from core.plan.verify import first_refusal
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
@@ -56,7 +56,7 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
     back: dict[str, str] = {}
     found: list[Diagnostic] = []
     for step in reversed(view.steps):
-        hindrance = next(_hindrances(basis, step), None)
+        hindrance = _hindrance(basis, step)
         if hindrance is not None:
             found.append(hindrance)
         elif (origin := _origin(step)) is not None:
@@ -87,63 +87,61 @@ def _origin(step: StepView) -> str | None:
     return step.before.holder if step.state == "DONE" and step.before is not None else None
 
 
-def _hindrances(basis: Basis, step: StepView) -> Iterator[Diagnostic]:
-    """Say why a step is not taken back; nothing for one that never happened."""
+def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
+    """Return why a step is not taken back; nothing for one that never happened."""
+    bundle = step.step.bundle
     if step.state == "UNKNOWN":
-        yield _not_undone(
+        return _not_undone(
             step,
-            "warning",
             "undo_unknown",
-            f"What became of {step.step.bundle} is unknown: it is left where it is.",
+            f"What became of {bundle} is unknown: it is left where it is.",
             "Look at its owner, and move it by hand if need be.",
         )
     origin = _origin(step)
-    if origin is None or step.ending is None:
-        return
-    yield from _about_place(basis, step, origin)
+    if origin is None:
+        return None
+    refusal = first_refusal(check_bundle(basis, bundle))
+    if refusal is not None:
+        sentence = f"{bundle} cannot be brought back: {refusal.sentence}"
+        return _not_undone(step, "undo_refused", sentence, refusal.hint)
+    stays = _stays(basis, step, origin)
+    if stays is not None:
+        return stays
     # one after the other: a move to a broker that is gone cannot be checked
-    for item in chain(
-        check_destination(basis, origin), check_move(basis, step.step.bundle, origin)
-    ):
-        if item.severity == "error":
-            code = "undo_owner_gone" if item.code == "destination_unknown" else "undo_refused"
-            sentence = f"{step.step.bundle} cannot go back to {origin}: {item.sentence}"
-            yield _not_undone(step, "warning", code, sentence, item.hint)
+    refusal = first_refusal(
+        chain(check_destination(basis, origin), check_move(basis, bundle, origin))
+    )
+    if refusal is None:
+        return None
+    code = "undo_owner_gone" if refusal.code == "destination_unknown" else "undo_refused"
+    sentence = f"{bundle} cannot go back to {origin}: {refusal.sentence}"
+    return _not_undone(step, code, sentence, refusal.hint)
 
 
-def _about_place(basis: Basis, step: StepView, origin: str) -> Iterator[Diagnostic]:
+def _stays(basis: Basis, step: StepView, origin: str) -> Diagnostic | None:
     """Compare where the bundle is with where it was and where the run left it."""
     bundle = step.step.bundle
-    for item in check_bundle(basis, bundle):
-        if item.severity == "error" or item.code == "not_owned":
-            sentence = f"{bundle} cannot be brought back: {item.sentence}"
-            yield _not_undone(step, "warning", "undo_refused", sentence, item.hint)
-    row = basis.view.bundle_index.get(bundle)
-    if row is None or basis.view.owner[row] < 0:
-        return
-    owner = basis.view.brokers[basis.view.owner[row]]
+    owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
     if owner == origin:
-        yield _not_undone(
-            step, "info", "undo_not_needed", f"{bundle} is at {origin} already, where it was.", ""
+        return Diagnostic(
+            severity="info",
+            code="undo_not_needed",
+            sentence=f"{bundle} is at {origin} already, where it was.",
+            subject=bundle,
         )
-        return
     after = step.ending.after if step.ending else None
-    if after is not None and after.holder is None:
-        return  # the run left it with nobody, and a lookup has given it to this owner since
+    if after is not None and after.holder in (None, owner):
+        return None  # left with nobody, a lookup has given it to this owner since
     left_at = after.holder if after else "an unknown place"
-    if owner != left_at:
-        yield _not_undone(
-            step,
-            "warning",
-            "undo_moved_since",
-            f"{bundle} is at {owner} now; the run left it at {left_at}: somebody moved it since.",
-            "Ask who did, and move it by hand if it still has to go back.",
-        )
+    return _not_undone(
+        step,
+        "undo_moved_since",
+        f"{bundle} is at {owner} now; the run left it at {left_at}: somebody moved it since.",
+        "Ask who did, and move it by hand if it still has to go back.",
+    )
 
 
-def _not_undone(
-    step: StepView, severity: DiagnosticSeverity, code: str, sentence: str, hint: str
-) -> Diagnostic:
+def _not_undone(step: StepView, code: str, sentence: str, hint: str) -> Diagnostic:
     return Diagnostic(
-        severity=severity, code=code, sentence=sentence, subject=step.step.bundle, hint=hint
+        severity="warning", code=code, sentence=sentence, subject=step.step.bundle, hint=hint
     )

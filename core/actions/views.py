@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from core.actions.events import ForeignMove, RunMeasured, SettingFate
 from core.actions.model import (
@@ -20,6 +21,8 @@ from core.actions.model import (
     StepState,
 )
 from core.plan.model import Plan, Step, UnloadBundle
+
+_MISSED: Final = ("landed_elsewhere", "returned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,12 +181,13 @@ class RunView:
 
     @property
     def next_moves(self) -> tuple[UnloadBundle, ...]:
-        """For each bundle that landed elsewhere than asked: the step that would still bring it."""
+        """For each bundle that is not where it was asked to go: the step that would bring it."""
         found = []
         for view in self.steps:
-            after = view.ending.after if view.ending else None
-            is_elsewhere = view.ending is not None and view.ending.code == "landed_elsewhere"
-            wanted = view.step.destination
-            if is_elsewhere and wanted and after and after.holder not in (None, wanted):
-                found.append(replace(view.step, owner=str(after.holder), foreseen={}))
+            ending, wanted = view.ending, view.step.destination
+            if ending is None or ending.code not in _MISSED or ending.after is None:
+                continue
+            holder = ending.after.holder
+            if wanted is not None and holder is not None and holder != wanted:
+                found.append(replace(view.step, owner=holder, foreseen={}))
         return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
@@ -39,7 +39,7 @@ def recheck(
         now=now,
         exclusions=frozenset(exclusions),
     )
-    everywhere = _first_refusal(list(check_cluster(basis)))
+    everywhere = first_refusal(check_cluster(basis))
     by_destination: dict[str, Diagnostic | None] = {}
     found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
@@ -48,14 +48,23 @@ def recheck(
         refusal = everywhere or _about_bundle(basis, step)
         if refusal is None and step.destination is not None:
             if step.destination not in by_destination:
-                about = list(check_destination(basis, step.destination))
-                by_destination[step.destination] = _first_refusal(about)
-            refusal = by_destination[step.destination] or _first_refusal(
-                list(check_move(basis, step.bundle, step.destination))
+                about = check_destination(basis, step.destination)
+                by_destination[step.destination] = first_refusal(about)
+            refusal = by_destination[step.destination] or first_refusal(
+                check_move(basis, step.bundle, step.destination)
             )
         if refusal is not None:
             found[index] = refusal
     return found
+
+
+def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:
+    """Return the first finding that forbids a step.
+
+    Errors do; so does that nobody owns the bundle: there is nothing to unload.
+    """
+    refusals = (item for item in found if item.severity == "error" or item.code == "not_owned")
+    return next(refusals, None)
 
 
 def moved_meanwhile(bundle: str, owner: str, now_at: str) -> Diagnostic:
@@ -70,14 +79,8 @@ def moved_meanwhile(bundle: str, owner: str, now_at: str) -> Diagnostic:
 
 
 def _about_bundle(basis: Basis, step: UnloadBundle) -> Diagnostic | None:
-    refusal = _first_refusal(list(check_bundle(basis, step.bundle)))
+    refusal = first_refusal(check_bundle(basis, step.bundle))
     if refusal is not None:
         return refusal
     owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(step.bundle)]]
     return moved_meanwhile(step.bundle, step.owner, owner) if owner != step.owner else None
-
-
-def _first_refusal(found: list[Diagnostic]) -> Diagnostic | None:
-    """Errors forbid a step; so does that nobody owns the bundle: there is nothing to unload."""
-    refusals = (item for item in found if item.severity == "error" or item.code == "not_owned")
-    return next(refusals, None)

@@ -162,6 +162,12 @@ def test_a_bundle_that_landed_elsewhere_offers_the_next_move() -> None:
     assert move.bundle == view.steps[0].step.bundle
 
 
+def test_a_bundle_that_came_back_offers_the_same_move_again() -> None:
+    back = ended(0, "DONE", "returned", "b1:8080")
+    (move,) = view_of(requested(2), claimed(), begun(0), back).next_moves
+    assert (move.owner, move.destination) == ("b1:8080", "b2:8080")
+
+
 def test_without_a_wanted_destination_there_is_no_next_move() -> None:
     event = requested(1)
     step = replace(event.plan.steps[0], destination=None)

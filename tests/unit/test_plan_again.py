@@ -10,7 +10,7 @@ from fleet_builder import make_snapshot
 from fleet_edit import edited, owned_by, with_manifest, with_policies, without
 from journal_entries import RUN, begun, chain_of, claimed, ended, requested
 
-from core.actions.events import RunEnded
+from core.actions.events import RunEnded, StepEnded
 from core.actions.runs import RunView, fold
 from core.actions.undo import undo_plan
 from core.errors import InputError, PlanConflictError, UnknownNameError
@@ -305,6 +305,16 @@ def test_a_bundle_left_with_nobody_is_taken_from_whoever_got_it(fleet, hot, move
     view = a_run(plan, begun(0, HOT), ended(0, "DONE", "given_up", None))
     (step,) = undo_plan(view, ground(moved[1])).steps
     assert (step.owner, step.destination) == (IDLE, HOT)
+
+
+def test_a_bundle_whose_place_the_run_never_saw_stays(fleet, hot, moved) -> None:
+    plan = replace(planned(fleet, hot[:2]), cluster="prod")
+    blind = ended(0)
+    blind = StepEnded(step=0, ending=replace(blind.ending, after=None))
+    view = a_run(plan, begun(0, HOT), blind, begun(1, HOT), ended(1, broker=COOL))
+    made = undo_plan(view, ground(moved[1]))
+    assert [step.bundle for step in made.steps] == [hot[1]]
+    assert "undo_moved_since" in codes(made)
 
 
 def test_a_run_that_did_nothing_has_nothing_to_take_back(fleet, hot, moved) -> None:
