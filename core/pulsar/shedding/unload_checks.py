@@ -13,7 +13,13 @@ from typing import Final
 import numpy as np
 
 from core.ids import namespace_of
-from core.pulsar.placement import PlacementTable, place_all, place_bundle
+from core.pulsar.placement import (
+    Placement,
+    PlacementMemory,
+    PlacementTable,
+    place_all,
+    place_bundle,
+)
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
@@ -23,7 +29,6 @@ from core.units import counted
 _AVG: Final = "AvgShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
-_ANY: Final = "RoundRobinBrokerSelector"
 _FEW_NAMESPACES: Final = 12
 
 
@@ -76,8 +81,8 @@ class UnloadChecks:
         return place_all(self.view, self.settings)
 
     @cached_property
-    def _placed(self) -> dict[str, tuple[dict[str, float], str]]:
-        """Distribution by namespace, and why it is empty: nothing else of a bundle matters."""
+    def _placed(self) -> dict[str, Placement]:
+        """Placements so far, by namespace."""
         return {}
 
     def landings(self, moves: Sequence[Move]) -> Iterator[Landing]:
@@ -92,8 +97,7 @@ class UnloadChecks:
             if refused:
                 yield Landing(move, {}, refused)
                 continue
-            planned = move.destination is not None and self._is_paired
-            found, why = self._planned(move) if planned else self._distribution(move, many=many)
+            found, why = self._distribution(move, many=many)
             if not found:
                 yield Landing(move, {}, f"no destination: {why}")
             elif found.get(move.broker) == 1.0:
@@ -143,30 +147,26 @@ class UnloadChecks:
         )
 
     def _distribution(self, move: Move, *, many: bool) -> tuple[dict[str, float], str]:
-        if self._is_paired:
-            return self._drawn(move)
+        if move.destination is not None and self._is_paired:
+            return self._planned(move, move.destination)
         if many:
             found = self._table.distribution(move.bundle)
             return found, self._table.why or "no broker is eligible"
+        placed = self._in_namespace(move)
+        return dict(placed.distribution), placed.why
+
+    def _in_namespace(self, move: Move) -> Placement:
+        """Return the placement of a bundle: nothing of it but its namespace matters."""
         namespace = namespace_of(move.bundle)
         if namespace not in self._placed:
-            placed = place_bundle(self.view, move.bundle, self.settings)
-            self._placed[namespace] = (dict(placed.distribution), placed.why)
-        found, why = self._placed[namespace]
-        return dict(found), why
+            self._placed[namespace] = place_bundle(self.view, move.bundle, self.settings)
+        return self._placed[namespace]
 
-    def _planned(self, move: Move) -> tuple[dict[str, float], str]:
-        """Return the destination that AvgShedder planned, if placement lets it through."""
-        placed = place_bundle(self.view, move.bundle, self.settings, strategy=_ANY)
-        if move.destination in placed.candidates:
-            return {str(move.destination): 1.0}, ""
-        return self._drawn(move)
-
-    def _drawn(self, move: Move) -> tuple[dict[str, float], str]:
-        """Return the draw among all candidates, which is what AvgShedder does without a plan."""
-        placed = place_bundle(self.view, move.bundle, self.settings, strategy=_ANY)
-        found = dict(placed.distribution)
-        if self.settings.release == "5.0" and len(found) > 1:
-            found.pop(move.broker, None)  # from 5.0 on the source is left out of the draw
-        whole = sum(found.values())
-        return {broker: chance / whole for broker, chance in found.items()}, placed.why
+    def _planned(self, move: Move, planned: str) -> tuple[dict[str, float], str]:
+        """Return where a bundle goes that AvgShedder planned for a broker."""
+        is_sure = self.settings.release < "5.0"  # from 5.0 on an overloaded one is passed over
+        if is_sure and planned in self._in_namespace(move).candidates:
+            return {planned: 1.0}, ""
+        memory = PlacementMemory(planned={move.bundle: planned})
+        placed = place_bundle(self.view, move.bundle, self.settings, memory=memory)
+        return dict(placed.distribution), placed.why
