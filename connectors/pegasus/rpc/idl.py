@@ -162,7 +162,7 @@ QueryAppInfoRequest = struct(
     "QueryAppInfoRequest", one(1, "meta_server", RpcAddress), one(2, "hp_meta_server", HostPort)
 )
 QueryAppInfoResponse = struct(
-    "QueryAppInfoResponse", one(1, "err", ErrorCode), many(2, "infos", AppInfo)
+    "QueryAppInfoResponse", one(1, "err", ErrorCode), many(2, "apps", AppInfo)
 )
 GetMaxReplicaCountRequest = struct("GetMaxReplicaCountRequest", text(1, "app_name"))
 GetMaxReplicaCountResponse = struct(

@@ -1,8 +1,8 @@
 """Thrift's binary protocol, strict, and the structs that travel in it.
 
-A struct of ours is a class with a ``thrift_spec``, declared with :func:`struct`, read and written by
-Apache Thrift's own library. Some base types of Pegasus are declared as structs on the wire and carry
-raw payload instead of fields; they are classes of their own here (:class:`Raw`).
+A struct of ours is a class with a ``thrift_spec``, declared with :func:`struct`, which Apache
+Thrift's own library reads and writes. Some base types of Pegasus are declared as structs on the
+wire and carry raw payload instead of fields; they are classes of their own, see :class:`Raw`.
 
 What differs from the library's protocol: element types of containers are compared with what is
 declared, lengths never exceed the bytes that are there, and an unknown field that is a struct is an

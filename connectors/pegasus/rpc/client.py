@@ -1,0 +1,375 @@
+"""A client of a cluster's meta servers, and of single servers.
+
+The leading meta server is found by asking: one that does not lead says so, and only the question
+for a table's partitions tells who does. Questions are repeated when that is safe; what changes
+something is sent once, after a question has shown that its receiver leads.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from connectors.pegasus.rpc import idl, parse
+from connectors.pegasus.rpc.connection import Connection, layer_error
+from connectors.pegasus.rpc.errors import FORWARD, error_of
+from connectors.pegasus.rpc.frame import OK, Reply
+from connectors.pegasus.rpc.idl import Call
+from connectors.pegasus.rpc.wire import Gpid, HostPort, RpcAddress, Struct
+from core.errors import (
+    ConflictError,
+    GuardRefusedError,
+    NotFoundError,
+    RemoteError,
+    RemoteTimeoutError,
+    UnknownNameError,
+    UnreachableError,
+)
+from core.pegasus.answers import (
+    ClusterInfo,
+    DddEntry,
+    DiskEntry,
+    NodeEntry,
+    TableEntry,
+    TableStatus,
+)
+from core.pegasus.levels import LEVEL_QUERY, FunctionLevel, level_of
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import Proposal
+
+PREFIX_MATCH: Final = 4
+ALL: Final = -1
+_PAUSE_S: Final = 0.2
+_Value = TypeVar("_Value")
+
+
+class MetaClient:
+    """What may be asked of, and told to, the leading meta server; for any number of threads.
+
+    Args:
+        addresses: Meta servers ``host:port``, any of them, in any order.
+        timeout_s: For one whole question, the search for the leader included.
+    """
+
+    def __init__(self, addresses: Sequence[str], *, timeout_s: float = 10.0) -> None:
+        if not addresses:
+            raise ValueError("no meta server was named")
+        self._addresses = list(addresses)
+        self._timeout_s = timeout_s
+        self._leader: Connection | None = None
+        self._lock = threading.RLock()
+        self._pause = threading.Event()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            if self._leader is not None:
+                self._leader.close()
+                self._leader = None
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def fetch_nodes(self) -> list[NodeEntry]:
+        """Return every node the meta server knows, dead ones included."""
+        body = idl.ListNodesRequest(status=0)
+        return self._ask_parsed(idl.LIST_NODES, body, parse.parse_nodes)
+
+    def fetch_tables(
+        self, status: TableStatus = TableStatus.AVAILABLE, *, prefix: str | None = None
+    ) -> list[TableEntry]:
+        """Return the tables in a status (``INVALID``: in any), or those whose name starts so."""
+        match = {} if prefix is None else {"app_name_pattern": prefix, "match_type": PREFIX_MATCH}
+        body = idl.ListAppsRequest(status=int(status), **match)
+        return self._ask_parsed(idl.LIST_APPS, body, parse.parse_tables)
+
+    def fetch_partitions(self, table: str, indices: Sequence[int] = ()) -> list[PartitionConfig]:
+        """Return partitions of a table; no index: all; one out of range: all, too."""
+        body = idl.QueryCfgRequest(app_name=table, partition_indices=list(indices))
+        return self._ask_parsed(idl.QUERY_CFG, body, parse.parse_partitions)
+
+    def fetch_all_partitions(self, tables: Sequence[str]) -> dict[str, list[PartitionConfig]]:
+        """Return the partitions of many tables, asked one behind the other on one connection."""
+        bodies = [idl.QueryCfgRequest(app_name=one, partition_indices=[]) for one in tables]
+        results = self._ask_all([(idl.QUERY_CFG, body) for body in bodies]) if bodies else []
+        return {
+            table: self._parsed(idl.QUERY_CFG, parse.parse_partitions, result)
+            for table, result in zip(tables, results, strict=True)
+        }
+
+    def fetch_cluster_info(self) -> ClusterInfo:
+        """Return what the meta server says of its cluster; the level in it is the one in force.
+
+        The stored level is asked for first: with one outside the five the meta server would die of
+        this question.
+        """
+        self.fetch_stored_level()
+        return self._ask_parsed(idl.CLUSTER_INFO, idl.Empty(), parse.parse_cluster_info)
+
+    def fetch_stored_level(self) -> FunctionLevel:
+        """Return the level that was set; the one in force may be lower.
+
+        Raises:
+            ConflictError: A level outside the five was stored by somebody.
+        """
+        body = idl.ControlMetaRequest(level=LEVEL_QUERY)
+        return self._level(self._ask_parsed(idl.CONTROL_META, body, parse.parse_old_level))
+
+    def fetch_ddd(self, app_id: int = ALL, index: int = ALL) -> list[DddEntry]:
+        """Return partitions that lost every replica: of all tables, of one, or a single one."""
+        body = idl.DddDiagnoseRequest(pid=Gpid(app_id, index))
+        return self._ask_parsed(idl.DDD_DIAGNOSE, body, parse.parse_ddds)
+
+    # -- changes --------------------------------------------------------------------------------
+
+    def apply_level(self, level: FunctionLevel) -> FunctionLevel:
+        """Set the function level and return the one stored before.
+
+        At steady and below, every pending proposal of every table is thrown away by it.
+
+        Raises:
+            GuardRefusedError: None of the five levels: another number would kill the meta server.
+        """
+        if not isinstance(level, FunctionLevel):
+            raise GuardRefusedError(
+                f"Level {level!r} is refused: it is none of the five, and the meta server would "
+                "crash at the next question for its cluster.",
+                hint="Levels: stopped, blind, freezed, steady, lively.",
+            )
+        result = self._tell(idl.CONTROL_META, idl.ControlMetaRequest(level=int(level)))
+        return self._level(self._parsed(idl.CONTROL_META, parse.parse_old_level, result))
+
+    def apply_proposal(self, proposal: Proposal) -> None:
+        """Send a proposal; no error means queued: whether it happens is seen by looking.
+
+        Raises:
+            GuardRefusedError: A name in it is not registered (any more); nothing was sent.
+            ConflictError: Another proposal for the partition is pending.
+        """
+        nodes = {node.name: node for node in self.fetch_nodes()}
+        for action in proposal.actions:
+            for name in (action.target, action.node):
+                if name not in nodes:
+                    raise GuardRefusedError(
+                        f"{name or 'An empty name'} is not the registered name of a node: the "
+                        "servers would accept it and do nothing, or die.",
+                        hint=f"Registered: {', '.join(sorted(nodes)[:8])}.",
+                    )
+        self._tell(idl.PROPOSE_BALANCER, parse.proposal_body(proposal, nodes))
+
+    def send_command(self, command: str, *arguments: str) -> Any:
+        """Send a remote command to the leading meta server; see :class:`ServerClient`."""
+        body = idl.Command(cmd=command, arguments=list(arguments))
+        return _command_answer(command, self._tell(idl.REMOTE_COMMAND, body), self._endpoint())
+
+    # -- how ------------------------------------------------------------------------------------
+
+    def _endpoint(self) -> str:
+        leader = self._leader
+        return f"pegasus {self._addresses[0]}" if leader is None else leader.endpoint
+
+    def _ask(self, call: Call, body: Struct) -> Any:
+        return self._ask_all([(call, body)])[0]
+
+    def _ask_all(self, wanted: Sequence[tuple[Call, Struct]]) -> list[Any]:
+        def ask(leader: Connection, left_s: float) -> list[Reply]:
+            return leader.call_all(wanted, timeout_s=left_s)
+
+        return self._with_leader(wanted[0][0].name, ask, may_repeat=True)
+
+    def _ask_parsed(self, call: Call, body: Struct, parser: Callable[[Struct], _Value]) -> _Value:
+        return self._parsed(call, parser, self._ask(call, body))
+
+    def _parsed(self, call: Call, parser: Callable[[Struct], _Value], result: Any) -> _Value:
+        return parse.parsed(parser, result, endpoint=self._endpoint(), operation=call.name)
+
+    def _level(self, number: int) -> FunctionLevel:
+        try:
+            return level_of(number)
+        except UnknownNameError as exc:
+            raise ConflictError(
+                f"The stored function level is {number}, none of the five: whoever asks for the "
+                "cluster's information now kills the meta server.",
+                endpoint=self._endpoint(),
+                operation=idl.CONTROL_META.name,
+                outcome="refused",
+                hint="Set the level to steady before anything else.",
+            ) from exc
+
+    def _tell(self, call: Call, body: Struct) -> Any:
+        """Send once, to a server that has just shown that it leads."""
+
+        def tell(leader: Connection, left_s: float) -> list[Reply]:
+            try:
+                probe = leader.call(
+                    idl.LIST_NODES, idl.ListNodesRequest(status=0), timeout_s=left_s
+                )
+            except (UnreachableError, RemoteTimeoutError) as exc:
+                exc.outcome = "not_sent"  # of what was to be told
+                raise
+            if _app_error(probe) == FORWARD:
+                return [probe]
+            return [leader.call(call, body, timeout_s=left_s)]
+
+        return self._with_leader(call.name, tell, may_repeat=False)[0]
+
+    def _with_leader(
+        self,
+        operation: str,
+        speak: Callable[[Connection, float], list[Reply]],
+        *,
+        may_repeat: bool,
+    ) -> list[Any]:
+        deadline = time.monotonic() + self._timeout_s
+        failure: RemoteError | None = None
+        candidates = self._candidates()
+        while (left_s := deadline - time.monotonic()) > 0:
+            address = next(candidates)
+            if address is None:  # all were asked: wait until one leads again
+                self._pause.wait(min(_PAUSE_S, left_s))
+                continue
+            try:
+                connection = self._connect(address, left_s)
+                replies = speak(connection, left_s)
+            except (UnreachableError, RemoteTimeoutError) as exc:
+                self.close()
+                if not may_repeat and exc.outcome != "not_sent":
+                    raise
+                failure = exc
+                continue
+            leads, results = _results(replies, connection, operation)
+            if leads:
+                return results
+            failure = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
+            candidates = self._candidates(self._told_leader(connection, left_s))
+        raise failure or RemoteTimeoutError(
+            f"No meta server answered {operation} in time.",
+            endpoint=self._endpoint(),
+            operation=operation,
+            outcome="not_sent",
+            hint="Check the addresses of the meta servers.",
+        )
+
+    def _candidates(self, told: Sequence[str] = ()) -> Iterator[str | None]:
+        """Give addresses to try, without end; ``None``: all were tried, wait a little."""
+        leader = self._leader
+        if leader is not None and leader.is_open and not told:
+            yield leader.address
+        yield from told
+        while True:
+            yield from self._addresses
+            yield None
+
+    def _connect(self, address: str, left_s: float) -> Connection:
+        with self._lock:
+            leader = self._leader
+            if leader is not None and leader.is_open and leader.address == address:
+                return leader
+            self.close()
+            # several meta servers share the time: one that is silent must not use all of it
+            share_s = max(left_s / max(len(self._addresses), 1), 0.05)
+            self._leader = Connection(address, timeout_s=share_s)
+            return self._leader
+
+    def _told_leader(self, follower: Connection, left_s: float) -> list[str]:
+        """Ask a server that does not lead who does: its name first, then its address."""
+        body = idl.QueryCfgRequest(app_name="", partition_indices=[])
+        try:
+            reply = follower.call(idl.QUERY_CFG, body, timeout_s=left_s)
+        except RemoteError:
+            return []
+        partitions = getattr(reply.result, "partitions", None) or []
+        if layer_error(reply) or not partitions or _app_error(reply) != FORWARD:
+            return []
+        first = partitions[0]
+        both = (
+            first.hp_primary.text if first.hp_primary is not None else None,
+            first.primary.text if first.primary is not None else None,
+        )
+        return [one for one in both if one and one != follower.address]
+
+
+class ServerClient:
+    """What may be asked of one server: remote commands of either kind, disks of a replica server.
+
+    Args:
+        address: ``host:port``.
+        timeout_s: For one question.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 5.0) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._connection: Connection | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def fetch_disks(self, node: NodeEntry, table: str = "") -> list[DiskEntry]:
+        """Return the disks of a replica server; with a table only its replicas are listed."""
+        body = idl.QueryDiskInfoRequest(
+            node=RpcAddress() if node.address is None else RpcAddress.of(node.address),
+            app_name=table,
+            hp_node=HostPort.of(node.name),
+        )
+        result = self._call(idl.QUERY_DISK_INFO, body)
+        endpoint, operation = f"pegasus {self._address}", idl.QUERY_DISK_INFO.name
+        return parse.parsed(parse.parse_disks, result, endpoint=endpoint, operation=operation)
+
+    def send_command(self, command: str, *arguments: str) -> Any:
+        """Send a remote command and return its answer, parsed when it is JSON.
+
+        Raises:
+            NotFoundError: The server does not know it; ``meta.lb`` is known by the leader alone.
+        """
+        body = idl.Command(cmd=command, arguments=list(arguments))
+        answer = self._call(idl.REMOTE_COMMAND, body)
+        return _command_answer(command, answer, f"pegasus {self._address}")
+
+    def _call(self, call: Call, body: Struct) -> Any:
+        if self._connection is None or not self._connection.is_open:
+            self._connection = Connection(self._address, timeout_s=self._timeout_s)
+        connection = self._connection
+        reply = connection.call(call, body, timeout_s=self._timeout_s)
+        leads, results = _results([reply], connection, call.name)
+        if not leads:
+            raise error_of(FORWARD, endpoint=connection.endpoint, operation=call.name)
+        return results[0]
+
+
+def _results(
+    replies: Sequence[Reply], connection: Connection, operation: str
+) -> tuple[bool, list[Any]]:
+    """Return whether the server leads, and the results; an error of the server is raised."""
+    results: list[Any] = []
+    for reply in replies:
+        error = layer_error(reply) or _app_error(reply)
+        if error == FORWARD:
+            return False, []
+        if error != OK:
+            detail = getattr(reply.result, "hint_message", None) or ""
+            raise error_of(error, endpoint=connection.endpoint, operation=operation, detail=detail)
+        results.append(reply.result)
+    return True, results
+
+
+def _app_error(reply: Reply) -> str:
+    if not isinstance(reply.result, Struct):
+        return OK
+    return str(reply.result.err.name) if reply.result.err is not None else OK
+
+
+def _command_answer(command: str, answer: str, endpoint: str) -> Any:
+    if parse.unknown_command(answer) is not None:
+        raise NotFoundError(
+            f"{endpoint} does not know the command {command}.",
+            endpoint=endpoint,
+            operation=f"remote command {command}",
+            outcome="refused",
+            hint="Commands meta.lb are known by the leading meta server alone.",
+        )
+    return parse.parse_command_answer(answer)

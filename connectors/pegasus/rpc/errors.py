@@ -1,0 +1,100 @@
+"""Pegasus' error names to our errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.errors import (
+    AuthError,
+    ConflictError,
+    NotFoundError,
+    Outcome,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
+
+FORWARD: Final = "ERR_FORWARD_TO_OTHERS"
+_Kind = tuple[type[RemoteError], Outcome, str]
+
+_WAIT: Final = "Try again in a while."
+_NAME: Final = "Check the name, and that the table was not dropped."
+_STATE: Final = "Look at the state again, then decide anew."
+_KINDS: Final[dict[str, _Kind]] = {
+    FORWARD: (UnreachableError, "refused", "No leading meta server was found; try again."),
+    "ERR_OBJECT_NOT_FOUND": (NotFoundError, "refused", _NAME),
+    "ERR_APP_NOT_EXIST": (NotFoundError, "refused", _NAME),
+    "ERR_APP_DROPPED": (NotFoundError, "refused", _NAME),
+    "ERR_PATH_NOT_FOUND": (NotFoundError, "refused", _NAME),
+    "ERR_SERVICE_NOT_FOUND": (NotFoundError, "refused", _NAME),
+    "ERR_CLUSTER_NOT_FOUND": (NotFoundError, "refused", _NAME),
+    "ERR_LEARNER_NOT_FOUND": (NotFoundError, "refused", _STATE),
+    "ERR_STATE_FREEZED": (ConflictError, "refused", "The function level forbids it: raise it."),
+    "ERR_INVALID_PARAMETERS": (
+        ConflictError,
+        "refused",
+        "The values do not fit, or a proposal for the partition is still pending.",
+    ),
+    "ERR_INVALID_STATE": (ConflictError, "refused", _STATE),
+    "ERR_INVALID_VERSION": (ConflictError, "refused", _STATE),
+    "ERR_INACTIVE_STATE": (ConflictError, "refused", _STATE),
+    "ERR_INCONSISTENT_STATE": (ConflictError, "refused", _STATE),
+    "ERR_NOT_ENOUGH_MEMBER": (ConflictError, "refused", "Too few replicas are alive."),
+    "ERR_APP_EXIST": (ConflictError, "refused", "There is a table of that name."),
+    "ERR_NODE_ALREADY_EXIST": (ConflictError, "refused", _STATE),
+    "ERR_SERVICE_ALREADY_EXIST": (ConflictError, "refused", _STATE),
+    "ERR_SERVICE_ALREADY_RUNNING": (ConflictError, "refused", _STATE),
+    "ERR_PATH_ALREADY_EXIST": (ConflictError, "refused", _STATE),
+    "ERR_UNDER_RECOVERY": (ConflictError, "refused", "The cluster is being recovered."),
+    "ERR_SPLITTING": (ConflictError, "refused", "The table is being split: wait."),
+    "ERR_OPERATION_DISABLED": (ConflictError, "refused", "It is switched off on that server."),
+    "ERR_NO_NEED_OPERATE": (ConflictError, "refused", _STATE),
+    "ERR_WRONG_TIMING": (ConflictError, "refused", _STATE),
+    "ERR_EXPIRED": (ConflictError, "refused", _STATE),
+    "ERR_BUSY": (ThrottledError, "refused", _WAIT),
+    "ERR_BUSY_CREATING": (ThrottledError, "refused", _WAIT),
+    "ERR_BUSY_DROPPING": (ThrottledError, "refused", _WAIT),
+    "ERR_CAPACITY_EXCEEDED": (ThrottledError, "refused", _WAIT),
+    "ERR_TRY_AGAIN": (ThrottledError, "refused", _WAIT),
+    "ERR_DISK_INSUFFICIENT": (ConflictError, "refused", "There is no room on the disk."),
+    "ERR_TIMEOUT": (RemoteTimeoutError, "unknown", "Look whether it happened before repeating it."),
+    "ERR_RETRY_EXHAUSTED": (RemoteTimeoutError, "unknown", "Look whether it happened."),
+    "ERR_NETWORK_FAILURE": (UnreachableError, "unknown", "Look whether it happened."),
+    "ERR_SERVICE_NOT_ACTIVE": (UnreachableError, "refused", "The server is still starting."),
+    "ERR_ACL_DENY": (AuthError, "refused", "The console's user lacks the right."),
+    "ERR_UNAUTHENTICATED": (AuthError, "refused", "The cluster wants a login."),
+    "ERR_SASL_INTERNAL": (AuthError, "refused", "The cluster wants a login."),
+    "ERR_SASL_INCOMPLETE": (AuthError, "refused", "The cluster wants a login."),
+    "ERR_KRB5_INTERNAL": (AuthError, "refused", "The cluster wants a login."),
+    "ERR_HANDLER_NOT_FOUND": (
+        ProtocolError,
+        "refused",
+        "That server does not know the call: a meta server was meant, or a replica server.",
+    ),
+    "ERR_NOT_IMPLEMENTED": (ProtocolError, "refused", "The server is older than that call."),
+}
+_ELSE: Final[_Kind] = (ServerError, "unknown", "See the log of that server.")
+
+
+def error_of(name: str, *, endpoint: str, operation: str, detail: str = "") -> RemoteError:
+    """Return our error for one of Pegasus' names; a name that is not known is a server's failure.
+
+    Args:
+        name: For example ``ERR_BUSY``.
+        endpoint: ``pegasus host:port``.
+        operation: The call's code.
+        detail: What the server added.
+    """
+    kind, outcome, hint = _KINDS.get(name, _ELSE)
+    added = f" ({detail})" if detail else ""
+    return kind(
+        f"{endpoint} answered {name} to {operation}{added}.",
+        endpoint=endpoint,
+        operation=operation,
+        outcome=outcome,
+        hint=hint,
+        pegasus_error=name,
+    )

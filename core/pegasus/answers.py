@@ -1,0 +1,109 @@
+"""What a Pegasus cluster answers, as values: nodes, tables, disks, cluster information."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from core.pegasus.ddd import DddNode
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.verdict import OperationCounts
+
+
+class TableStatus(enum.IntEnum):
+    """Upstream ``app_status``."""
+
+    INVALID = 0
+    AVAILABLE = 1
+    CREATING = 2
+    CREATE_FAILED = 3
+    DROPPING = 4
+    DROP_FAILED = 5
+    DROPPED = 6
+    RECALLING = 7
+
+
+@dataclass(frozen=True)
+class NodeEntry:
+    """A replica server as the meta server lists it.
+
+    Attributes:
+        name: The registered name ``host:port``: the only one that proposals may use.
+        address: The same as IPv4 and port; ``None``: not told.
+        is_alive: The failure detector's word.
+    """
+
+    name: str
+    address: str | None
+    is_alive: bool
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table as the meta server lists it; times are seconds since the epoch, 0 is never."""
+
+    app_id: int
+    name: str
+    status: TableStatus
+    partition_count: int
+    max_replica_count: int
+    envs: Mapping[str, str]
+    create_s: int
+    drop_s: int
+    expire_s: int
+    is_bulk_loading: bool
+    is_duplicating: bool
+
+
+@dataclass(frozen=True)
+class DiskEntry:
+    """A disk of a replica server.
+
+    Attributes:
+        tag: Its name in ``data_dirs``.
+        directory: Where it lies.
+        capacity_mb: Megabytes in all; measured every ten minutes.
+        available_mb: Megabytes free; the same.
+        primaries: Partitions ``(app_id, index)`` that it holds the primary of.
+        secondaries: Partitions that it holds a secondary of.
+    """
+
+    tag: str
+    directory: str
+    capacity_mb: int
+    available_mb: int
+    primaries: frozenset[tuple[int, int]]
+    secondaries: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class DddEntry:
+    """A partition without any replica, as the last tick that cured left it."""
+
+    config: PartitionConfig
+    dropped: tuple[DddNode, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class ClusterInfo:
+    """What the leading meta server says of its cluster.
+
+    Attributes:
+        meta_servers: ``host:port``, as configured.
+        leader: The leading one.
+        level_word: The level in force, without ``fl_``; it reads ``freezed`` while nodes are few.
+        operations: The balancer's counts; ``None``: not told.
+        primary_stddev: Of primaries over nodes.
+        replica_stddev: Of replicas over nodes.
+        values: Everything that was told, by key.
+    """
+
+    meta_servers: tuple[str, ...]
+    leader: str
+    level_word: str
+    operations: OperationCounts | None
+    primary_stddev: float | None
+    replica_stddev: float | None
+    values: Mapping[str, str]
