@@ -174,7 +174,6 @@ def _look_after(action: Action) -> Observation | None:
 
 def _renew(session: Session, _hold: Hold) -> Hold | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
-    asked_at_s = session.ports.clock.monotonic()
     cluster = session.ports.cluster
     try:
         fresh = cluster.snapshot()
@@ -182,7 +181,7 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
         return _unreadable(session, exc)
     session.could_read()
     note_foreign_moves(session, fresh)
-    session.snapshot_at_s = asked_at_s
+    session.snapshot_at_s = session.ports.clock.monotonic()
     pending = session.steps_in("PENDING")
     found = recheck(
         fresh,

@@ -238,9 +238,9 @@ def balancer(session: Session) -> Hold | None:
 
 GUARDS: Final[tuple[Guard, ...]] = (
     told_to_end,
+    lease_held,  # before all that is written: a run that another one may have is not ours to end
     stop_flag,
     pause_flag,
-    lease_held,
     read_only,
     not_overdue,
     exclusions,
@@ -253,7 +253,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
 )
 """Before a step is begun."""
 
-WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, stop_flag, lease_held, in_flight)
+WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, lease_held, stop_flag, in_flight)
 """While nothing is left to begin, and the outcome of a step is not known."""
 
 

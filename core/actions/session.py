@@ -38,7 +38,7 @@ class Session:
         view: The run, folded from its entries.
         stop: Who asked to stop, when and why; a stop is never taken back.
         snapshot: The newest one of this session.
-        snapshot_at_s: When it was asked for, on the monotonic clock.
+        snapshot_at_s: When it was there, on the monotonic clock.
         interrupted_at: When the run was last taken over or resumed.
         is_quiet: The cluster's own shedding is off, as the run's options ask for.
         is_after_end: The run had ended when this session began: steps are settled by whoever looks.
