@@ -70,14 +70,18 @@ def _fifty() -> None:
         if is_reached:
             moved = float(laid.bytes_per_s[rival.order].sum())
             theirs.append(moved / found.lower_bound_bytes_per_s)
-            moves.append((len(found.moves), len(rival.order)))
+            points = sum(move.disruption for move in found.moves)
+            cost = (len(found.moves), len(rival.order), points, laid.points[rival.order].sum())
+            moves.append(cost)
     print(f"50 fleets, within {WITHIN:.0%}: reached {len(ours)}, not {unreached or 'none'}")
     print(f"  moved traffic / lower bound, ours:   {_spread(ours)} (target {TARGET_RATIO})")
     print(f"  moved traffic / lower bound, greedy: {_spread(theirs)}")
     print(f"  the greedy loop reaches the goal on {reached_by_rival} of {len(ours)}")
     pairs = np.array(moves)
     if pairs.size:
-        print(f"  moves on those: ours {pairs[:, 0].sum():,}, greedy {pairs[:, 1].sum():,}")
+        totals = pairs.sum(axis=0)
+        print(f"  moves on those: ours {totals[0]:,.0f}, greedy {totals[1]:,.0f}")
+        print(f"  disruption points: ours {totals[2]:,.0f}, greedy {totals[3]:,.0f}")
     verdict = "met" if len(ours) == 50 and max(ours) <= TARGET_RATIO else "MISSED"
     print(f"  target: {verdict}")
 

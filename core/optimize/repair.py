@@ -18,7 +18,7 @@ from core.optimize.balance import Balance, Band
 from core.pulsar.ranges import Ints
 from core.pulsar.view import Flags, Floats
 
-_FINISH_RATIO: Final = 0.04
+_FINISH_RATIO: Final = 0.1
 """The last bundle may be larger than needed by this share of what was needed at first."""
 
 _COARSE_FINISH_RATIO: Final = 0.15
