@@ -82,6 +82,7 @@ def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
         return "restored", f"{saved.key} is as it was before the run: {_text(saved.before)}."
     if current != saved.during:
         return "changed_by_others", _theirs(session, saved, current)
+    session.require_ours()
     cluster.set_dynamic_setting(saved.key, saved.before)
     return (
         "restored",

@@ -7,10 +7,11 @@ asserted there; what has to hold at the end is asserted here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from actions_world import BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World
@@ -154,32 +155,41 @@ def _check(world: World, view: RunView) -> None:
     assert len(world.sends) == len({name for _, _, name in world.sends})
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_a_worker_may_die_at_any_moment(story) -> None:
+def _each(stories: Sequence[Story]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Every story at each eleventh moment, from another one each; in full only where it is slow."""
+    some = [pytest.param(story, place, 11, id=story.name) for place, story in enumerate(stories)]
+    whole = [
+        pytest.param(story, 0, 1, id=f"{story.name}, every moment", marks=pytest.mark.slow)
+        for story in stories
+    ]
+    return pytest.mark.parametrize(("story", "first", "stride"), some + whole)
+
+
+@_each(STORIES)
+def test_a_worker_may_die_at_any_moment(story, first, stride) -> None:
     total = len(_crossings_of(story))
     assert total > 20
-    for moment in range(total):
-        world = _world_of(story)
-        _settled(world, deaths=(moment,))
+    for moment in range(first % stride, total, stride):
+        _settled(_world_of(story), deaths=(moment,))
 
 
-@pytest.mark.parametrize("story", STORIES[:6], ids=lambda story: story.name)
-def test_a_worker_and_its_heir_may_both_die(story) -> None:
+@_each(STORIES)
+def test_a_worker_and_its_heirs_may_all_die(story, first, stride) -> None:
     total = len(_crossings_of(story))
-    for moment in range(0, total, 3):
+    for moment in range(first % stride, total, stride * 2):
         _settled(_world_of(story), deaths=(moment, moment % 17, moment % 11))
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_a_worker_that_slept_through_its_lease_does_no_harm(story) -> None:
+@_each(STORIES)
+def test_a_worker_that_slept_through_its_lease_does_no_harm(story, first, stride) -> None:
     """Another one does the whole run while the first is asleep, at every moment of its life.
 
     Left out: asleep between the last look at the lease and the request itself. No lease can close
     that gap, as the cluster does not know the lease.
     """
     crossings = _crossings_of(story)
-    for moment, where in enumerate(crossings):
-        if where in ("before send", "before setting"):
+    for moment in range(first % stride, len(crossings), stride):
+        if crossings[moment] in ("before send", "before setting"):
             continue
         world = _world_of(story)
         _sleeps_at(world, moment)
@@ -264,9 +274,20 @@ CHAOS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHAOS)
 def test_every_run_ends_with_nothing_left_open(chaos) -> None:
+    _survive(chaos)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CHAOS)
+def test_every_one_of_very_many_runs_ends_with_nothing_left_open(chaos) -> None:
+    _survive(chaos)
+
+
+def _survive(chaos: dict[str, Any]) -> None:
     world = World(faults=chaos["faults"], moves_per_day=chaos["moves_per_day"])
     for quarter, name in chaos["happenings"]:
         world.at(quarter / 4, lambda name=name: HAPPENINGS[name](world))
