@@ -1,0 +1,277 @@
+"""GET of the endpoints: bounded in time and size; a meta server that does not lead sends on.
+
+Only :meth:`HttpClient.apply_flag` changes anything, and only flags whose change is known to be
+harmless. State-changing endpoints of tables are not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import msgspec
+import requests
+
+from connectors.pegasus.http import parse
+from connectors.pegasus.http.parse import (
+    Flag,
+    HttpNode,
+    HttpTableDetail,
+    HttpTables,
+    Version,
+)
+from connectors.pegasus.rpc.parse import cluster_info_of
+from core.errors import (
+    ConflictError,
+    GuardRefusedError,
+    InputError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    UnreachableError,
+)
+from core.pegasus.answers import ClusterInfo
+from core.pegasus.metrics import MetricsSample
+
+LONGEST_BYTES: Final = 256 * 1024 * 1024
+_CHUNK_BYTES: Final = 256 * 1024
+_MOST_REDIRECTS: Final = 3
+_TEXT_SHOWN: Final = 200
+CHANGEABLE_FLAGS: Final = frozenset(
+    {
+        "balance_cluster",
+        "balance_op_count_per_round",
+        "min_live_node_count_for_unfreeze",
+        "max_reserved_dropped_replicas",
+        "max_copy_rate_megabytes_per_disk",
+        "max_send_rate_megabytes_per_disk",
+        "config_sync_interval_ms",
+        "gc_disk_error_replica_interval_seconds",
+        "gc_disk_garbage_replica_interval_seconds",
+        "gc_disk_migration_origin_replica_interval_seconds",
+    }
+)
+_T = TypeVar("_T")
+
+
+class HttpClient:
+    """The endpoints of one server; a meta server that does not lead sends on to the one that does.
+
+    Args:
+        address: ``host:port``, the same as for remote procedure calls.
+        timeout_s: For connecting, and for each wait for bytes.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+        self._base = f"http://{address}"
+        self._timeout_s = timeout_s
+        self._session = requests.Session()
+        self._session.trust_env = False  # no proxies, no netrc: these are servers of ours
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._session.close()
+
+    # -- every server ---------------------------------------------------------------------------
+
+    def fetch_version(self) -> Version:
+        """Return version and commit."""
+        version: Version = self._decoded("/version", Version)
+        return version
+
+    def fetch_flags(self) -> dict[str, Flag]:
+        """Return every flag by name."""
+        flags: dict[str, Flag] = self._decoded("/configs", dict[str, Flag])
+        return flags
+
+    def fetch_flag(self, name: str) -> Flag:
+        """Return one flag; an unknown one is answered with 200 and a text by the server."""
+        flag: Flag = self._decoded("/config", Flag, {"name": name})
+        return flag
+
+    def fetch_metrics(
+        self,
+        *,
+        types: Sequence[str] = (),
+        metrics: Sequence[str] = (),
+        attributes: Mapping[str, str] | None = None,
+    ) -> MetricsSample:
+        """Return metrics: all, or only some types, names, or entities with an attribute."""
+        pairs = [part for pair in (attributes or {}).items() for part in pair]
+        query = {"types": types, "metrics": metrics, "attributes": pairs}
+        asked = {key: ",".join(values) for key, values in query.items() if values}
+        return self._parsed("/metrics", parse.parse_metrics, asked)
+
+    def apply_flag(self, name: str, value: str) -> None:
+        """Change a flag of this very server, until it restarts; there is no way to the leader.
+
+        Raises:
+            GuardRefusedError: None of the flags whose change is known to be harmless.
+            ConflictError: The server refused the value.
+        """
+        if name not in CHANGEABLE_FLAGS:
+            raise GuardRefusedError(
+                f"Changing {name} at run time is refused.",
+                hint=f"Changeable: {', '.join(sorted(CHANGEABLE_FLAGS))}.",
+            )
+        path = f"/updateConfig?{urlencode({name: value})}"
+        answer = self._decoded(path, dict[str, str])
+        status = answer.get("update_status", "")
+        if status != "ERR_OK":
+            raise ConflictError(
+                f"{self._base} refused {name}={value}: {status}.",
+                endpoint=self._base,
+                operation="GET /updateConfig",
+                outcome="refused",
+                hint="Check the value.",
+            )
+
+    # -- meta servers ---------------------------------------------------------------------------
+
+    def fetch_cluster(self) -> ClusterInfo:
+        """Return what the leader says of its cluster.
+
+        With a stored level outside the five this question kills the leader: ask for the level by
+        remote procedure call first.
+        """
+        return cluster_info_of(self._decoded("/meta/cluster", dict[str, str]))
+
+    def fetch_nodes(self) -> list[HttpNode]:
+        """Return the nodes with their counts of replicas."""
+        return self._parsed("/meta/nodes?detail", parse.parse_nodes)
+
+    def fetch_tables(self) -> HttpTables:
+        """Return the available tables with their health, counted the ``listed`` way."""
+        tables: HttpTables = self._decoded("/meta/apps?detail", HttpTables)
+        return tables
+
+    def fetch_table(self, name: str) -> HttpTableDetail:
+        """Return one table with its partitions."""
+        path = f"/meta/app?{urlencode({'name': name})}&detail"
+        table: HttpTableDetail = self._decoded(path, HttpTableDetail)
+        return table
+
+    def fetch_envs(self, table: str) -> dict[str, str]:
+        """Return the environment of a table; of one that is not there, too, it is empty."""
+        envs: dict[str, str] = self._decoded("/meta/app_envs", dict[str, str], {"name": table})
+        return envs
+
+    # -- replica servers ------------------------------------------------------------------------
+
+    def fetch_data_versions(self, app_id: int) -> dict[int, str]:
+        """Return the data version of every partition of a table that this server holds."""
+        kind = dict[int, dict[str, str]]
+        told = self._decoded("/replica/data_version", kind, {"app_id": str(app_id)})
+        return {index: one["data_version"] for index, one in told.items()}
+
+    def fetch_compactions(self, app_id: int) -> dict[str, int]:
+        """Return how many manual compactions of a table are idle, running, queuing, finished."""
+        kind = dict[str, dict[str, int]]
+        told = self._decoded("/replica/manual_compaction", kind, {"app_id": str(app_id)})
+        return dict(told.get("status", {}))
+
+    # -- how ------------------------------------------------------------------------------------
+
+    def _decoded(self, path: str, kind: Any, query: Mapping[str, str] | None = None) -> Any:
+        return self._parsed(path, lambda body: parse.decode(body, kind), query)
+
+    def _parsed(
+        self, path: str, parser: Callable[[bytes], _T], query: Mapping[str, str] | None = None
+    ) -> _T:
+        full = f"{path}?{urlencode(query, safe=',')}" if query else path
+        body = self._get(full)
+        try:
+            return parser(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as exc:
+            shown = body[:_TEXT_SHOWN].decode("utf-8", "replace").strip()
+            raise ProtocolError(
+                f"{self._base} answered something unexpected to GET {full}: {shown or exc}.",
+                endpoint=self._base,
+                operation=f"GET {full}",
+                outcome="refused",
+                hint="Check the name in the question, and that it is a server of that kind.",
+            ) from exc
+
+    def _get(self, path: str) -> bytes:
+        url = self._base + path
+        for _ in range(_MOST_REDIRECTS + 1):
+            status, body, location = self._once(url, path)
+            if status != requests.codes.temporary_redirect:
+                break
+            url = self._next(url, location, path)
+        else:
+            raise self._no_leader(path, f"more than {_MOST_REDIRECTS} redirects")
+        if status != requests.codes.ok:
+            raise self._refusal(status, body, path)
+        return body
+
+    def _once(self, url: str, path: str) -> tuple[int, bytes, str]:
+        try:
+            with self._session.get(
+                url, timeout=self._timeout_s, allow_redirects=False, stream=True
+            ) as answer:
+                body = bytearray()
+                for chunk in answer.iter_content(_CHUNK_BYTES):
+                    body += chunk
+                    if len(body) > LONGEST_BYTES:
+                        raise self._protocol(path, "more bytes than are ever taken")
+                return answer.status_code, bytes(body), answer.headers.get("Location", "")
+        except requests.Timeout as exc:
+            raise RemoteTimeoutError(
+                f"{url} did not answer in time.",
+                endpoint=self._base,
+                operation=f"GET {path}",
+                outcome="unknown",
+                hint="Try again, or raise the time allowed.",
+            ) from exc
+        except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as exc:
+            raise UnreachableError(
+                f"There is no connection to {url}, or it was lost.",
+                endpoint=self._base,
+                operation=f"GET {path}",
+                outcome="unknown",
+                hint="Check that the server runs and that this machine may reach that address.",
+            ) from exc
+        except requests.exceptions.InvalidURL as exc:
+            raise InputError(f"{url} is no address.", hint="Write host:port.") from exc
+        except requests.RequestException as exc:
+            raise self._protocol(path, str(exc)) from exc
+
+    def _next(self, url: str, location: str, path: str) -> str:
+        """Return where the server that does not lead sends to: the leader, same path."""
+        parts = urlsplit(urljoin(url, location))
+        if not location or parts.scheme != "http" or not parts.hostname:
+            raise self._no_leader(path, f"it sends on to {location or 'nowhere'}")
+        return parts.geturl()
+
+    def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:
+        text = body[:_TEXT_SHOWN].decode("utf-8", "replace").strip()
+        kind: type[RemoteError] = {400: ConflictError, 404: NotFoundError}.get(status, ServerError)
+        return kind(
+            f"{self._base} answered {status} to GET {path}: {text or 'nothing'}.",
+            endpoint=self._base,
+            operation=f"GET {path}",
+            outcome="refused",
+            hint="Check the name in the question, and that it is a server of that kind.",
+        )
+
+    def _no_leader(self, path: str, why: str) -> UnreachableError:
+        return UnreachableError(
+            f"{self._base} does not lead, and the leader was not found: {why}.",
+            endpoint=self._base,
+            operation=f"GET {path}",
+            outcome="refused",
+            hint="Try again in a while: after the loss of a leader another one takes over.",
+        )
+
+    def _protocol(self, path: str, what: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self._base} did not speak HTTP as expected to GET {path}: {what}.",
+            endpoint=self._base,
+            operation=f"GET {path}",
+            outcome="unknown",
+            hint="Check that it is a Pegasus server.",
+        )
