@@ -169,7 +169,7 @@ def _plan(
     plan = build_unload_plan(
         snapshot,
         [move.bundle for move in first.moves],
-        destinations={move.bundle: move.destination for move in first.moves if move.destination},
+        destinations=dict(_named_destinations(first)),
         overrides=assumptions.overrides,
         release=assumptions.release,
         now=datetime.now(tz=UTC),
@@ -179,6 +179,14 @@ def _plan(
     if errors and not plan.steps:
         raise PlanError(errors[0].sentence, hint=errors[0].hint)
     return plan
+
+
+def _named_destinations(done: Round) -> Iterator[tuple[str, str]]:
+    """Yield bundle and destination where the strategy names one and placement follows it."""
+    for move in done.moves:
+        placed = done.destinations.get(move.bundle)
+        if move.destination and (placed is None or placed == {move.destination: 1.0}):
+            yield move.bundle, move.destination
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -50,7 +51,9 @@ def at_least(
     is_open = measured > threshold if is_strict else measured >= threshold
     words = f"{name} {in_words(measured, unit)}"
     bound = in_words(threshold, unit)
-    if unit in _COUNTED:
+    if math.isinf(threshold):
+        sentence = f"{words}, and the bound is switched off"
+    elif unit in _COUNTED:
         sentence = f"{words}, {int(threshold)} needed"
     elif measured == threshold:
         sentence = f"{words} is exactly the bound, which {'counts' if is_open else 'is not enough'}"

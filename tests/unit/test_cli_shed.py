@@ -1,0 +1,190 @@
+"""``trimtab shed``: the worked answers of the contract, its files, its refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shedding_world import MB, Broker, Bundle, World
+
+from core.plan.codec import load_plan
+from core.snapshot.store import save_snapshot
+from dashboard.cli import run
+
+DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+BUSY = "10.1.0.1:8080"
+FIRST, SECOND, THIRD = (
+    f"acme/orders/{span}"
+    for span in ("0x00000000_0x40000000", "0x40000000_0x80000000", "0x80000000_0xc0000000")
+)
+
+Trimtab = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def trimtab(capsys: pytest.CaptureFixture[str]) -> Trimtab:
+    def call(*words: object) -> tuple[int, str, str]:
+        code = run([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("three") / "snapshot"
+    assert run(["import-zk", str(DUMP), "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def recent(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recent") / "r.json"
+    path.write_text(json.dumps([SECOND]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "rounds"),
+    [
+        (("ThresholdShedder", "--rounds", 2), [{BUSY: [FIRST]}, {BUSY: [FIRST]}]),
+        (("ThresholdShedder", "--set", "loadBalancerBrokerThresholdShedderPercentage=40"), [{}]),
+        (
+            ("OverloadShedder", "--set", "loadBalancerBrokerOverloadedThresholdPercentage=80"),
+            [{BUSY: [FIRST]}],
+        ),
+        (("UniformLoadShedder",), [{BUSY: [THIRD]}]),
+    ],
+)
+def test_the_strategy_alone_gives_the_worked_answers_of_the_contract(
+    trimtab: Trimtab, three: Path, recent: Path, words: tuple[object, ...], rounds: list[Any]
+) -> None:
+    code, out, err = trimtab(
+        *("shed", three, "--strategy", *words, "--strategy-only"),
+        *("--recently-unloaded", recent, "--json"),
+    )
+    body = json.loads(out)
+    assert (code, err) == (0, "")
+    assert body["rounds"] == rounds
+    assert len(body["elapsed_ms"]) == len(rounds)
+    assert all(lasted >= 0 for lasted in body["elapsed_ms"])
+    assert "destinations" not in body
+    assert len(body["explain"]["rounds"]) == len(rounds)
+
+
+def test_with_the_load_manager_destinations_and_skipped_come_along(
+    trimtab: Trimtab, three: Path, recent: Path
+) -> None:
+    code, out, _ = trimtab(
+        *("shed", three, "--strategy", "ThresholdShedder", "--rounds", 3),
+        *("--recently-unloaded", recent, "--json"),
+    )
+    body = json.loads(out)
+    assert code == 0
+    assert body["rounds"] == [{BUSY: [FIRST]}, {BUSY: [THIRD]}, {}]
+    assert body["destinations"][0] == {FIRST: {"10.1.0.3:8080": 1.0}}
+    assert body["skipped"] == [{}, {}, {}]
+
+
+def test_without_a_name_the_strategy_in_force_is_asked(trimtab: Trimtab, three: Path) -> None:
+    for line, name in (("4.2", "ThresholdShedder"), ("5.0", "AvgShedder")):
+        _, out, _ = trimtab("shed", three, "--release", line, "--json")
+        explained = json.loads(out)["explain"]
+        assert (explained["strategy"], explained["release"]) == (name, line)
+
+
+def test_every_no_of_the_explanation_has_its_distance(trimtab: Trimtab, three: Path) -> None:
+    _, out, _ = trimtab("shed", three, "--strategy", "ThresholdShedder", "--json")
+    (done,) = json.loads(out)["explain"]["rounds"]
+    by_broker = {entry["broker"]: entry for entry in done["brokers"]}
+    gate = by_broker["10.1.0.2:8080"]["gates"][-1]
+    assert gate["is_open"] is False
+    assert gate["distance"] == pytest.approx(gate["threshold"] - gate["measured"])
+    assert gate["distance"] > 0
+
+
+def test_people_read_the_verdict_first_and_then_each_broker(trimtab: Trimtab, three: Path) -> None:
+    code, out, _ = trimtab("shed", three, "--strategy", "ThresholdShedder")
+    assert code == 0
+    assert out.startswith("ThresholdShedder unloads 1 bundle from 1 broker over the line of 57.5 %")
+    assert "100.0 % 10.1.0.3:8080" in out
+    assert "usage 37.5 % is 20.0 points under 57.5 %" in out
+
+
+def test_a_plan_of_the_first_round_can_be_written(
+    trimtab: Trimtab, three: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "shed.plan"
+    code, out, _ = trimtab(
+        "shed", three, "--strategy", "ThresholdShedder", "--rounds", 2, "--plan", path, "--json"
+    )
+    body = json.loads(out)
+    plan = load_plan(path)
+    assert code == 0
+    assert body["path"] == str(path)
+    assert [step.bundle for step in plan.steps] == [FIRST]
+    assert "ThresholdShedder" in plan.reason
+
+
+def test_a_plan_of_avg_shedder_keeps_the_destinations_it_planned(
+    trimtab: Trimtab, tmp_path: Path
+) -> None:
+    bundles = [Bundle(4 * MB, 4_000)] * 20
+    world = World({"a": Broker(95, bundles), "b": Broker(5), "c": Broker(50)})
+    directory = tmp_path / "snapshot"
+    save_snapshot(world.snapshot(), directory)
+    path = tmp_path / "shed.plan"
+    ask = ("shed", directory, "--strategy", "AvgShedder", "--plan", path, "--json")
+    acts = ("--set", "loadBalancerAvgShedderHitCountHighThreshold=1")
+    pair = ("--set", 'loadBalancerLoadPlacementStrategy="AvgShedder"')
+    for options, destinations in (((*acts, *pair), {"b:8080"}), (acts, {None})):
+        code, _, err = trimtab(*ask, *options)
+        assert (code, err) == (0, "")
+        assert {step.destination for step in load_plan(path).steps} == destinations
+
+
+def test_where_nothing_would_be_unloaded_there_is_no_plan(
+    trimtab: Trimtab, three: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "shed.plan"
+    code, out, _ = trimtab(
+        *("shed", three, "--strategy", "OverloadShedder", "--plan", path, "--json"),
+        *("--set", "loadBalancerBrokerOverloadedThresholdPercentage=99"),
+    )
+    assert code == 1
+    assert "There is nothing to plan" in json.loads(out)["error"]["message"]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--strategy", "Treshold"), "There is no shedding strategy named 'Treshold'"),
+        (("--set", "loadBalancerBrokerThresholdShedderPercentag=1"), "Did you mean"),
+        (("--rounds", "0"), "--rounds"),
+        (("--release", "3.3"), "There is no release line named '3.3'"),
+        (("--recently-unloaded", "absent.json"), "absent.json cannot be read"),
+    ],
+)
+def test_bad_usage_is_refused_with_the_remedy(
+    trimtab: Trimtab, three: Path, words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = trimtab("shed", three, *words)
+    assert code == 2
+    assert out == ""
+    assert said in err
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", "not json"])
+def test_a_file_of_recent_bundles_that_is_no_list_is_refused(
+    trimtab: Trimtab, three: Path, tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "recent.json"
+    path.write_text(content)
+    code, _, err = trimtab("shed", three, "--recently-unloaded", path)
+    assert code == 2
+    assert "JSON list" in err
