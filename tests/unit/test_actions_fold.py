@@ -31,8 +31,10 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
+    StepBegun,
+    StepEnded,
 )
-from core.actions.model import RunId
+from core.actions.model import Ending, Observation, RunId
 from core.actions.runs import RunView, fold, run_id_at
 from core.actions.words import KINDS, told
 from core.errors import InvariantError
@@ -282,3 +284,31 @@ def test_every_event_has_words(event) -> None:
 def test_a_measure_and_a_request_are_events_of_their_own() -> None:
     assert {type(event) for event in ONE_OF_EACH} >= {RunRequested, RunMeasured}
     assert len({type(event) for event in ONE_OF_EACH}) == len(ONE_OF_EACH) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("event", "before", "after"),
+    [
+        (begun(0), "b1:8080", ""),
+        (ended(0, "DONE", "given_up", None), "", "nobody"),
+        (StepEnded(step=0, ending=Ending(state="FAILED", code="x", sentence="x")), "", ""),
+        (StepBegun(step=0, seen=Observation(exists=False)), "gone", ""),
+        (StepBegun(step=0, seen=Observation(exists=True, value="false")), "false", ""),
+        (SAVED, "true", "false"),
+        (restored("changed_by_others"), "", "changed by others"),
+        (ForeignMove(bundle="b", source=None, destination="b2", sentence="x"), "nobody", "b2"),
+        (DONE, "", "done"),
+    ],
+)
+def test_words_say_what_was_before_and_after(event, before, after) -> None:
+    words = told(event)
+    assert (words.before, words.after) == (before, after)
+
+
+def test_words_say_who_asked_and_why() -> None:
+    words = told(requested(5, undoes=RUN, reason="wrong idea"))
+    assert f"5 bundles, to undo run {RUN}" in words.what
+    assert words.why == "wrong idea"
+    assert "from a lost worker" in told(claimed(is_takeover=True)).what
+    assert "from a lost worker" not in told(claimed()).what
+    assert "Settled later" in told(ended(0, is_by_looking=True)).what

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -199,26 +198,66 @@ class _Lost(sqlite3.OperationalError):
     """The line goes dead while a commit is under way."""
 
 
-@pytest.mark.parametrize(("arrives", "outcome"), [(True, None), (False, "not_sent")])
-def test_a_commit_without_an_answer_is_looked_for(tmp_path, arrives, outcome) -> None:
-    journal = SqlJournal(f"sqlite:///{Path(tmp_path) / 'journal.db'}")
-    is_armed = [True]
+def lose_commits(journal: SqlJournal, *, arrives: bool, is_lost: bool, is_away: bool) -> list[bool]:
+    """Let the next commit fail, after or before it took effect; emptied list: it has."""
+    armed = [True]
 
     @sa.event.listens_for(journal.database.engine, "commit")
     def lose(connection: sa.Connection) -> None:
-        if not is_armed.pop() if is_armed else True:
+        if not armed:
             return
+        armed.clear()
         if arrives:
             connection.connection.driver_connection.execute("COMMIT")
-        raise exc.OperationalError("COMMIT", None, _Lost("the line is dead"))
+        if is_away:
+            sa.event.listen(journal.database.engine, "begin", away)
+        raise exc.OperationalError(
+            "COMMIT", None, _Lost("the line is dead"), connection_invalidated=is_lost
+        )
 
-    if outcome is None:
-        entry = journal.append(record_of(requested()))
-        assert entry.seq == 1
-    else:
-        with pytest.raises(UnreachableError) as caught:
-            journal.append(record_of(requested()))
-        assert caught.value.outcome == outcome
-    assert len(journal.entries()) == int(arrives)
-    assert journal.append(record_of(requested())).seq == 1 + int(arrives)
+    def away(_connection: sa.Connection) -> None:
+        raise exc.OperationalError("BEGIN", None, _Lost("nobody is there"))
+
+    return armed
+
+
+def test_a_commit_whose_answer_was_lost_is_found(tmp_path) -> None:
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+    armed = lose_commits(journal, arrives=True, is_lost=True, is_away=False)
+    assert journal.append(record_of(requested())).seq == 1
+    assert not armed
+    assert journal.append(record_of(requested())).seq == 2
+    assert journal.verify().entries == 2
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "is_away", "outcome"),
+    [(False, False, "not_sent"), (True, False, "unknown"), (False, True, "unknown")],
+)
+def test_a_commit_that_is_not_found_says_what_is_known(tmp_path, is_lost, is_away, outcome) -> None:
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+    lose_commits(journal, arrives=False, is_lost=is_lost, is_away=is_away)
+    with pytest.raises(UnreachableError, match="the line is dead") as caught:
+        journal.append(record_of(requested()))
+    assert caught.value.outcome == outcome
+    journal.close()
+    fresh = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+    assert fresh.append(record_of(requested())).seq == 1
+    fresh.close()
+
+
+def test_a_place_that_others_always_take_first_is_given_up_in_the_end(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr("connectors.journal.journal.MOST_TRIES", 3)
+    journal = SqlJournal(f"sqlite:///{tmp_path / 'journal.db'}")
+
+    @sa.event.listens_for(journal.database.engine, "commit")
+    def lose(_connection: sa.Connection) -> None:
+        raise exc.IntegrityError("INSERT", None, _Lost("UNIQUE constraint failed"))
+
+    with pytest.raises(ConflictError, match="3 tries") as caught:
+        journal.append(record_of(requested()))
+    assert caught.value.outcome == "not_sent"
     journal.close()
