@@ -97,7 +97,7 @@ class Faults:
 class World:
     """The cluster's true state, the journal, and what has been seen happening.
 
-    ``forbid_when``: checks asked at every send; each raises ``AssertionError`` by itself.
+    ``gone``: bundles that were split. ``holes``: bundles that snapshots fail to read.
     """
 
     owners: dict[str, str | None] = field(default_factory=lambda: dict(OWNERS))
@@ -114,6 +114,7 @@ class World:
     is_journal_down: bool = False
     is_setting_refused: bool = False
     is_clock_back: bool = False
+    holes: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     set_before: str | None = None
@@ -245,13 +246,14 @@ def snapshot_of(world: World) -> PulsarSnapshot:
     """The base fleet with the world's owners; bundles that are gone are left out."""
     table = BASE.bundles
     names = table["bundle"].to_pylist()
-    keep = [name not in world.gone for name in names]
+    keep = [name not in world.gone | world.holes for name in names]
     owner = pa.array([world.owners[name] for name in names], table.schema.field("owner").type)
     column = table.schema.get_field_index("owner")
     table = table.set_column(column, table.schema.field("owner"), owner).filter(pa.array(keep))
-    manifest: Manifest = replace(
-        BASE.manifest, taken_at=NOON - timedelta(hours=1) if world.is_clock_back else world.moment
-    )
+    taken_at = NOON - timedelta(hours=1) if world.is_clock_back else world.moment
+    entry = replace(BASE.manifest.tables["bundles"], expected=None if world.holes else sum(keep))
+    entries = {**BASE.manifest.tables, "bundles": replace(entry, rows=sum(keep))}
+    manifest: Manifest = replace(BASE.manifest, taken_at=taken_at, tables=entries)
     return PulsarSnapshot(manifest, {**BASE.tables, "bundles": table})
 
 

@@ -23,11 +23,18 @@ from core.actions.settle import look_again, settle_begun, watch, write_ending
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError, SnapshotError
 from core.plan.verify import recheck
+from core.snapshot import PulsarSnapshot
 from core.units import format_age
 
 __all__ = ["Ports", "carry_out", "settle_afterwards"]
 
 _ASK_AGAIN_S: Final = 2.0
+
+_DOUBTFUL: Final = frozenset({"unknown_bundle", "owner_unknown", "destination_unreported"})
+"""Verdicts on a step that a reading with holes in it gives, too."""
+
+_MOST_DOUBTS: Final = 3
+"""How often such a reading is taken anew before its verdicts are believed."""
 
 
 def carry_out(run_id: RunId, ports: Ports) -> RunState:
@@ -174,15 +181,12 @@ def _look_after(action: Action) -> Observation | None:
 
 def _renew(session: Session, _hold: Hold) -> Hold | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
-    cluster = session.ports.cluster
+    cluster, pending = session.ports.cluster, session.steps_in("PENDING")
     try:
         fresh = cluster.snapshot()
     except (RemoteError, SnapshotError) as exc:
         return _unreadable(session, exc)
     session.could_read()
-    note_foreign_moves(session, fresh)
-    session.snapshot_at_s = session.ports.clock.monotonic()
-    pending = session.steps_in("PENDING")
     found = recheck(
         fresh,
         session.plan,
@@ -190,12 +194,25 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
         session.ports.clock.now(),
         steps=[step.index for step in pending],
     )
+    doubtful = [item for item in found.values() if item.code in _DOUBTFUL]
+    if doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
+        session.doubts += 1
+        session.ask_again_at_s = session.ports.clock.monotonic() + _ASK_AGAIN_S
+        return None
+    note_foreign_moves(session, fresh)
+    session.snapshot_at_s, session.doubts = session.ports.clock.monotonic(), 0
     for step in pending:
         problem = found.get(step.index)
         if problem is not None:
             refusal = Refusal(code=problem.code, sentence=problem.sentence, hint=problem.hint)
             _skip(session, step, refusal)
     return None
+
+
+def _is_whole(snapshot: PulsarSnapshot) -> bool:
+    """Return whether what the snapshot lacks is certainly not there."""
+    bundles = snapshot.manifest.tables["bundles"]
+    return bundles.coverage_ratio == 1.0 and snapshot.bundles["owner_source"].null_count == 0
 
 
 def _quiet(session: Session, _hold: Hold) -> Hold | None:
@@ -255,6 +272,7 @@ _FOLLOW: Final[Mapping[Effect, Callable[[Session, Hold], Hold | None]]] = {
 def _unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
     """Wait for a cluster that cannot be read, and end when that lasts."""
     is_hopeless = session.is_out_of_patience()
+    session.ask_again_at_s = session.ports.clock.monotonic() + _ASK_AGAIN_S
     return Hold(
         effect="end" if is_hopeless else "wait",
         refusal=Refusal(
@@ -263,7 +281,6 @@ def _unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
             f"{format_age(PATIENCE_S)}): {exc.message}",
             hint=exc.hint or "Plan the rest anew when it can be read.",
         ),
-        wait_s=_ASK_AGAIN_S,
     )
 
 

@@ -116,6 +116,15 @@ def lease_held(session: Session) -> Hold | None:
     )
 
 
+def breather(session: Session) -> Hold | None:
+    """Wait before a cluster that could not be read is asked again."""
+    left_s = session.ask_again_at_s - session.ports.clock.monotonic()
+    if left_s <= 0:
+        return None
+    sentence = f"{session.view.cluster} could not be read; it is asked again in {left_s:.1f} s."
+    return _hold("wait", "breather", sentence, wait_s=left_s)
+
+
 def read_only(session: Session) -> Hold | None:
     """End when the configuration forbids every action."""
     refusal = read_only_refusal(session.ports.cluster)
@@ -241,6 +250,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     lease_held,  # before all that is written: a run that another one may have is not ours to end
     stop_flag,
     pause_flag,
+    breather,
     read_only,
     not_overdue,
     exclusions,

@@ -39,6 +39,8 @@ class Session:
         stop: Who asked to stop, when and why; a stop is never taken back.
         snapshot: The newest one of this session.
         snapshot_at_s: When it was there, on the monotonic clock.
+        ask_again_at_s: When a cluster that could not be read is asked again, on that clock.
+        doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
         is_quiet: The cluster's own shedding is off, as the run's options ask for.
         is_after_end: The run had ended when this session began: steps are settled by whoever looks.
@@ -51,6 +53,8 @@ class Session:
         self.stop: Record | None = None
         self.snapshot: PulsarSnapshot | None = None
         self.snapshot_at_s = 0.0
+        self.ask_again_at_s = 0.0
+        self.doubts = 0
         self.interrupted_at: datetime | None = None
         self.is_quiet = False
         self.is_told_to_end = False

@@ -373,3 +373,12 @@ def test_two_workers_that_refuse_and_claim_at_once_do_not_disagree() -> None:
     world.on_cross = expire
     assert world.work() == "REFUSED"
     assert not world.sends
+
+
+@pytest.mark.parametrize(("whole_after_s", "code"), [(3.0, "landed"), (1e9, "unknown_bundle")])
+def test_a_snapshot_with_holes_is_taken_anew_before_it_is_believed(whole_after_s, code) -> None:
+    world = _asked()
+    world.holes = {SECOND}
+    world.at(whole_after_s, world.holes.clear)
+    assert world.work() == "DONE"
+    assert _codes(world) == ["landed", code, "landed"]
