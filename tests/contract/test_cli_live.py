@@ -141,7 +141,7 @@ def demo(tmp_path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
 def test_the_demo_starts_and_ends_everything(demo) -> None:
     log, process = demo
     children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 4  # sandbox, its ZooKeeper, collector, dashboard
+    assert len(children) >= 5  # sandbox, its ZooKeeper, collector, worker, dashboard
     assert "dashboard  http://127.0.0.1:" in log.read_text()
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 0

@@ -1,0 +1,213 @@
+"""The commands that act, on a small sandbox of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from apply_site import movable
+
+from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from core.snapshot.store import load_snapshot
+from dashboard.cli import run
+from dashboard.cli_apply import pace_per_min
+from dashboard.cli_output import UsageFaultError
+
+pytestmark = pytest.mark.zookeeper
+
+DEADLINE_S = 90.0
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """A sandbox, and the configuration that points at it."""
+
+    sandbox: Sandbox
+    config: Path
+
+    def sent(self) -> int:
+        return len(self.sandbox.unload_requests())
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    options = SandboxOptions(brokers=6, bundles=90, is_steady=True, stats_every_s=1.0)
+    folder = tmp_path_factory.mktemp("fleet")
+    with Sandbox(options) as sandbox:
+        yield Fleet(sandbox, write_config(folder, sandbox))
+
+
+def write_config(folder: Path, sandbox: Sandbox, *, is_read_only: bool = False) -> Path:
+    path = folder / "trimtab.toml"
+    path.write_text(
+        f'state_dir = "{folder}"\n[[clusters]]\nname = "sandbox"\nenvironment = "demo"\n'
+        f'zookeeper = "{sandbox.zookeeper}"\nadmin_urls = {json.dumps(sandbox.admin_urls)}\n'
+        f"read_only = {json.dumps(is_read_only)}\n"
+        "[clusters.apply]\npace_per_min = 600.0\n"
+    )
+    return path
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dict]:
+    capsys.readouterr()
+    code = run([str(word) for word in (*words, "--json")])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def plan(fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A plan of two bundles towards a broker that may take them."""
+    folder, out = tmp_path / "snapshot", tmp_path / "plan.json"
+    assert answer(capsys, "capture", "sandbox", "--config", fleet.config, "--out", folder)[0] == 0
+    snapshot = load_snapshot(folder)
+    for broker in snapshot.brokers["broker"].to_pylist():
+        allowed = [
+            name
+            for name in movable(snapshot)[:20]
+            if answer(capsys, "unload", folder, "--bundle", name, "--to", broker)[0] == 0
+        ]
+        if len(allowed) >= 2:
+            words = ["unload", folder, "--to", broker, "--plan", out]
+            words += [word for name in allowed[:2] for word in ("--bundle", name)]
+            assert answer(capsys, *words)[0] == 0
+            return out
+    pytest.fail("no two bundles may go to one broker")
+
+
+def apply_words(fleet: Fleet, plan: Path, *more: object) -> list[object]:
+    return ["apply", plan, "--cluster", "sandbox", "--config", fleet.config, *more]
+
+
+def test_rehearsal_says_what_would_be_sent_and_sends_nothing(
+    fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = fleet.sent()
+    code, body = answer(capsys, *apply_words(fleet, plan, "--dry-run", "--pause-balancer"))
+    assert code == 0
+    assert body["dry_run"]["state"] == "DONE"
+    assert body["dry_run"]["requests"] == 2
+    assert [step["code"] for step in body["dry_run"]["steps"]] == ["would_send", "would_send"]
+    assert fleet.sent() == before
+    assert run([str(word) for word in apply_words(fleet, plan, "--dry-run")]) == 0
+    assert "Nothing was changed." in capsys.readouterr().out
+
+
+def test_plan_is_carried_out_by_the_command_itself_and_taken_back(
+    fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "a test"))
+    assert code == 0, body
+    made = body["run"]
+    assert (made["state"], made["counts"]) == ("DONE", {"DONE": 2})
+    assert {step["code"] for step in made["steps"]} == {"landed"}
+    owners = {step["bundle"]: step["owner"] for step in made["steps"]}
+    words = ["undo", made["run_id"], "--config", fleet.config, "--reason", "back"]
+    code, body = answer(capsys, *words)
+    assert (code, body["error"]["code"]) == (2, "usage")  # nobody can be asked
+    out = plan.parent / "back.json"
+    code, body = answer(capsys, *words, "--plan", out)
+    assert (code, body["path"]) == (0, str(out))
+    assert {step["bundle"] for step in body["plan"]["steps"]} <= set(owners)
+    code, body = answer(capsys, *words, "--dry-run")
+    assert code == 0
+    code, body = answer(capsys, *words, "--yes")
+    assert code == 0, body
+    undone = body["run"]
+    assert undone["undoes"] == made["run_id"]
+    for step in undone["steps"]:
+        assert step["destination"] == owners[step["bundle"]]
+        assert step["after"]["holder"] == owners[step["bundle"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["--reason", "x", "--pace", "fast"], 2, "usage"),
+        (["--reason", "x", "--pace", "1000/s"], 1, "input"),
+        ([], 1, "input"),  # no reason
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_at_once(
+    fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str], words, code: int, error: str
+) -> None:
+    got, body = answer(capsys, *apply_words(fleet, plan, *words))
+    assert (got, body["error"]["code"]) == (code, error)
+    assert body["error"]["hint"]
+
+
+def test_unknown_cluster_offers_near_names(
+    fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["apply", plan, "--cluster", "sandbax", "--config", fleet.config, "--reason", "x"]
+    code, body = answer(capsys, *words)
+    assert code == 1
+    assert "sandbox" in body["error"]["hint"]
+
+
+def test_read_only_cluster_is_never_touched_but_can_be_rehearsed_on(
+    fleet: Fleet, plan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    config = write_config(folder, fleet.sandbox, is_read_only=True)
+    before = fleet.sent()
+    words = ["apply", plan, "--cluster", "sandbox", "--config", config, "--reason", "x"]
+    code, body = answer(capsys, *words)
+    assert (code, body["error"]["code"]) == (1, "guard_refused")
+    assert "read_only = false" in body["error"]["hint"]
+    code, body = answer(capsys, *words, "--dry-run")
+    assert (code, body["dry_run"]["state"]) == (1, "REFUSED")
+    assert fleet.sent() == before
+
+
+def test_detached_run_waits_for_a_worker_which_carries_it_out(
+    fleet: Fleet, plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "later", "--detach"))
+    assert (code, body["run"]["state"]) == (0, "QUEUED")
+    run_id = body["run"]["run_id"]
+    words = [sys.executable, "-m", "dashboard.cli", "worker", "--config", str(fleet.config)]
+    log = plan.parent / "worker.log"
+    with log.open("wb") as sink:
+        worker = subprocess.Popen(words, stdout=sink, stderr=sink)
+    try:
+        shown = ["runs", run_id, "--config", fleet.config]
+        wait_until(lambda: answer(capsys, *shown)[1]["run"]["state"] == "DONE", log)
+        second = apply_words(fleet, plan, "--reason", "again: all moved already")
+        code, body = answer(capsys, *second)  # followed now: a worker serves the cluster
+        assert (code, body["run"]["state"]) == (1, "FAILED")
+        assert {step["code"] for step in body["run"]["steps"]} == {"moved_meanwhile"}
+        assert f"/{worker.pid}/" in body["run"]["worker"]
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(DEADLINE_S) == 0
+    assert f"{run_id} is DONE" in log.read_text()
+
+
+def wait_until(is_true: Callable[[], bool], log: Path) -> None:
+    pause = threading.Event()
+    for _ in range(int(DEADLINE_S / 0.1)):
+        if is_true():
+            return
+        pause.wait(0.1)
+    pytest.fail(f"not within {DEADLINE_S:.0f} s: {log.read_text()}")
+
+
+@pytest.mark.parametrize(
+    ("text", "pace"), [("10/min", 10.0), ("1/s", 60.0), ("120/h", 2.0), ("7", 7.0), ("2 / m", 2.0)]
+)
+def test_pace_is_steps_a_minute(text: str, pace: float) -> None:
+    assert pace_per_min(text) == pytest.approx(pace)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "-1/min", "0", "10/day"])
+def test_what_is_no_pace_is_refused(text: str) -> None:
+    with pytest.raises(UsageFaultError, match="not a pace"):
+        pace_per_min(text)
