@@ -68,10 +68,10 @@ def acting_of(config: Config, cluster: Cluster) -> Acting:
         going = "" if view is None else running_badge(view, services.now()).text
     except OpsError:
         going = "journal unreadable"
+    worker = runs.worker(config, cluster.name)
+    allowed = "may act" if worker.is_alive else f"▲ {worker.words}"
     return Acting(
-        access="read-only" if cluster.read_only else "may act",
-        worker=runs.worker(config, cluster.name).short,
-        run=going.removeprefix("run: "),
+        access="read-only" if cluster.read_only else allowed, run=going.removeprefix("run: ")
     )
 
 

@@ -177,6 +177,8 @@ def _watch(config: Config, choice: Choice) -> None:
         manifest = _manifest(shelved)
         if shelved is not None and manifest is not None:
             _draw_freshness(config, choice, shelved, manifest)
+        elif cluster.read_only:
+            words.badge(freshness.read_only_badge(read_only_words(cluster.name)))
         draw_activity(config, cluster)
 
 

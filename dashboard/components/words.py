@@ -37,7 +37,7 @@ def answer(sentence: str) -> None:
 
 def plain(text: str) -> str:
     """Return ``text`` so that Markdown shows it as it is."""
-    return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:" else sign for sign in text)
+    return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:@" else sign for sign in text)
 
 
 def badge(item: Badge) -> None:

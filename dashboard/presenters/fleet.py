@@ -109,13 +109,11 @@ class Acting:
     """What may be done on a cluster from here, and what is being done.
 
     Attributes:
-        access: ``read-only`` or ``may act``.
-        worker: Whether somebody carries out runs, in a few words.
+        access: ``read-only``, ``may act``, or why nothing can be applied all the same.
         run: The run that has not ended, in a few words; empty: there is none.
     """
 
     access: str
-    worker: str
     run: str
 
 
@@ -151,7 +149,6 @@ def clusters_table(
                 if one is None
                 else f"{format_age((now - one.taken_at).total_seconds())} ago",
                 "access": doing.access,
-                "worker": doing.worker,
                 "run": doing.run,
             }
             for (name, environment, one, trend), doing in zip(rows, acting, strict=True)

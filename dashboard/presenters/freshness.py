@@ -177,3 +177,8 @@ def mode_badge(
         tone="orange" if is_stale else "gray",
         help="The newest snapshot of the collector." + why + limit,
     )
+
+
+def read_only_badge(why: str) -> Badge:
+    """Return that nothing can be changed, for a cluster without a snapshot to show."""
+    return Badge(text="read-only", icon=":material/lock:", tone="gray", help=why)

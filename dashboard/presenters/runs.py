@@ -142,7 +142,7 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append(f"{len(sent) / minutes:.1f} steps a minute")
     if view.is_ended and view.started_at is not None:
         parts.append(f"took {format_age(_seconds(view.started_at, end))}")
-    elif view.state == "RUNNING" and settled < total:
+    elif view.state == "RUNNING" and settled < total and not view.counts.get("UNKNOWN"):
         parts.append(f"about {format_age(_left_s(view, total - settled))} to go")
     return Progress(
         settled=settled, total=total, ratio=settled / total if total else 1.0, text=", ".join(parts)

@@ -30,6 +30,11 @@ class WorkerState:
     short: str
     remedy: str = ""
 
+    @property
+    def words(self) -> str:
+        """The same with the word worker in it."""
+        return self.short if self.short.startswith("no ") else f"worker {self.short}"
+
 
 def worker_state(status: Mapping[str, object], *, cluster: str, now: datetime) -> WorkerState:
     """Return whether the worker of ``cluster`` lives, from the status that it keeps writing."""
@@ -71,9 +76,8 @@ def worker_badge(worker: WorkerState) -> Badge:
         return Badge(
             text="worker", icon=":material/engineering:", tone="gray", help=worker.sentence
         )
-    text = worker.short if worker.short.startswith("no ") else f"worker {worker.short}"
     return Badge(
-        text=text,
+        text=worker.words,
         icon=":material/engineering:",
         tone="orange",
         help=f"{worker.sentence} Nothing can be applied. {worker.remedy}",

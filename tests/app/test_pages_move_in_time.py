@@ -93,3 +93,35 @@ def test_bundle_that_nobody_knows_offers_near_names(site):
     assert_calm(app)
     said = " ".join(str(error.value) for error in app.error)
     assert "Did you mean" in said.replace("\\", "")
+
+
+def test_newer_snapshot_is_followed_after_a_damaged_one(site):
+    site.put(make_snapshot(brokers=4, bundles=40, minutes_ago=1, now=now()))
+    for file in site.state_dir.glob("snapshots/*/*/brokers.parquet"):
+        file.write_bytes(b"not parquet")
+    app = site.open("brokers")
+    assert app.error
+    site.put(make_snapshot(brokers=5, bundles=40, now=now()))
+    app.run()
+    assert not app.error
+    assert "5 brokers" in texts(app)
+
+
+def test_chosen_moment_and_cluster_outlive_a_click_in_the_sidebar(site):
+    history = make_history(3, brokers=4, bundles=40, now=now(), cluster="other")
+    site.put(*history)
+    app = site.open("brokers", cluster="other", at=stamp(history[0]))
+    for page in ("bundles", "unload", "lookup"):
+        app.query_params.clear()  # a link of the sidebar carries no parameters
+        app.switch_page(f"app_pages/{page}.py").run()
+        assert_calm(app)
+        assert "past: " in texts(app)
+        assert app.query_params["at"] == stamp(history[0])
+        assert app.query_params["cluster"] == "other"
+
+
+def test_address_that_names_no_cluster_of_ours_shows_the_first(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now(), cluster="fleet"))
+    app = site.open("brokers", cluster="nobody")
+    assert_calm(app)
+    assert "4 brokers" in texts(app)

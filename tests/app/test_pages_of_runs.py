@@ -200,6 +200,12 @@ def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, m
     assert not entries(site)
 
 
+def test_read_only_is_said_before_there_is_a_snapshot(tmp_path, monkeypatch):
+    site = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    assert "read-only" in texts(site.open("fleet"))
+
+
 # -- the run page ----------------------------------------------------------------------------------
 
 
@@ -434,7 +440,7 @@ def test_run_in_progress_is_in_the_header_and_on_the_overview(busy):
     assert app.button(key="_run_button").label == "run\\: 1 of 3"
     table = next(one.value for one in app.dataframe if "access" in one.value)
     assert table["run"].tolist() == ["1 of 3"]
-    assert table["worker"].tolist() == ["alive"]
+    assert table["access"].tolist() == ["may act"]
     app.button(key="_run_button").click().run()
     assert app.title[0].value == "Run"
 

@@ -319,7 +319,7 @@ def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
     summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
     table = fleet.clusters_table(
         [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
-        [fleet.Acting(access="may act", worker="alive", run="2 of 3")] * 2,
+        [fleet.Acting(access="may act", run="2 of 3")] * 2,
         SNAPSHOT.manifest.taken_at,
     )
     assert table["state"].tolist()[1] == "? no snapshot"

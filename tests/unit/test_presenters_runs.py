@@ -1,0 +1,278 @@
+"""What the pages say of runs: may it be applied, how far is it, what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from journal_entries import (
+    NOON,
+    ONE_OF_EACH,
+    begun,
+    chain_of,
+    claimed,
+    ended,
+    plan_of,
+    record_of,
+    requested,
+)
+
+from core.actions.events import ControlAsked, Measured, RunEnded, RunMeasured, RunPaused
+from core.actions.runs import fold
+from dashboard.charts.outcome import outcome_bars
+from dashboard.presenters import applying, journal, outcome, runs, workers
+
+LATER = NOON + timedelta(minutes=3)
+ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
+GONE = workers.WorkerState(is_alive=False, sentence="Gone.", short="no worker", remedy="Start it.")
+
+
+def view_of(*events):
+    return fold(chain_of(record_of(event, second=at) for at, event in enumerate(events)))
+
+
+QUEUED = (requested(3),)
+RUNNING = (*QUEUED, claimed(), begun(0), ended(0), begun(1))
+DONE = (
+    *RUNNING,
+    ended(1, code="landed_elsewhere", broker="b3:8080"),
+    begun(2),
+    ended(2, state="UNKNOWN", code="timed_out", broker=None),
+    RunEnded(state="FAILED", sentence="One is unknown."),
+)
+
+
+# -- may it be applied, and what must be confirmed -------------------------------------------------
+
+
+def standing(**changes):
+    fields = {
+        "plan": plan_of(2),
+        "now": NOON,
+        "is_past": False,
+        "is_read_only": False,
+        "worker": ALIVE,
+        "open_run": None,
+        "max_steps": 200,
+    }
+    return applying.Standing(**(fields | changes))
+
+
+def test_sound_plan_may_be_applied():
+    assert applying.why_not(standing()) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"is_read_only": True}, "read_only = false"),
+        ({"is_past": True}, "Choose Now"),
+        ({"plan": plan_of(0)}, "nothing to do"),
+        ({"plan": plan_of(1, errored=True, applyable=False)}, "has an error"),
+        ({"now": NOON + timedelta(minutes=11)}, "expired at 12:10:00 UTC"),
+        ({"max_steps": 1}, "take fewer bundles"),
+        ({"worker": GONE}, "Gone. Start it."),
+        ({"open_run": ("r1", "ann")}, "Run r1 of ann has not ended"),
+    ],
+)
+def test_every_no_says_why_and_what_to_do(changes, words):
+    assert words in (applying.why_not(standing(**changes)) or "")
+
+
+@pytest.mark.parametrize(
+    ("steps", "environment", "is_typed"),
+    [(1, "production", False), (2, "demo", False), (2, "production", True), (4, "demo", True)],
+)
+def test_confirmation_grows_with_the_blast_radius(steps, environment, is_typed):
+    assert bool(applying.must_type_name(plan_of(steps), environment)) is is_typed
+
+
+def test_more_than_two_brokers_are_confirmed_by_name():
+    plan = plan_of(2)
+    first, second = plan.steps
+    wide = replace(plan, steps=(first, replace(second, destination="b9:8080")))
+    assert applying.touched_brokers(wide) == 3
+    assert "3 brokers" in (applying.must_type_name(wide, "staging") or "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "typed", "lacks"),
+    [(" ", "prod", "Say why"), ("hot", "Prod", "Type the cluster's name"), ("hot", "prod", None)],
+)
+def test_reason_and_name_are_asked_for(reason, typed, lacks):
+    found = applying.missing(plan_of(4), "demo", applying.Answers(reason=reason, typed_name=typed))
+    assert found is None if lacks is None else lacks in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("status", "is_alive", "words"),
+    [
+        ({}, False, "No worker has ever run"),
+        ({"last_seen_at": "yesterday"}, False, "No worker has ever run"),
+        ({"last_seen_at": "2026-11-21T12:00:00+00:00"}, False, "last heard of 3 min ago"),
+        ({"last_seen_at": "2026-11-21T12:02:58Z", "doing": "Waiting."}, True, "alive. Waiting."),
+        ({"last_seen_at": "2026-11-21T12:02:58", "worker": "w1"}, True, "w1"),
+        ({"last_seen_at": "2026-11-21T12:02:58Z", "stopped_at": "x"}, False, "was ended"),
+    ],
+)
+def test_worker_is_alive_only_when_heard_of_a_moment_ago(status, is_alive, words):
+    found = workers.worker_state(status, cluster="prod", now=LATER)
+    assert found.is_alive is is_alive
+    assert words in found.sentence
+    assert is_alive or "trimtab worker prod" in found.remedy
+    assert workers.worker_badge(found).tone == ("gray" if is_alive else "orange")
+
+
+# -- a run -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (QUEUED, "waits for a worker: 3 bundles on prod"),
+        (RUNNING, "1 of 3 bundles moved; acme/orders/0x00000001_0x00000002 has been under way"),
+        (RUNNING[:-1], "the next step has not begun yet"),
+        ((*RUNNING[:-1], RunPaused(sentence="Ann wished it.")), "paused. Ann wished it."),
+        (DONE[:-1], "whether acme/orders/0x00000002_0x00000003 moved is not known yet"),
+        (DONE, "2 of 3 bundles moved, 1 unknown; ended"),
+    ],
+)
+def test_headline_says_how_the_run_stands(events, words):
+    assert words in runs.answer(view_of(*events), LATER)
+
+
+def test_progress_counts_settled_steps_and_foresees_the_end():
+    done = runs.progress(view_of(*RUNNING), NOON + timedelta(seconds=20))
+    assert (done.settled, done.total) == (1, 3)
+    assert done.ratio == pytest.approx(1 / 3)
+    assert "to go" in done.text
+    assert "took" in runs.progress(view_of(*DONE), LATER).text
+
+
+def test_steps_show_owners_before_and_after_and_the_foreseen_landing():
+    rows = runs.steps_frame(view_of(*DONE), LATER)
+    assert rows["state"].tolist() == ["● done", "▲ done, elsewhere", "? unknown"]
+    assert rows["before"].tolist() == ["b1:8080"] * 3
+    assert rows["after"].tolist() == ["b2:8080", "b3:8080", ""]
+    assert rows["foreseen"].tolist() == [
+        "● b2:8080 (75 %)",
+        "▲ b2:8080 (75 %); there 25 %",
+        "b2:8080 (75 %)",
+    ]
+    assert rows["elapsed_s"].tolist() == [0.8125] * 3
+
+
+def test_steps_that_did_not_go_as_asked_are_told_in_full():
+    said = runs.notable(view_of(*DONE))
+    assert [line.split(":")[0] for line in said] == ["▲ done, elsewhere", "? unknown"]
+    assert len(runs.notable(view_of(*DONE), limit=1)) == 2
+
+
+def test_control_that_was_asked_for_is_not_asked_again():
+    view = view_of(*RUNNING, ControlAsked(control="stop", reason="enough"))
+    assert "Stop asked for by ann" in runs.pending_words(view, LATER)
+    assert "(enough)" in runs.pending_words(view, LATER)
+    assert runs.why_no_control(view, "pause") == "It is stopping already."
+    paused = view_of(*RUNNING, ControlAsked(control="pause"))
+    assert runs.why_no_control(paused, "pause") == "Pause has been asked for already."
+    assert runs.why_no_control(paused, "stop") is None
+    assert runs.why_no_control(view_of(*QUEUED), "pause") is not None
+    assert runs.why_no_control(view_of(*DONE), "stop") == "The run is failed."
+
+
+def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
+    assert runs.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
+    assert runs.why_no_undo(view_of(*DONE), None) is None
+    assert "is taking it back" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
+    assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
+
+
+@pytest.mark.parametrize(
+    ("subject", "count"),
+    [("b1:8080", 3), ("b3:8080", 1), ("acme/orders/0x00000001_0x00000002", 1), ("b7:8080", 0)],
+)
+def test_past_of_an_object_lists_the_steps_that_touched_it(subject, count):
+    assert len(runs.touching([view_of(*DONE)], subject)) == count
+
+
+# -- predicted against what came -------------------------------------------------------------------
+
+
+def test_what_was_not_measured_is_unknown_and_never_zero():
+    view = view_of(*DONE)
+    data = outcome.outcome(view, "usage")
+    assert data.brokers[0] == "b1:8080"
+    assert data.before[0] == 0.9
+    assert np.isnan(data.came).all()
+    assert set(outcome.outcome_table(view)["usage_came"]) == {"unknown"}
+    assert "not measured yet" in outcome.outcome_sentence(view)
+    assert "measured" not in [trace.name for trace in outcome_bars(data).data]
+
+
+def test_measured_stands_beside_expected():
+    measured = RunMeasured(
+        snapshot_id="feedfeedfeedfeed",
+        taken_at=NOON + timedelta(seconds=38),
+        usage_deviation=None,
+        throughput_deviation=0.125,
+        brokers=(Measured(broker="b1:8080", usage_ratio=0.55, throughput_bytes_per_s=2e6),),
+    )
+    view = view_of(*DONE, measured)
+    assert outcome.outcome(view, "usage").came[0] == 0.55
+    assert "40.0 % before, 10.0 % expected, 12.5 % measured" in outcome.outcome_sentence(view)
+    table = outcome.outcome_table(view).set_index("broker")
+    assert table.loc["b1:8080", "traffic_came"] == "2.0 MB/s"
+    assert "measured" in [
+        trace.name for trace in outcome_bars(outcome.outcome(view, "traffic")).data
+    ]
+
+
+# -- the journal -----------------------------------------------------------------------------------
+
+
+def test_every_kind_of_entry_is_told_in_words():
+    entries = chain_of(record_of(event) for event in ONE_OF_EACH)
+    rows = journal.entries_frame(entries)
+    assert set(rows["kind"]) == set(journal.KINDS.values())
+    assert all(rows["what"])
+    assert journal.matching_rows(rows, journal.JournalFilter(kind="measured"))["seq"].tolist() == [
+        len(entries)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        (journal.JournalFilter(), 2),
+        (journal.JournalFilter(cluster="prod", person="ann", state="failed"), 1),
+        (journal.JournalFilter(cluster="test"), 0),
+        (journal.JournalFilter(text="TOO hot"), 2),
+        (journal.JournalFilter(text="0x00000002_"), 2),
+        (journal.JournalFilter(since=LATER), 0),
+        (journal.JournalFilter(until=NOON - timedelta(seconds=1)), 0),
+    ],
+)
+def test_runs_are_filtered(wanted, count):
+    assert len(journal.matching_runs([view_of(*DONE), view_of(*RUNNING)], wanted)) == count
+
+
+def test_activity_begins_with_what_was_done_of_late():
+    views = [view_of(*DONE), view_of(*RUNNING)]
+    assert journal.answer(views, LATER) == (
+        "2 runs in the last 24 hours moved 3 bundles, 1 failed or refused; 1 has not ended."
+    )
+    assert "No run in the last 24 hours; 2 in all" in journal.answer(
+        views, NOON + timedelta(days=3)
+    )
+    assert "the journal is empty" in journal.answer([], NOON)
+
+
+def test_verdict_on_the_chain_names_its_figures_or_the_first_damage():
+    assert journal.chain_of(12_345, "ab" * 32, None).sentence == (
+        "12,345 entries, chain intact, newest digest abababababababab"
+    )
+    broken = journal.chain_of(6, "ab" * 32, (7, "its body was changed."))
+    assert not broken.is_sound
+    assert "breaks at entry 7: its body was changed." in broken.sentence
