@@ -141,7 +141,8 @@ def _say_head(view: RunView) -> None:
 def _say_rest(view: RunView) -> None:
     for setting in view.settings:
         left = setting.sentence or "It has not been put back yet."
-        say(f"{setting.key} was {setting.before or 'not set'}, {setting.during} meanwhile. {left}")
+        before = setting.before or "not set"
+        say(f"{setting.key}: {before} before the run, {setting.during} during it. {left}")
     for move in view.foreign_moves:
         say(move.sentence)
     for step in view.next_moves:
