@@ -5,8 +5,7 @@ Source: Pegasus ``app_balance_policy`` and ``load_balance_policy`` (``balance_cl
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
 
 import numpy as np
 
@@ -117,20 +116,26 @@ def _move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePl
     return plans
 
 
-def _load(held: Iterable[int], disks: list[list[int]]) -> Counter[int]:
-    return Counter(disks[at][0] for at in held)
+def _load(held: list[int], disks: list[list[int]]) -> dict[int, int]:
+    """Return primaries per disk, 0 for disks that are asked for without any."""
+    load: dict[int, int] = defaultdict(int)
+    for at in held:
+        load[disks[at][0]] += 1
+    return load
 
 
 def _pick(
     candidates: list[tuple[int, int, int]],
     amount: int,
-    giver_load: Counter[int],
-    taker_load: Counter[int],
+    giver_load: dict[int, int],
+    taker_load: dict[int, int],
 ) -> list[int]:
     """Return the partitions to move: off the giver's fullest disks, onto the taker's emptiest."""
     picked = []
     for _ in range(amount):
-        best = max(candidates, key=lambda one: giver_load[one[1]] - taker_load[one[2]])
+        best = candidates[0]
+        if len(candidates) > 1:
+            best = max(candidates, key=lambda one: giver_load[one[1]] - taker_load[one[2]])
         candidates.remove(best)
         at, given_from, taken_on = best
         giver_load[given_from] -= 1

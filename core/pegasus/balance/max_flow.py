@@ -100,7 +100,7 @@ def capacities(view: ClusterView, imbalance: Imbalance, tables: Ints) -> Ints:
         takers = view.members[wanted, role]
         is_there = takers != NOBODY
         at = (slot_of_row[wanted] * size + givers + 1) * size + takers + 1
-        np.add.at(flat, at[is_there], 1)
+        np.add.at(flat, at[is_there], np.int32(1))  # of the same type: the fast way
     _widen_when_none_is_low(net, imbalance, tables)
     return net
 
