@@ -464,6 +464,26 @@ def test_worker_that_loses_its_lease_stops_acting_and_goes_on_with_a_new_one(
     assert_sound(whole, site, [view])
 
 
+def test_worker_says_that_the_journal_cannot_be_used_and_goes_on_when_it_can(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    blocked = site.config.state_dir / "journal.db"
+    blocked.mkdir()
+    with WorkerThread(site) as worker:
+        wait_until(lambda: error_of(site), "the error in the status")
+        assert "journal" in str(error_of(site))
+        blocked.rmdir()
+        view = ended(site, site.ask(site.plan(1), QUIETLY))
+        wait_until(lambda: error_of(site) is None, "no error in the status")
+    assert any("journal" in sentence for sentence in worker.said)
+    assert_sound(whole, site, [view])
+
+
+def error_of(site: ApplySite) -> dict[str, str] | None:
+    status = read_status(site.config, site.cluster.name)
+    return status.last_error if status is not None else None
+
+
 def begun_steps(site: ApplySite, run_id: RunId) -> int:
     return sum(isinstance(entry.record.event, StepBegun) for entry in site.entries(run_id))
 
