@@ -24,12 +24,13 @@ from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
-from core.actions.apply import carry_out
+from core.actions.apply import carry_out, settle_afterwards
 from core.actions.events import Record
 from core.actions.measured import MEASURE_AFTER_S, is_to_be_measured, measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
 from core.actions.runs import RunView, fold
+from core.actions.settle import is_to_be_settled
 from core.errors import InvariantError, OpsError
 from core.snapshot.store import Shelf
 
@@ -43,6 +44,7 @@ _LATEST_AGAIN_S: Final = 15.0
 _MOST_BUGS: Final = 3
 _RECENT_RUNS: Final = 10
 _MEASURE_EVERY_S: Final = 2.0
+_SETTLE_EVERY_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +126,7 @@ class _Loop:
         self._bugs: dict[RunId, int] = {}
         self._closed: set[RunId] = set()
         self._measures_at_s = 0.0
+        self._settles_at_s = 0.0
         self._said = ""
 
     # -- life -----------------------------------------------------------------------------------
@@ -241,9 +244,29 @@ class _Loop:
         self._measures_at_s = now_s + _MEASURE_EVERY_S
         recent = journal.run_ids(cluster=self.cluster.name, most=_RECENT_RUNS)
         views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
-        due = [view for view in views if view and is_to_be_measured(view, self._clock.now())]
+        now = self._clock.now()
+        open_ends = [view.run_id for view in views if view and is_to_be_settled(view, now)]
+        if open_ends:
+            self._settle(journal, open_ends)
+        due = [view for view in views if view and is_to_be_measured(view, now)]
         if due:
             self._measure(journal, due)
+
+    def _settle(self, journal: SqlJournal, run_ids: Sequence[RunId]) -> None:
+        """Look once more at what runs left unknown; the next turn gives the lease back."""
+        now_s = self._clock.monotonic()
+        if now_s < self._settles_at_s:
+            return
+        self._settles_at_s = now_s + _SETTLE_EVERY_S
+        lease = self._lease = self._lease or self._new_lease(journal)
+        if not lease.acquire():
+            return
+        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster)
+        for run_id in run_ids:
+            ports = Ports(
+                journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
+            )
+            settle_afterwards(run_id, ports)
 
     def _measure(self, journal: SqlJournal, views: Sequence[RunView]) -> None:
         pulsar = PulsarCluster(self.cluster)
@@ -271,7 +294,8 @@ class _Loop:
             self._closed.add(run_id)
             return None
         moment = self._clock.now() + timedelta(seconds=MEASURE_AFTER_S)
-        if view.is_ended and not is_to_be_measured(view, moment):
+        is_settled = not is_to_be_settled(view, moment)
+        if view.is_ended and is_settled and not is_to_be_measured(view, moment):
             self._closed.add(run_id)
         return view
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Final
 
 from core.actions.events import StepEnded
 from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
 from core.actions.session import Session
-from core.actions.views import StepView
+from core.actions.views import RunView, StepView
 from core.errors import RemoteError
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
+
+SETTLE_UNTIL_S: Final = 3600.0
+"""How long after a run's end a step that it left unknown is looked at again."""
+
+
+def is_to_be_settled(view: RunView, now: datetime) -> bool:
+    """Return whether a run has ended, not long ago, with a step whose outcome is unknown."""
+    if view.ended_at is None or not view.unsettled:
+        return False
+    return now - view.ended_at <= timedelta(seconds=SETTLE_UNTIL_S)
 
 
 def watch(

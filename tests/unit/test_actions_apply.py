@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Faults, Worker, World, plan_of
 
@@ -17,6 +19,7 @@ from core.actions.events import (
 )
 from core.actions.model import Ending, RunOptions, RunState
 from core.actions.session import PATIENCE_S
+from core.actions.settle import is_to_be_settled
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
@@ -150,7 +153,10 @@ def test_what_stays_unknown_ends_the_run_and_is_settled_afterwards() -> None:
     ports = Worker(world, "w9").ports
     assert settle_afterwards(RUN, ports).steps[1].state == "UNKNOWN"
     world.pass_time(300.0)
+    assert is_to_be_settled(world.view, world.moment)
+    assert not is_to_be_settled(world.view, world.moment + timedelta(hours=1))
     assert settle_afterwards(RUN, ports).steps[1].state == "DONE"
+    assert not is_to_be_settled(world.view, world.moment)
     assert world.view.state == "FAILED"
 
 
