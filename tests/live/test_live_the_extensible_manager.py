@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 from cluster_truth import ClusterTruth
+from java_process import wait_until
 from our_reading import capture, config_of, rows_by
 from real_pulsar import RealPulsar
 from traffic import BUNDLES_BY_NAMESPACE
 
-from connectors.collect import fetch_topics
+from connectors.collect import PulsarCollector, fetch_topics
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
+from core.pulsar.shedding import shedding_strategy_in_force, strategy_rounds
 from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 pytestmark = pytest.mark.slow
 
@@ -50,18 +55,75 @@ def test_topics_come_from_the_brokers(extensible: RealPulsar, ext_truth: Cluster
         assert {row["topic"] for row in ours} == {t for topics in listed.values() for t in topics}
 
 
-def test_what_cannot_be_told_is_said_and_is_not_a_number(extensible: RealPulsar) -> None:
+def test_what_cannot_be_told_is_said_and_is_not_a_number(
+    extensible: RealPulsar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pulsar", None)  # as if the extra were not installed
     snapshot = capture(extensible)
-    assert snapshot.manifest.unavailable
+    assert EXTENSIBLE_LACKS in snapshot.manifest.unavailable
     assert snapshot.brokers.column("cpu_usage").null_count == len(extensible.brokers)
     assert not [p for p in snapshot.manifest.problems if p.severity == "error"]
-
-
-def test_placement_is_refused_with_a_reason_and_not_guessed(extensible: RealPulsar) -> None:
-    snapshot = capture(extensible)
+    assert any("trimtab[extensible]" in p.done for p in snapshot.manifest.problems)
     settings = effective_settings(snapshot)
     view = LoadView.of(snapshot, settings)
-    bundle = next(str(name) for name in view.bundles if str(name).startswith("acme/"))
-    placement = place_bundle(view, bundle, settings)
-    assert placement.distribution == {}
+    placement = place_bundle(view, _bundle(view), settings)
+    assert (placement.distribution, placement.is_known) == ({}, False)
     assert placement.why
+
+
+@pytest.fixture
+def heard(extensible: RealPulsar) -> Iterator[PulsarSnapshot]:
+    """A snapshot of a collector that has run until every broker published."""
+    collector = PulsarCollector(config_of(extensible))
+    names = set(extensible.brokers)
+    snapshots: list[PulsarSnapshot] = []
+
+    def everybody_published() -> bool:
+        snapshots.append(collector.collect())
+        loads = set(snapshots[-1].broker_loads["broker"].to_pylist())
+        return loads == names == set(snapshots[-1].top_bundles["broker"].to_pylist())
+
+    try:
+        wait_until("every broker published its load", everybody_published, within_s=150)
+        yield snapshots[-1]
+    finally:
+        collector.close()
+
+
+def test_the_collector_hears_what_the_brokers_publish(
+    extensible: RealPulsar, heard: PulsarSnapshot, ext_truth: ClusterTruth
+) -> None:
+    assert heard.brokers.column("cpu_usage").null_count == 0
+    assert EXTENSIBLE_LACKS not in heard.manifest.unavailable
+    assert not [p for p in heard.manifest.problems if p.severity == "error"]
+    for row in heard.broker_loads.to_pylist():
+        assert 0.0 < row["weighted_max_ema"] < 2.0, row
+    by_rest = ext_truth.owned_by_rest()
+    for row in heard.top_bundles.to_pylist():
+        assert row["bundle"] in by_rest, row
+    channel = {
+        row["bundle"]: row["broker"]
+        for row in heard.unit_states.to_pylist()
+        if row["state"] == "Owned"
+    }
+    ordinary = {name: broker for name, broker in by_rest.items() if ":" not in name}
+    assert {name: channel.get(name) for name in ordinary} == ordinary
+
+
+def test_placement_and_the_transfer_shedder_answer_on_a_live_cluster(
+    extensible: RealPulsar, heard: PulsarSnapshot
+) -> None:
+    settings = effective_settings(heard)
+    view = LoadView.of(heard, settings)
+    placement = place_bundle(view, _bundle(view), settings)
+    assert set(placement.distribution) <= set(extensible.brokers)
+    assert sum(placement.distribution.values()) == pytest.approx(1.0)
+    strategy = shedding_strategy_in_force(heard.manifest.load_manager, settings)
+    done = next(strategy_rounds(strategy, view, settings))
+    assert strategy.name == "TransferShedder"
+    assert done.decision.reason in {"balanced", "hit_count"}, done.decision.sentence
+    assert done.decision.trace
+
+
+def _bundle(view: LoadView) -> str:
+    return next(str(name) for name in view.bundles if str(name).startswith("acme/"))

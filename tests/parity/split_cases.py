@@ -17,6 +17,10 @@ from core.snapshot import Manifest, PulsarSnapshot
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FULL_UPPER = 0xFFFFFFFF
+WHERE_SEEDS = range(600)
+MODULAR_SEEDS = range(1_000, 1_200)
+EXTENSIBLE_SEEDS = range(2_000, 2_150)
+SPLIT_SEEDS = (*WHERE_SEEDS, *MODULAR_SEEDS, *EXTENSIBLE_SEEDS)
 Case = dict[str, Any]
 
 
@@ -255,3 +259,37 @@ def extensible_case(seed: int) -> tuple[Case, list[PulsarSnapshot]]:
         "counts": {name: len(ranges) for name, ranges in spaces.items()},
     }
     return {"conf": conf, "extensible": given}, snapshots
+
+
+def split_case(seed: int) -> tuple[Case, list[PulsarSnapshot]]:
+    """Return the question of a seed, with the snapshots of those about checks."""
+    if seed in WHERE_SEEDS:
+        return where_case(seed), []
+    if seed in MODULAR_SEEDS:
+        case, snapshot = modular_case(seed)
+        return case, [snapshot]
+    return extensible_case(seed)
+
+
+def is_crowded(case: Case) -> bool:
+    """Whether a namespace may run into its largest number of bundles: then order decides."""
+    most = case["conf"]["loadBalancerNamespaceMaximumBundles"]
+    given = case.get("modular") or case["extensible"]
+    return any(2 * count > most for count in given["counts"].values())
+
+
+def split_answer(case: Case, told: dict[str, Any]) -> Any:
+    """Return what the Java driver told, in the form that is compared; ``None``: it is not."""
+    if "where" in case:
+        where = case["where"]
+        if where["upper"] - where["lower"] <= 1 and where["algorithm"] == ALGORITHMS[0]:
+            return None  # the class names the lower bound; what cuts refuses it, as ours does
+        if "error" in told:
+            return "error"
+        return [told["positions"] or [], told.get("parts") or [], "refused" in told]
+    if is_crowded(case):
+        return None
+    if "modular" in case:
+        # one that is too narrow is chosen, and dropped when its turn comes
+        return sorted(name for name in told["chosen"] if not name.endswith("0_0x00000001"))
+    return told["rounds"]

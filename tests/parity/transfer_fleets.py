@@ -17,6 +17,7 @@ from core.snapshot.znodes import ProblemLog
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
+TRANSFER_SEEDS = range(400)
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 8, 11, 12, 13, 20, 24, 25, 40, 100, 200)
 
 
@@ -241,4 +242,23 @@ def _load(
         "msgThroughputEMA": (flows["In"] + flows["Out"]) * rng.choice((1.0, 1.0, 0.9, 0.02)),
         "updatedAt": now_ms - (3_000_000 if old else rng.randrange(1_000, 60_000)),
         "reportedAt": 0,
+    }
+
+
+def transfer_answer(fleet: TransferFleet, told: dict[str, Any]) -> dict[str, Any]:
+    """Return what the Java driver told, in the form that is compared."""
+    rounds, before = [], {}
+    for real in told["rounds"]:
+        new = [
+            name.partition(":")[2]
+            for name, count in real["reasons"].items()
+            if count > before.get(name, 0) and name.startswith("Skip")
+        ]
+        before = real["reasons"]
+        moves = sorted([source, unit, to] for source, unit, to, _ in real["moves"])
+        rounds.append([moves, sorted(new)])
+    return {
+        "rounds": rounds,
+        "gave_at": told["gave_at"],
+        "picked": sorted(told["picked"]) if fleet.owners and fleet.loads else [],
     }
