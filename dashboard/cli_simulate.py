@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import UnknownNameError
-from core.pulsar.shedding import find_shedding_strategy
+from core.pulsar.shedding.registry import find_shedding_strategy, shedding_strategy_in_force
 from core.simulation import RoundResult, Run, Simulation, WhatIf
 from core.simulation import simulate as play
 from core.snapshot.store import load_snapshot
@@ -17,7 +17,6 @@ from dashboard.cli_decisions import read_bundle_list
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 
-_CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 40
 
 
@@ -43,8 +42,10 @@ def simulate(
             raise UsageFaultError(exc.message, hint=exc.hint) from exc
     recent = read_bundle_list(wish.recently_unloaded)
     snapshot = load_snapshot(directory)
+    settings = assumptions.settings_of(snapshot)
+    in_force = shedding_strategy_in_force(snapshot.manifest.load_manager, settings)
     run = Run(
-        shedding=wish.shedding or assumptions.settings_of(snapshot).text(_CONFIGURED),
+        shedding=wish.shedding or in_force.name,
         rounds=wish.rounds,
         seed=wish.seed,
         recently_unloaded=recent,

@@ -1,7 +1,7 @@
-"""Rounds: shed, check, place, unload, sample; until nothing moves any more or the horizon is there.
+"""Rounds: shed, check, place, unload, report; until nothing moves any more or the horizon is there.
 
-The workload stays as it is and follows its bundles. One round is one shedding interval; the brokers
-report at its end, with one sample of the averages. Bundles rest for the grace period.
+The workload stays as it is and follows its bundles. One round is one shedding interval, and brokers
+report at its end. Bundles rest for the grace period.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.errors import InputError
 from core.health.measures import Spread, measure
 from core.plan.clients import client_impact
 from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.pulsar.placement import find_strategy
-from core.pulsar.placement.selectors import Selector
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.shedding import Decision, find_shedding_strategy
+from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
-from core.simulation.averages import after_sample
 from core.simulation.flaps import find_flaps
+from core.simulation.managers import Manager, manager_of
 from core.simulation.model import Ending, Landed, RoundResult, Run, Simulation
 from core.simulation.scenario import gone_brokers, with_brokers, without_brokers
 from core.snapshot import PulsarSnapshot
@@ -36,7 +34,6 @@ _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
-_EXTENSIBLE: Final = "TransferShedder"
 
 LOOKAHEAD: Final = 60
 """So many rounds without a move, grace periods left out, and the fleet counts as settled: longer
@@ -73,16 +70,8 @@ def simulate(
         InputError: A strategy that cannot be simulated on this snapshot.
     """
     strategy = find_shedding_strategy(run.shedding)
-    if strategy.name == _EXTENSIBLE:
-        raise InputError(
-            "TransferShedder cannot be simulated: it goes by load records of the extensible "
-            "manager, which do not follow the bundles here yet.",
-            hint="Simulate another strategy, or ask `trimtab shed` for its next round.",
-        )
     settings = _settings(snapshot, strategy, placement, overrides or {}, release)
-    selector = find_strategy(settings.text(_PLACEMENT))
-    rng = np.random.default_rng(run.seed)
-    engine = _Engine(strategy, settings, selector, rng)
+    engine = _Engine(strategy, settings, manager_of(snapshot, strategy, settings), run.seed)
     before = _deviation(measure(snapshot, settings).throughput)
     fleet, first = engine.start(snapshot, run)
     rounds = [*first, *engine.rounds(fleet, run)]
@@ -92,7 +81,7 @@ def simulate(
     flaps = find_flaps(rounds, engine.interval_minutes)
     done = Simulation(
         shedding=strategy.name,
-        placement=selector.name,
+        placement=engine.manager.placement,
         interval_minutes=engine.interval_minutes,
         grace_minutes=settings.number(_GRACE),
         ending=ending,
@@ -125,16 +114,12 @@ class _Engine:
     """The steps of a round."""
 
     def __init__(
-        self,
-        strategy: AnyStrategy,
-        settings: EffectiveSettings,
-        selector: Selector,
-        rng: np.random.Generator,
+        self, strategy: AnyStrategy, settings: EffectiveSettings, manager: Manager, seed: int
     ) -> None:
+        self.manager = manager
         self._strategy = strategy
         self._settings = settings
-        self._selector = selector
-        self._rng = rng
+        self._rng = np.random.default_rng(seed)
         self._config = strategy.config(settings)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
@@ -150,8 +135,9 @@ class _Engine:
         moves: tuple[Landed, ...] = ()
         after = grown
         if gone:
-            changed = without_brokers(grown, gone, self._settings, self._selector, self._rng)
+            changed = without_brokers(grown, gone, self._settings, self.manager, self._rng)
             moves, after = changed.moves, changed.snapshot
+        after = self.manager.reported(after, set(what_if.added) | _touched(moves))
         parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
         parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
@@ -175,10 +161,13 @@ class _Engine:
         view = LoadView.of(fleet.snapshot, self._settings)
         recent = frozenset(name for name in fleet.unloaded_at if view.find_bundle(name) >= 0)
         decision, fleet.state = self._strategy.decide(view, self._config, fleet.state, recent)
-        landings = list(UnloadChecks(view, self._settings).landings(decision.moves))
+        landings = self.manager.landings(view, decision)
         moves = self._drawn(landings)
+        kept = [Move(str(move.source), move.bundle, move.destination) for move in moves]
+        fleet.state = self.manager.remembered(view, fleet.state, kept)
         before = fleet.snapshot
-        fleet.snapshot = after_sample(self._unloaded(view, before, moves))
+        unloaded = self._unloaded(view, before, moves)
+        fleet.snapshot = self.manager.reported(unloaded, _touched(moves))
         fleet.unloaded_at |= {move.bundle: now for move in moves}
         skipped = {item.move.bundle: item.skipped for item in landings if item.skipped}
         told = (skipped, decision.sentence)
@@ -210,12 +199,11 @@ class _Engine:
 
     def is_settled(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
-        view = LoadView.of(fleet.snapshot, self._settings)
-        checks = UnloadChecks(view, self._settings)
-        state = fleet.state
+        rested, state = self.manager.rested(fleet.snapshot, fleet.state)
+        view = LoadView.of(rested, self._settings)
         for _ in range(LOOKAHEAD):
             decision, following = self._strategy.decide(view, self._config, state, frozenset())
-            if decision.moves and _moves_anything(checks, decision):
+            if any(not landing.skipped for landing in self.manager.landings(view, decision)):
                 return False
             if following == state:
                 return True
@@ -246,8 +234,10 @@ class _Engine:
         )
 
 
-def _moves_anything(checks: UnloadChecks, decision: Decision) -> bool:
-    return any(not landing.skipped for landing in checks.landings(decision.moves))
+def _touched(moves: Sequence[Landed]) -> set[str]:
+    """Brokers that gave or took a bundle."""
+    ends = {end for move in moves for end in (move.source, move.destination)}
+    return {end for end in ends if end is not None}
 
 
 def _deviation(spread: Spread) -> float | None:

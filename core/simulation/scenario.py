@@ -17,14 +17,10 @@ from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.plan.shift import usage_per_byte
 from core.pulsar.isolation import parse_failure_domains
-from core.pulsar.placement.context import PlacementContext
-from core.pulsar.placement.distribution import distribute
-from core.pulsar.placement.filters import run_filters
-from core.pulsar.placement.model import PlacementMemory
-from core.pulsar.placement.selectors import Selector
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
+from core.simulation.managers import Manager
 from core.simulation.model import Landed, WhatIf
 from core.snapshot import PulsarSnapshot
 
@@ -140,7 +136,7 @@ def without_brokers(
     snapshot: PulsarSnapshot,
     gone: Sequence[str],
     settings: EffectiveSettings,
-    strategy: Selector,
+    manager: Manager,
     rng: np.random.Generator,
 ) -> Changed:
     """Return the fleet after some brokers went; their bundles are looked up one after the other.
@@ -149,7 +145,7 @@ def without_brokers(
         snapshot: Before.
         gone: Brokers.
         settings: What the leader goes by.
-        strategy: Who picks.
+        manager: Who picks.
         rng: For the draws; lookups come in random order.
     """
     view = LoadView.of(snapshot, settings)
@@ -157,7 +153,7 @@ def without_brokers(
     leaving[[view.broker_row(name) for name in gone]] = True
     rows = np.flatnonzero(np.append(leaving, False)[view.owner] & ~view.is_broker_bound)
     rows = rng.permutation(rows)
-    ends = _placed_anew(view, settings, strategy, rows, ~leaving, rng)
+    ends = _placed_anew(view, manager, rows, ~leaving, rng)
     after = project_scenario(snapshot, rows, Scenario(1.0, ends)) if rows.size else snapshot
     moves = tuple(
         Landed(bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end)
@@ -168,25 +164,22 @@ def without_brokers(
 
 def _placed_anew(
     view: LoadView,
-    settings: EffectiveSettings,
-    strategy: Selector,
+    manager: Manager,
     rows: np.ndarray,
     available: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[str | None, ...]:
-    """Place bundles one by one; the leader remembers each until it is reported."""
+    """Look bundles up one by one."""
     placed: dict[str, str] = {}
     ends: list[str | None] = []
     for row in rows.tolist():
-        memory = PlacementMemory(preallocated=placed)
-        context = PlacementContext(view, settings, memory, available, knows_leader=True)
-        namespaces = np.array([view.bundle_namespace[row]], np.int64)
-        chances, _ = distribute(context, strategy, namespaces, run_filters(context, namespaces))
-        whole = float(chances[0].sum())
-        if whole <= 0:
+        found = manager.lookup(view, row, placed, available)
+        names = sorted(found)
+        chances = np.array([found[name] for name in names])
+        if not names or chances.sum() <= 0:
             ends.append(None)
             continue
-        end = view.brokers[int(rng.choice(chances.shape[1], p=chances[0] / whole))]
+        end = names[int(rng.choice(len(names), p=chances / chances.sum()))]
         placed[str(view.bundles[row])] = end
         ends.append(end)
     return tuple(ends)

@@ -1,23 +1,27 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from fleet_builder import make_snapshot
-from fleet_edit import edited, every, with_policies, with_settings
+from fleet_edit import edited, every, with_manifest, with_policies, with_settings
 
 from core.errors import InputError, UnknownNameError
 from core.health.measures import measure
 from core.pulsar.load import next_average
+from core.pulsar.settings import effective_settings
 from core.simulation import Landed, RoundResult, Run, WhatIf, simulate
-from core.simulation.averages import after_sample
+from core.simulation.averages import after_samples
 from core.simulation.flaps import find_flaps
+from core.simulation.records import after_reports, top_bundles
 from core.snapshot import PulsarSnapshot
 
 HOT = "10.1.0.1:8080"
 NEW = "10.9.0.1:8080"
 THRESHOLD = "ThresholdShedder"
+EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 SHEDDERS = ["ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder"]
 
 
@@ -212,20 +216,25 @@ def test_a_bundle_that_comes_back_is_a_flap(ways, flaps):
     assert all(one.dwell_minutes == (one.back_round - one.left_round) * 5.0 for one in found)
 
 
-def test_one_sample_moves_the_averages_as_upstream_does():
+@pytest.mark.parametrize("count", [1, 3, 25])
+@pytest.mark.parametrize(("term", "most"), [("short", 10), ("long", 1000)])
+def test_samples_move_the_averages_as_upstream_does(count, term, most):
+    rng = np.random.default_rng(count)
+    held = rng.integers(0, most + 1, 124).tolist()
     snapshot = small()
-    after = after_sample(snapshot)
-    for term, most in (("short", 10), ("long", 1000)):
-        name = f"{term}_msg_rate_in"
-        expected, samples = next_average(
-            snapshot.bundles[name].to_numpy(),
-            snapshot.bundles[f"{term}_samples"].to_numpy(),
-            snapshot.bundles["msg_rate_in"].to_numpy(),
-            max_samples=most,
-        )
-        assert np.allclose(after.bundles[name].to_numpy(), expected)
-        assert after.bundles[f"{term}_samples"].to_pylist() == samples.tolist()
-        assert after.brokers[name].to_numpy().sum() == pytest.approx(expected.sum())
+    names = snapshot.bundles["bundle"].to_pylist()
+    cells = {name: {f"{term}_samples": samples} for name, samples in zip(names, held, strict=False)}
+    snapshot = edited(snapshot, "bundles", cells)
+    name = f"{term}_msg_rate_in"
+    average = snapshot.bundles[name].to_numpy()
+    samples = snapshot.bundles[f"{term}_samples"].to_numpy()
+    value = snapshot.bundles["msg_rate_in"].to_numpy()
+    for _ in range(count):
+        average, samples = next_average(average, samples, value, max_samples=most)
+    after = after_samples(snapshot, count)
+    assert np.allclose(after.bundles[name].to_numpy(), average)
+    assert after.bundles[f"{term}_samples"].to_pylist() == samples.tolist()
+    assert after.brokers[name].to_numpy().sum() == pytest.approx(average.sum())
 
 
 def test_a_bundle_without_an_average_begins_one():
@@ -233,8 +242,55 @@ def test_a_bundle_without_an_average_begins_one():
     name = snapshot.bundles["bundle"][0].as_py()
     blank = dict.fromkeys(f"long_{way}" for way in ("msg_rate_in", "msg_throughput_in"))
     fresh = edited(snapshot, "bundles", {name: blank | {"long_samples": None}})
-    row = after_sample(fresh).bundles.to_pylist()[0]
+    row = after_samples(fresh, 1).bundles.to_pylist()[0]
     assert row["long_msg_rate_in"] == pytest.approx(row["msg_rate_in"])
+
+
+def extensible(**options: object) -> PulsarSnapshot:
+    """The same fleet under the extensible manager, with all that its brokers publish."""
+    snapshot = with_manifest(small(**options), load_manager="extensible")
+    snapshot = every(snapshot, "brokers", {"load_manager": EXTENSIBLE})
+    spaces = every(snapshot, "namespaces", {"anti_affinity_group": None})
+    return after_reports(spaces, effective_settings(spaces), 1.0, ())
+
+
+def test_transfer_shedder_levels_the_fleet_and_its_brokers_rest():
+    snapshot = every(extensible(), "brokers", {"cpu_limit": 300.0})
+    done = simulate(snapshot, Run(shedding="TransferShedder", rounds=60))
+    busy = [one.number for one in done.rounds if one.moves]
+    assert busy[0] == 4  # the fourth uneven round in a row acts
+    assert all(later - earlier >= 3 for earlier, later in pairwise(busy))
+    assert done.rounds[busy[-1] - 1].usage_deviation < done.rounds[0].usage_deviation
+    owners_after(snapshot, done.rounds)
+
+
+def test_a_broker_that_joins_an_extensible_cluster_publishes_its_load():
+    what_if = WhatIf(added=[NEW], failed=[HOT])
+    done = simulate(extensible(), Run(shedding="TransferShedder", rounds=20, what_if=what_if))
+    assert NEW in {move.destination for one in done.rounds for move in one.moves}
+
+
+def test_hottest_bundles_are_the_hottest_and_in_rising_order():
+    snapshot = extensible()
+    table = top_bundles(snapshot, effective_settings(snapshot)).to_pylist()
+    for broker in snapshot.brokers["broker"].to_pylist():
+        listed = [row for row in table if row["broker"] == broker]
+        assert [row["position"] for row in listed] == list(range(len(listed)))
+        sizes = [round(row["msg_throughput_in"] / 1e5) for row in listed]
+        assert sizes == sorted(sizes)
+        owned = [
+            row
+            for row in snapshot.bundles.to_pylist()
+            if row["owner"] == broker and not row["is_broker_bound"]
+        ]
+        assert len(listed) == min(10, len(owned))
+        most = sorted((round(row["msg_throughput_in"] / 1e5) for row in owned), reverse=True)
+        assert sizes == sorted(most[:10])
+
+
+def test_transfer_shedder_without_published_loads_is_refused():
+    with pytest.raises(InputError):
+        simulate(small(), Run(shedding="TransferShedder"))
 
 
 def test_settled_means_that_more_rounds_move_nothing():

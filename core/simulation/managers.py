@@ -1,0 +1,175 @@
+"""The two load managers as a simulation needs them: who checks, who places, who reports what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from core.errors import InputError
+from core.pulsar.placement import find_strategy, place_bundle
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.distribution import distribute
+from core.pulsar.placement.filters import run_filters
+from core.pulsar.placement.model import PlacementMemory
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import Decision, Move
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
+from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+from core.pulsar.view import Flags, LoadView
+from core.simulation.averages import after_samples
+from core.simulation.records import after_reports
+from core.snapshot import PulsarSnapshot
+
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+_MAX_REPORT: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_SETTLED_MINUTES: Final = 60.0
+
+
+class Manager(Protocol):
+    """What a simulation asks of a load manager."""
+
+    @property
+    def placement(self) -> str:
+        """Class name of the placement strategy."""
+        ...
+
+    def landings(self, view: LoadView, decision: Decision) -> list[Landing]:
+        """Return what becomes of each picked bundle."""
+        ...
+
+    def lookup(
+        self, view: LoadView, row: int, placed: Mapping[str, str], available: Flags
+    ) -> Mapping[str, float]:
+        """Return who gets a bundle without an owner; ``placed``: looked up a moment before."""
+        ...
+
+    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
+        """Return the snapshot after the reports of one round."""
+        ...
+
+    def rested(self, snapshot: PulsarSnapshot, state: Any) -> tuple[PulsarSnapshot, Any]:
+        """Return snapshot and memory once everything that only takes time is over."""
+        ...
+
+    def remembered(self, view: LoadView, state: Any, moves: Sequence[Move]) -> Any:
+        """Return the strategy's memory after moves were carried out."""
+        ...
+
+
+def manager_of(
+    snapshot: PulsarSnapshot, strategy: AnyStrategy, settings: EffectiveSettings
+) -> Manager:
+    """Return the manager that runs the strategy.
+
+    Raises:
+        InputError: A strategy of the extensible manager without what its brokers publish.
+    """
+    if not isinstance(strategy, TransferShedder):
+        return ModularManager(settings)
+    if not snapshot.broker_loads.num_rows:
+        raise InputError(
+            "TransferShedder goes by what brokers of the extensible manager publish, and this "
+            "snapshot has none of it.",
+            hint="Capture such a cluster with the `extensible` extra, or name another strategy.",
+        )
+    return ExtensibleManager(settings, strategy)
+
+
+class ModularManager:
+    """Pulsar ``ModularLoadManagerImpl``."""
+
+    def __init__(self, settings: EffectiveSettings) -> None:
+        self._settings = settings
+        self._strategy = find_strategy(settings.text(_PLACEMENT))
+        self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
+
+    @property
+    def placement(self) -> str:
+        """The configured class."""
+        return self._strategy.name
+
+    def landings(self, view: LoadView, decision: Decision) -> list[Landing]:
+        """Check and place each, as ``doLoadShedding`` does."""
+        return list(UnloadChecks(view, self._settings).landings(decision.moves))
+
+    def lookup(
+        self, view: LoadView, row: int, placed: Mapping[str, str], available: Flags
+    ) -> Mapping[str, float]:
+        """Filters and strategy; the leader remembers what it placed until it is reported."""
+        memory = PlacementMemory(preallocated=placed)
+        context = PlacementContext(view, self._settings, memory, available, knows_leader=True)
+        namespaces = np.array([view.bundle_namespace[row]], np.int64)
+        filtered = run_filters(context, namespaces)
+        chances, _ = distribute(context, self._strategy, namespaces, filtered)
+        return {view.brokers[at]: float(chances[0, at]) for at in np.flatnonzero(chances[0])}
+
+    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
+        """Sample the averages: once for each report that is written.
+
+        Brokers whose bundles changed write one, all others when the longest interval is over.
+        """
+        quiet_minutes = max(self._settings.number(_MAX_REPORT), 1.0)
+        quiet = snapshot.brokers.num_rows * self._interval_minutes / quiet_minutes
+        return after_samples(snapshot, max(round(len(touched) + quiet), 1))
+
+    def rested(self, snapshot: PulsarSnapshot, state: Any) -> tuple[PulsarSnapshot, Any]:
+        """Averages come to their values."""
+        return after_samples(snapshot, snapshot.brokers.num_rows * 10), state
+
+    def remembered(self, _view: LoadView, state: Any, _moves: Sequence[Move]) -> Any:
+        """Nothing more than the strategy itself remembers."""
+        return state
+
+
+class ExtensibleManager:
+    """Pulsar ``ExtensibleLoadManagerImpl`` with TransferShedder, which checks everything itself."""
+
+    def __init__(self, settings: EffectiveSettings, strategy: TransferShedder) -> None:
+        self._settings = settings
+        self._strategy = strategy
+        self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
+
+    @property
+    def placement(self) -> str:
+        """The one class there is."""
+        return "LeastResourceUsageWithWeight"
+
+    def landings(self, view: LoadView, decision: Decision) -> list[Landing]:
+        """Take the destinations that the strategy gave; place the rest."""
+        return [
+            Landing(move, {move.destination: 1.0}) if move.destination else self._placed(view, move)
+            for move in decision.moves
+        ]
+
+    def _placed(self, view: LoadView, move: Move) -> Landing:
+        found = place_bundle(view, move.bundle, self._settings)
+        return Landing(move, found.distribution, "" if found.distribution else found.why)
+
+    def lookup(
+        self, view: LoadView, row: int, _placed: Mapping[str, str], available: Flags
+    ) -> Mapping[str, float]:
+        """Filters and strategy; nothing is remembered between lookups."""
+        candidates = [view.brokers[at] for at in np.flatnonzero(available)]
+        bundle = str(view.bundles[row])
+        return place_bundle(view, bundle, self._settings, candidates=candidates).distribution
+
+    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
+        """Publish load and hottest bundles."""
+        return after_reports(snapshot, self._settings, self._interval_minutes, touched)
+
+    def rested(
+        self, snapshot: PulsarSnapshot, state: TransferState
+    ) -> tuple[PulsarSnapshot, TransferState]:
+        """Smoothed usage comes to its value, and nobody rests any more."""
+        later = after_reports(snapshot, self._settings, _SETTLED_MINUTES, ())
+        return later, TransferState(hits=state.hits)
+
+    def remembered(
+        self, view: LoadView, state: TransferState, moves: Sequence[Move]
+    ) -> TransferState:
+        """Whoever gave rests."""
+        return self._strategy.after_unloads(view, state, moves)
