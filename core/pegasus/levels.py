@@ -37,45 +37,38 @@ class Allowance:
     """What one level allows.
 
     Attributes:
+        sentence: All of it for people.
         records_dead_primaries: Configurations are written, also those that record a dead primary.
         accepts_updates: Primaries may change their partition's configuration; tables are created.
         cures: The guardian repairs partitions and sends what was proposed.
         counts_balance: The balancer says what it would do, and does nothing.
         balances: The balancer acts.
         deletes_replicas: Replica servers may be told to delete replicas that are of no use.
-        sentence: The same for people.
     """
 
-    records_dead_primaries: bool
-    accepts_updates: bool
-    cures: bool
-    counts_balance: bool
-    balances: bool
-    deletes_replicas: bool
     sentence: str
+    records_dead_primaries: bool = False
+    accepts_updates: bool = False
+    cures: bool = False
+    counts_balance: bool = False
+    balances: bool = False
+    deletes_replicas: bool = False
 
 
 _NOTHING = "Nothing is recorded, repaired or moved; dead primaries stay in the configuration."
 ALLOWANCES: Final[dict[FunctionLevel, Allowance]] = {
     # stopped has no code of its own: it is below blind, and that is all that is ever compared
-    FunctionLevel.STOPPED: Allowance(False, False, False, False, False, False, _NOTHING),  # noqa: FBT003 - a table
-    FunctionLevel.BLIND: Allowance(False, False, False, False, False, False, _NOTHING),  # noqa: FBT003 - a table
+    FunctionLevel.STOPPED: Allowance(_NOTHING),
+    FunctionLevel.BLIND: Allowance(_NOTHING),
     FunctionLevel.FREEZED: Allowance(
+        "Dead primaries are recorded, nothing is repaired and nothing proposed is sent.",
         records_dead_primaries=True,
-        accepts_updates=False,
-        cures=False,
-        counts_balance=False,
-        balances=False,
-        deletes_replicas=False,
-        sentence="Dead primaries are recorded, nothing is repaired and nothing proposed is sent.",
     ),
     FunctionLevel.STEADY: Allowance(
         records_dead_primaries=True,
         accepts_updates=True,
         cures=True,
         counts_balance=True,
-        balances=False,
-        deletes_replicas=False,
         sentence="Partitions are repaired and proposals are sent; balancing is only counted.",
     ),
     FunctionLevel.LIVELY: Allowance(

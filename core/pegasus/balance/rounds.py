@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +40,10 @@ def pick_first(_count: int) -> int:
 def pick_by_seed(seed: int) -> Pick:
     """Return a choice among equal disks that follows from a seed alone."""
     generator = np.random.default_rng(seed)
-    draw: Callable[[int], int] = lambda count: int(generator.integers(count))  # noqa: E731 - a closure
+
+    def draw(count: int) -> int:
+        return int(generator.integers(count))
+
     return draw
 
 
