@@ -154,13 +154,16 @@ def collect(
 def capture(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name in the configuration.")],
     out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
+    topics_of: Annotated[
+        list[str] | None, typer.Option(metavar="BUNDLE", help="With the topics of this bundle.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Take one snapshot of a cluster."""
     from dashboard import cli_live
 
-    return cli_live.capture(config, cluster, out, as_json=as_json)
+    return cli_live.capture(config, cluster, out, topics_of or (), as_json=as_json)
 
 
 @app.command("import-zk")

@@ -19,7 +19,7 @@ from typing import Final
 from core.errors import ConfigError, OpsError
 from core.snapshot.store import save_snapshot
 from dashboard import services
-from dashboard.cli_capture import captured_answer
+from dashboard.cli_capture import captured_answer, with_topics
 from dashboard.cli_output import (
     EXIT_DONE,
     EXIT_REFUSED,
@@ -228,7 +228,9 @@ def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     return True
 
 
-def capture(config: Path | None, cluster: str, out: Path, *, as_json: bool) -> int:
+def capture(
+    config: Path | None, cluster: str, out: Path, topics_of: Sequence[str] = (), *, as_json: bool
+) -> int:
     """``trimtab capture``: one snapshot of one cluster, into a directory."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
@@ -236,6 +238,7 @@ def capture(config: Path | None, cluster: str, out: Path, *, as_json: bool) -> i
     loaded = services.load_config(path)
     _must_name_clusters(loaded, path)
     snapshot = services.capture(loaded.cluster(cluster))
+    snapshot = with_topics(loaded.cluster(cluster), snapshot, topics_of)
     save_snapshot(snapshot, out)
     return emit(captured_answer(snapshot, out), as_json=as_json)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.snapshot.store import load_snapshot
 from dashboard.cli import run
 
 pytestmark = pytest.mark.zookeeper
@@ -97,6 +98,28 @@ def test_a_captured_snapshot_is_whole_and_can_be_judged(config, capsys, tmp_path
     code, body = answer(capsys, "health", out, "--json")
     assert code == 0
     assert body["measures"]["usage"]["known_brokers"] == 3
+
+
+def test_a_split_is_judged_by_the_topics_that_were_captured(config, capsys, tmp_path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    words = ("capture", "sandbox", "--config", config, "--json")
+    assert answer(capsys, *words, "--out", first)[0] == 0
+    snapshot = load_snapshot(first)
+    busiest = max(snapshot.bundles.to_pylist(), key=lambda row: row["topic_count"] or 0)["bundle"]
+    code, body = answer(capsys, *words, "--out", second, "--topics-of", busiest)
+    assert code == 0, body
+    assert body["tables"]["topics"]["rows"] > 1
+    code, body = answer(
+        capsys,
+        *("split", second, "--bundle", busiest),
+        *("--algorithm", "topic_count_equally_divide", "--json"),
+    )
+    assert code == 0, body
+    assert len(body["parts"]) == 2
+    assert not any(part["is_assumed"] for part in body["parts"])
+    assert abs(sum(part["share"] for part in body["parts"]) - 1.0) < 1e-9
+    code, body = answer(capsys, *words, "--out", tmp_path / "no", "--topics-of", "a/b/0x0_0x1")
+    assert (code, body["error"]["code"]) == (1, "unknown_name")
 
 
 def test_capture_refuses_a_directory_that_is_there(config, capsys, tmp_path) -> None:
