@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 MAX_ENTRIES: Final = 50_000
 """The newest entries of a journal that the pages hold; the command line writes all to a file."""
 
-MAX_RUNS: Final = 2_000
-"""The newest runs that the Activity page knows."""
+MAX_RUNS: Final = 400
+"""The newest runs that the Activity page knows; reading them anew takes seconds."""
+
+MAX_OF_CLUSTER: Final = 100
+_RECENT: Final = 30
 
 _REQUESTING: Final = Lock()
 
@@ -58,12 +61,12 @@ def find(config: Config, run_id: str) -> RunView | None:
 
 
 def of_cluster(config: Config, cluster: str) -> Sequence[RunView]:
-    """Return the runs of a cluster, the newest first.
+    """Return the latest runs of a cluster, the newest first.
 
     Raises:
         RemoteError: The journal cannot be read.
     """
-    return services.runs(config, cluster)
+    return services.runs(config, cluster, most=MAX_OF_CLUSTER)
 
 
 def every(config: Config) -> Sequence[RunView]:
@@ -81,8 +84,8 @@ def open_run(config: Config, cluster: str) -> RunView | None:
     Raises:
         RemoteError: The journal cannot be read.
     """
-    going = [view for view in of_cluster(config, cluster) if not view.is_ended]
-    return going[-1] if going else None
+    going = services.journal(config).open_runs(cluster)
+    return services.run_view(config, going[0]) if going else None
 
 
 def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> RunId:
@@ -94,7 +97,7 @@ def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> Run
         RemoteError: The journal cannot be written.
     """
     with _REQUESTING:
-        for view in of_cluster(config, plan.cluster):
+        for view in services.runs(config, plan.cluster, most=_RECENT):
             if view.plan.plan_id == plan.plan_id:
                 return view.run_id
         return services.request_run(config, plan.cluster, plan, reason, options, person())

@@ -112,7 +112,9 @@ else:
     }
 total = len(views) if is_runs else len(entries)
 more = f", the newest {SHOWN:,} of them are shown" if len(rows) > SHOWN else ""
-st.caption(f"{len(rows):,} of {total:,} {shown} match{more}. Click a run to open it.")
+held = runs.MAX_RUNS if is_runs else runs.MAX_ENTRIES
+older = f" Older {shown} than these {held:,}: `trimtab runs`." if total >= held else ""
+st.caption(f"{len(rows):,} of {total:,} {shown} match{more}. Click a run to open it.{older}")
 tables.table(
     rows.head(SHOWN),
     columns,

@@ -27,6 +27,9 @@ made = undo_of(page, undo) if undo else picked_plan(page)
 if made is None:
     st.stop()
 plan, preview = made
+asked = state.asking()
+if isinstance(asked, Ask):  # behind an open dialog stands what it is about
+    plan, preview = asked.plan, asked.preview
 words.answer(presenter.answer(plan, preview))
 for severity, sentences in presenter.remarks(plan).items():
     show = {"error": st.error, "warning": st.warning, "info": st.info}[severity]

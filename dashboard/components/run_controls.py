@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 FAILED: Final = "_control_failed"
+_HELP: Final[dict[Control, str]] = {
+    "pause": "The step under way is finished; no further one is begun until you resume.",
+    "resume": "Goes on with the next step.",
+}
 
 
 def controls(config: Config, view: RunView) -> None:
@@ -43,7 +47,7 @@ def _pause_or_resume(config: Config, view: RunView) -> None:
         control.capitalize(),
         icon=":material/play_arrow:" if control == "resume" else ":material/pause:",
         disabled=why_not is not None,
-        help=why_not or "The step under way is finished in any case.",
+        help=why_not or _HELP[control],
         key=f"_{control}",
         on_click=_ask,
         args=(config, view.run_id, control),

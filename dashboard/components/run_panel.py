@@ -66,7 +66,7 @@ def steps(view: RunView) -> None:
             "state": tables.words("State"),
             "bundle": tables.opener("Bundle", "_run_bundle", frame.bundle_link),
             "before": tables.words("Owner before"),
-            "after": tables.words("Owner after"),
+            "after": st.column_config.TextColumn("Owner after", width=125),
             "asked": tables.words("Asked for"),
             "foreseen": tables.words("Foreseen", "Most likely landing of the plan; ● it came so."),
             "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s"),
