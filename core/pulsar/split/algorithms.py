@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import InputError, UnknownNameError
+from core.ids import FULL_UPPER
 from core.pulsar.ring import range_equally_divide
 from core.pulsar.settings import EffectiveSettings
 
@@ -256,14 +257,16 @@ def most_even_position(topics: TopicLoads) -> tuple[int, float] | None:
     """
     measure = topics.throughput if topics.throughput.sum() > 0 else topics.msg_rate
     total = float(measure.sum())
-    apart = np.flatnonzero(np.diff(topics.hashes) > 0)
+    gaps = np.diff(topics.hashes)
+    between = topics.hashes[:-1] + (gaps + 1) // 2
+    # the ring's very last position is no bound inside it
+    apart = np.flatnonzero((gaps > 0) & (between < FULL_UPPER))
     if total <= 0 or not apart.size:
         return None
     left = np.cumsum(measure)[apart] / total
     larger = np.maximum(left, 1.0 - left)
     at = int(larger.argmin())
-    before, after = (int(topics.hashes[apart[at] + step]) for step in (0, 1))
-    return before + (after - before) // 2 + 1, float(larger[at])
+    return int(between[apart[at]]), float(larger[at])
 
 
 def refusal(bounds: tuple[int, int], positions: Sequence[int]) -> str:
