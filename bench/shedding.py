@@ -130,7 +130,7 @@ def _real_ms(load: dict[str, Any], name: str, bundles: int) -> tuple[float, int]
         "conf": {key: str(value).lower() for key, value in CONF[name].items()},
         "recent": [],
         "rounds": [0],
-        "calls": (1 if name in RATIO_TARGETS else 6) if bundles >= LARGE else 100,
+        "calls": (6 if name == "UniformLoadShedder" else 1) if bundles >= LARGE else 100,
     }
     with tempfile.TemporaryDirectory() as folder:
         case = {"loads": [load], "asks": [ask]}

@@ -15,7 +15,7 @@ from core.errors import InputError, PlanError, UnknownNameError
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,
     Round,
@@ -25,6 +25,7 @@ from core.pulsar.shedding import (
     strategy_rounds,
 )
 from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
@@ -35,6 +36,8 @@ from dashboard.cli_snapshots import Assumptions
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
+_MOST_TRIED: Final = 150_000
+"""Bundles up to which turning points are sought: each is found by some fifty rounds."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class ShedAnswer:
     settings: EffectiveSettings
     rounds: tuple[Round, ...]
     elapsed_ms: tuple[float, ...]
+    turning_points: tuple[TurningPoint, ...] = ()
 
 
 def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
@@ -85,6 +89,8 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
     def show() -> None:
         for number, done in enumerate(answer.rounds, 1):
             _show_round(number, done, is_only=len(answer.rounds) == 1)
+            for point in answer.turning_points if number == 1 else ():
+                say(f"{point.sentence}.")
         if plan is not None:
             say()
             say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
@@ -115,6 +121,14 @@ def _decide(
         settings = replace(assumptions, overrides=named).settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
     known = [name for name in recent if view.find_bundle(name) >= 0]
+    what_if = WhatIf(
+        strategy,
+        view,
+        lambda assumed: effective_settings(
+            snapshot, overrides={**assumptions.overrides, **assumed}, release=assumptions.release
+        ),
+        recently_unloaded=known,
+    )
     start = strategy_rounds if wish.is_strategy_only else shed_rounds
     rounds = start(strategy, view, settings, recently_unloaded=known)
     timed = list(_timed(rounds, wish.rounds))
@@ -123,7 +137,19 @@ def _decide(
         settings=settings,
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
+        turning_points=tuple(_turning_points(what_if, timed[0][0])),
     )
+
+
+def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
+    """Yield what would turn the verdict on a broker that sheds, and on the one nearest to it."""
+    if what_if.view.bundles.size > _MOST_TRIED:
+        return
+    ranked = [trace for trace in _ranked(first) if trace.broker is not None]
+    chosen = [next((t for t in ranked if t.sheds is sheds), None) for sheds in (True, False)]
+    for trace in chosen:
+        if trace is not None and trace.broker is not None:
+            yield from what_if.turning_points(trace.broker)
 
 
 def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]:
@@ -227,9 +253,9 @@ def _destination(distribution: Mapping[str, float] | None, planned: str | None) 
     return shown + (f" and {counted(more, 'broker')} more" if more > 0 else "")
 
 
-def _show_gates(done: Round) -> None:
-    """Show each broker's verdict, those that shed and those nearest to it first."""
-    traces = sorted(
+def _ranked(done: Round) -> list[BrokerTrace]:
+    """Return the verdicts: those that shed and those nearest to it first."""
+    return sorted(
         done.decision.trace,
         key=lambda trace: (
             trace.broker is not None,
@@ -238,6 +264,10 @@ def _show_gates(done: Round) -> None:
             trace.gates[-1].distance if trace.gates else float("inf"),
         ),
     )
+
+
+def _show_gates(done: Round) -> None:
+    traces = _ranked(done)
     rows = [
         (trace.broker or "the cluster", _verdict(trace), trace.sentence)
         for trace in traces[:_MOST_SHOWN]

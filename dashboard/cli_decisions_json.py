@@ -30,6 +30,7 @@ def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
         "release": answer.settings.release,
         "config": _config(config),
         "rounds": [_explained(done) for done in answer.rounds],
+        "turning_points": [asdict(point) for point in answer.turning_points],
     }
     return body
 

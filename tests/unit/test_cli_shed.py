@@ -107,6 +107,19 @@ def test_every_no_of_the_explanation_has_its_distance(trimtab: Trimtab, three: P
     assert gate["distance"] > 0
 
 
+def test_what_would_turn_the_verdict_is_told_and_true(trimtab: Trimtab, three: Path) -> None:
+    ask = ("shed", three, "--strategy", "OverloadShedder", "--json")
+    _, out, _ = trimtab(*ask)
+    points = json.loads(out)["explain"]["turning_points"]
+    assert {(point["broker"], point["sheds"]) for point in points} == {
+        (BUSY, False),
+        ("10.1.0.2:8080", True),
+    }
+    for point in points:
+        _, out, _ = trimtab(*ask, "--set", f"{point['key']}={point['needed']}")
+        assert (point["broker"] in json.loads(out)["rounds"][0]) is point["sheds"]
+
+
 def test_people_read_the_verdict_first_and_then_each_broker(trimtab: Trimtab, three: Path) -> None:
     code, out, _ = trimtab("shed", three, "--strategy", "ThresholdShedder")
     assert code == 0

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
+import numpy as np
 import pytest
 from shedding_world import MB, Broker, Bundle, World, decide_through, even
 
+from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shed_rounds
+from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.registry import find_shedding_strategy
+from core.pulsar.view import LoadView
+from core.snapshot.zkdump import import_zk_dump
 from core.units import format_ratio
 
 MIB = 1024.0 * 1024.0
+DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 
 
 def _sources(world: World, strategy: str, rounds: int = 1) -> list[list[str]]:
@@ -249,3 +258,55 @@ def test_a_bundle_without_averages_counts_by_its_last_statistics() -> None:
         view, strategy.config(settings), strategy.initial_state(), frozenset()
     )
     assert [move.bundle for move in decision.moves] == ["acme/orders/0x00000000_0x00010000"]
+
+
+# -- what the ports do otherwise, or can only assume
+
+
+def test_equal_bundles_come_in_the_order_of_java_s_maps() -> None:
+    # SHED-1: the order within one bucket is that of sorted insertion, whatever the rows' order
+    world = World({"a": Broker(99, [Bundle(10 * MB)] * 40), "b": Broker(1)})
+    (decision,) = world.having(loadBalancerBrokerOverloadedThresholdPercentage=10).decide(
+        "OverloadShedder"
+    )
+    moved = [move.bundle for move in decision.moves]
+    names = sorted(moved)
+    assert len(names) > 30
+    assert moved != names
+    table = [spread & 63 for spread in spread_hashes(moved).tolist()]
+    assert table == sorted(table)
+
+
+def test_a_concurrent_map_turns_most_of_a_bucket_around_when_it_doubles() -> None:
+    # 16 buckets hold 12 keys; at the twelfth they become 32
+    same_bucket = np.array([1, 33, 65, 97, *range(2, 10)], np.int64)
+    order = same_bucket[concurrent_order(same_bucket)].tolist()
+    assert order == [1, 33, 65, 97, *range(2, 10)]  # all stay together: nothing is turned
+    mixed = np.array([1, 33, 65, 17, 97, *range(2, 9)], np.int64)
+    order = mixed[concurrent_order(mixed)].tolist()
+    assert order[: order.index(2)] == [65, 33, 1, 97]
+    assert order[-1] == 17
+
+
+def test_a_bundle_counts_for_one_broker_only(tmp_path: Path) -> None:
+    # SHED-2: right after a move two reports name it; the snapshot keeps one, the newer
+    moved = "acme/orders/0x00000000_0x40000000"
+    records = [json.loads(line) for line in DUMP.read_text().splitlines()]
+    reports = [item["value"] for item in records if "brokers/10.1.0" in item["path"]]
+    first, other = reports[:2]
+    other["lastStats"][moved] = first["lastStats"][moved]
+    other["bundles"] = [*other["bundles"], moved]
+    other["lastUpdate"] = first["lastUpdate"] + 1_000
+    path = tmp_path / "dump.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    snapshot = import_zk_dump(path, "test", datetime(2026, 1, 1, tzinfo=UTC))
+    conf = {"loadBalancerBrokerOverloadedThresholdPercentage": 0}
+    effective = effective_settings(snapshot, overrides=conf)
+    strategy = find_shedding_strategy("OverloadShedder")
+    decision, _ = strategy.decide(
+        LoadView.of(snapshot, effective),
+        strategy.config(effective),
+        strategy.initial_state(),
+        frozenset(),
+    )
+    assert [move.broker for move in decision.moves if move.bundle == moved] == ["10.1.0.2:8080"]
