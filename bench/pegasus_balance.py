@@ -80,12 +80,12 @@ def _round(view: ClusterView) -> None:
 
 def _convergence(view: ClusterView) -> None:
     started = time.perf_counter()
-    rounds = balance_until_done(view, BalanceOptions())
+    run = balance_until_done(view, BalanceOptions())
     took_s = time.perf_counter() - started
-    plans = sum(len(done.plans) for done in rounds)
-    was, now = count_spread(view), count_spread(rounds[-1].after)
+    plans = sum(len(done.plans) for done in run.rounds)
+    was, now = count_spread(view), count_spread(run.after)
     print(
-        f"to convergence: {len(rounds)} rounds, {plans:,} plans, {took_s:.1f} s; "
+        f"to convergence: {len(run.rounds)} rounds, {plans:,} plans, {took_s:.1f} s; "
         f"standard deviation of primaries {was.primary_stddev} -> {now.primary_stddev}, "
         f"of replicas {was.replica_stddev} -> {now.replica_stddev}"
     )

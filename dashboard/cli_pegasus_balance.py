@@ -17,6 +17,7 @@ from core.pegasus.balance.rounds import (
     balance_rounds,
     pick_by_seed,
     pick_first,
+    rounds_until_settled,
 )
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
@@ -54,7 +55,16 @@ def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
         "elapsed_ms": elapsed_ms,
     }
-    return emit(Answer(body, lambda: _show(rounds, options)), as_json=as_json)
+
+    def show() -> None:
+        _show(rounds, options)
+        if not wish.rounds and rounds[-1].plans and not options.is_check:
+            say(
+                "It never settles: the last round leads back to a state that was there before, "
+                "and the next ones would copy the same data again and again."
+            )
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
 def _read(path: Path) -> bytes:
@@ -83,13 +93,14 @@ def _run(
 ) -> tuple[list[BalanceRound], list[float]]:
     pick = pick_first if wish.seed is None else pick_by_seed(wish.seed)
     most = 1 if options.is_check else wish.rounds or MOST_ROUNDS
+    play = balance_rounds if wish.rounds else rounds_until_settled
     done: list[BalanceRound] = []
     elapsed_ms: list[float] = []
     started = time.perf_counter()
-    for one in balance_rounds(view, options, pick):
+    for one in play(view, options, pick):
         elapsed_ms.append((time.perf_counter() - started) * 1000)
         done.append(one)
-        if len(done) >= most or (not wish.rounds and not one.plans):
+        if len(done) >= most:
             break
         started = time.perf_counter()
     return done, elapsed_ms

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pegasus_plain import Plain
 
 from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
 from core.pegasus.balance.model import BalanceOptions, PlanKind
-from core.pegasus.balance.rounds import BalanceRound, balance_until_done
+from core.pegasus.balance.rounds import BalanceRound, balance_rounds, balance_until_done
 from core.pegasus.view import NOBODY, ClusterView
 
 CLUSTERS = 200
@@ -81,27 +84,25 @@ def check_round(done: BalanceRound) -> None:
 )
 @given(clusters())
 def test_the_app_policy_ends_and_never_makes_a_table_worse(view):
-    rounds = balance_until_done(view, BalanceOptions())
-    assert len(rounds) < 500
-    for done in rounds:
+    run = balance_until_done(view, BalanceOptions())
+    assert run.is_settled
+    for done in run.rounds:
         check_round(done)
         worse = spread(done.after.primary_counts) > spread(done.before.primary_counts)
         kinds = {plan.kind for plan in done.plans}
         assert not worse.any()
         if kinds == {PlanKind.COPY_SECONDARY}:
             assert (spread(done.after.replica_counts) <= spread(done.before.replica_counts)).all()
-    end = rounds[-1].after if rounds else view
-    assert (spread(end.primary_counts) <= 1).all()
-    assert not balance_until_done(end, BalanceOptions())
+    assert (spread(run.after.primary_counts) <= 1).all()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.booleans())
-def test_the_cluster_policy_ends_with_the_totals_even(view, is_intended):
+def test_the_cluster_policy_ends_or_is_noticed_to_go_in_circles(view, is_intended):
     options = BalanceOptions(policy="cluster", intended_skew=is_intended)
-    rounds = balance_until_done(view, options)
-    assert len(rounds) < 500
-    for done in rounds:
+    run = balance_until_done(view, options)
+    assert len(run.rounds) < 500
+    for done in run.rounds:
         check_round(done)
         if any(plan.kind is PlanKind.MOVE_PRIMARY for plan in done.plans):
             assert len({int(view.table_of_row[plan.row]) for plan in done.plans}) == 1
@@ -111,38 +112,15 @@ def test_the_cluster_policy_ends_with_the_totals_even(view, is_intended):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters())
-def test_one_table_a_round_reaches_what_all_at_once_reach(view):
-    at_once = balance_until_done(view, BalanceOptions(only_move_primary=True))
-    in_turn = balance_until_done(
-        view, BalanceOptions(only_move_primary=True, balancer_in_turn=True)
-    )
-    for rounds in (at_once, in_turn):
-        for done in rounds:
-            check_round(done)
-    for done in in_turn:
+def test_in_turn_every_round_concerns_one_table_and_ends_as_even(view):
+    at_once = balance_until_done(view, BalanceOptions())
+    in_turn = balance_until_done(view, BalanceOptions(balancer_in_turn=True))
+    assert in_turn.is_settled
+    for done in in_turn.rounds:
+        check_round(done)
         assert len({int(view.table_of_row[plan.row]) for plan in done.plans}) == 1
-
-
-def plain_search(net: list[list[int]]) -> tuple[list[int], int] | None:
-    """The search as it is written down for one table, with nothing done at once."""
-    size = len(net)
-    width, previous, is_open = [0] * size, [-1] * size, [True] * size
-    width[0] = 2**31 - 1
-    while is_open[-1]:
-        best = max((width[at] for at in range(size) if is_open[at]), default=0)
-        if best <= 0:
-            return None
-        at = next(one for one in range(size) if is_open[one] and width[one] == best)
-        is_open[at] = False
-        for to in range(size):
-            reach = min(width[at], net[at][to])
-            if is_open[to] and reach > width[to]:
-                width[to], previous[to] = reach, at
-    nodes, at = [], previous[-1]
-    while at > 0:
-        nodes.append(at - 1)
-        at = previous[at]
-    return nodes[::-1], width[-1]
+    assert (spread(in_turn.after.primary_counts) <= 1).all()
+    assert len(in_turn.rounds) >= len(at_once.rounds)
 
 
 @settings(max_examples=CLUSTERS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -152,6 +130,28 @@ def test_searching_all_tables_at_once_finds_the_paths_of_the_plain_search(view):
     tables = np.arange(view.table_count, dtype=np.int32)
     net = capacities(view, imbalance, tables)
     for table, path in enumerate(widest_paths(net)):
-        wanted = plain_search(net[table].tolist())
-        found = None if path is None else (list(path.nodes), path.amount)
-        assert found == wanted
+        flow, previous = Plain.search(net[table].tolist())
+        assert flow[-1] == (0 if path is None else path.amount)
+        if path is not None:
+            hops = [0, *(node + 1 for node in path.nodes), len(previous) - 1]
+            assert [previous[to] for to in hops[1:]] == hops[:-1]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(), st.tuples(*[st.booleans()] * 4), st.sampled_from([0, 1, 3, 10]))
+def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
+    only_primary, only_move, in_turn, is_check = switches
+    app = BalanceOptions("app", only_primary, only_move, in_turn, is_check, count)
+    cluster = replace(app, policy="cluster", is_check=False)
+    for options in (app, cluster, replace(cluster, intended_skew=is_check)):
+        for done in itertools.islice(balance_rounds(view, options), 4):
+            plain = Plain(done.before, only_primary, only_move, in_turn, options.is_check, count)
+            wanted = (
+                plain.app_policy()
+                if options.policy == "app"
+                else plain.cluster_policy(intended_skew=options.intended_skew)
+            )
+            told = {
+                plan.row: (plan.kind.word, plan.source + 1, plan.target + 1) for plan in done.plans
+            }
+            assert told == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -71,18 +72,53 @@ def balance_rounds(
         view = after
 
 
+def rounds_until_settled(
+    view: ClusterView, options: BalanceOptions, pick: Pick = pick_first
+) -> Iterator[BalanceRound]:
+    """Give rounds up to, and with, the first empty one; a check is one round.
+
+    The cluster policy may go in circles (PB-6); so a round that leads back to a state that was
+    there before is the last one, too.
+    """
+    seen = {_digest(view)}
+    for count, done in enumerate(balance_rounds(view, options, pick), 1):
+        yield done
+        if not done.plans or options.is_check or count >= MOST_ROUNDS:
+            return
+        state = _digest(done.after)
+        if state in seen:
+            return
+        seen.add(state)
+
+
+def _digest(view: ClusterView) -> bytes:
+    told = hashlib.blake2b(view.members.tobytes(), digest_size=16)
+    told.update(view.member_disks.tobytes())
+    return told.digest()
+
+
+@dataclass(frozen=True)
+class BalanceRun:
+    """Rounds to their end.
+
+    Attributes:
+        rounds: Those with plans.
+        is_settled: Nothing is left to do; ``False``: it goes in circles, or was given up.
+        after: The state at the end.
+    """
+
+    rounds: tuple[BalanceRound, ...]
+    is_settled: bool
+    after: ClusterView
+
+
 def balance_until_done(
     view: ClusterView, options: BalanceOptions, pick: Pick = pick_first
-) -> list[BalanceRound]:
-    """Return the rounds up to, without, the first empty one; a check is one round."""
-    done: list[BalanceRound] = []
-    for one in balance_rounds(view, options, pick):
-        if not one.plans or len(done) >= MOST_ROUNDS:
-            break
-        done.append(one)
-        if options.is_check:
-            break
-    return done
+) -> BalanceRun:
+    """Return what the balancer does until it has nothing left to do, if that ever comes."""
+    done = list(rounds_until_settled(view, options, pick))
+    rounds = tuple(one for one in done if one.plans)
+    return BalanceRun(rounds, not done[-1].plans, done[-1].after)
 
 
 def apply_plans(view: ClusterView, plans: tuple[BalancePlan, ...]) -> ClusterView:
