@@ -169,7 +169,12 @@ class Engine:
         """Open again the sessions of running brokers whose connection broke."""
         up = [self.sessions[broker.row] for broker in self.state.brokers if broker.is_up]
         closed = [session for session in (self.admin, *up) if session and not session.is_open]
-        await asyncio.gather(*(session.open() for session in closed))
+        answers = await asyncio.gather(
+            *(session.open() for session in closed), return_exceptions=True
+        )
+        for answer in answers:  # after all have tried: the next round must not meet this one
+            if isinstance(answer, BaseException):
+                raise answer
 
     async def lead(self, row: int) -> None:
         """Make a broker the leader."""

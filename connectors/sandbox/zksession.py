@@ -63,6 +63,7 @@ class ZkSession:
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._opening = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -72,9 +73,21 @@ class ZkSession:
     async def open(self) -> None:
         """Connect: begin a session, or go on with the one that was, while the server still has it.
 
+        Whoever asks while somebody else is at it waits for the same connection.
+
         Raises:
-            UnreachableError: Nobody listens, or the connection broke at once.
+            UnreachableError: Nobody listens, nobody answers, or the connection broke at once.
         """
+        async with self._opening:
+            while not self.is_open:
+                try:
+                    async with asyncio.timeout(self._timeout_s):
+                        await self._connect()
+                except TimeoutError as exc:
+                    raise self._lost("connect") from exc
+
+    async def _connect(self) -> None:
+        """Greet the server; a session that ran out leaves it unopened, to begin another."""
         try:
             self._reader, writer = await asyncio.open_connection(self._host, self._port)
         except OSError as exc:
@@ -93,7 +106,6 @@ class ZkSession:
         if timeout_ms <= 0:  # it ran out meanwhile: begin another
             writer.transport.abort()
             self._identity = (0, bytes(_PASSWORD_BYTES))
-            await self.open()
             return
         for task in self._tasks:
             task.cancel()
