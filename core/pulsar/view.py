@@ -116,6 +116,8 @@ class LoadView:
         usage = weighted_max_usage(brokers, settings)
         stored = _total(brokers, "long_msg_rate", unknown=np.nan)
         long_rate, note = leader_long_rates(stored, bundle_part)
+        if snapshot.manifest.load_manager == "extensible":
+            note = ""  # nobody keeps or asks long-term rates there
         policies, problems = parse_isolation_policies(snapshot.policies)
         stored_domains = parse_failure_domains(snapshot.policies)
         domains = brokers.column("failure_domain").to_pylist()

@@ -225,7 +225,7 @@ def _waiting(cycle: Cycle, hits: Gate, *, is_uneven: bool) -> str:
         target = format_ratio(cycle.config.target_std)
         return f"{spread}, the target is {target}, and nobody is idle or overloaded"
     left = int(hits.distance) + 1
-    return f"{spread}; the class acts after {counted(left, 'more round')} that finds it uneven"
+    return f"{spread}; the class acts after {counted(left, 'more uneven round')} in a row"
 
 
 def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
