@@ -174,6 +174,16 @@ def test_replies_in_any_order_reach_whoever_asked():
         connection.close()
 
 
+def test_the_partitions_of_more_tables_than_are_asked_at_once_all_come():
+    with serving(leader) as [server]:
+        client = MetaClient([server.address])
+        names = [f"t{number}" for number in range(70)]
+        found = client.fetch_all_partitions(names)
+        assert list(found) == names
+        assert {len(partitions) for partitions in found.values()} == {8}
+        client.close()
+
+
 def test_many_threads_share_one_connection():
     with serving(leader) as [server]:
         connection = Connection(server.address, timeout_s=5)

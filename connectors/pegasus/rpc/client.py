@@ -42,6 +42,8 @@ from core.pegasus.proposal import Proposal
 PREFIX_MATCH: Final = 4
 ALL: Final = -1
 _PAUSE_S: Final = 0.2
+_IN_FLIGHT: Final = 32
+"""Questions sent before the first answer is read: more could block both ends on full buffers."""
 _Value = TypeVar("_Value")
 
 
@@ -90,13 +92,15 @@ class MetaClient:
         return self._ask_parsed(idl.QUERY_CFG, body, parse.parse_partitions)
 
     def fetch_all_partitions(self, tables: Sequence[str]) -> dict[str, list[PartitionConfig]]:
-        """Return the partitions of many tables, asked one behind the other on one connection."""
-        bodies = [idl.QueryCfgRequest(app_name=one, partition_indices=[]) for one in tables]
-        results = self._ask_all([(idl.QUERY_CFG, body) for body in bodies]) if bodies else []
-        return {
-            table: self._parsed(idl.QUERY_CFG, parse.parse_partitions, result)
-            for table, result in zip(tables, results, strict=True)
-        }
+        """Return the partitions of many tables, a few questions under way at a time."""
+        found: dict[str, list[PartitionConfig]] = {}
+        for start in range(0, len(tables), _IN_FLIGHT):
+            some = tables[start : start + _IN_FLIGHT]
+            bodies = [idl.QueryCfgRequest(app_name=one, partition_indices=[]) for one in some]
+            results = self._ask_all([(idl.QUERY_CFG, body) for body in bodies])
+            for table, result in zip(some, results, strict=True):
+                found[table] = self._parsed(idl.QUERY_CFG, parse.parse_partitions, result)
+        return found
 
     def fetch_cluster_info(self) -> ClusterInfo:
         """Return what the meta server says of its cluster; the level in it is the one in force.
