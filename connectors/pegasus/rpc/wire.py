@@ -72,13 +72,14 @@ class Struct:
     """A struct: one attribute a field, ``None`` where it is absent."""
 
     thrift_spec: ClassVar[Spec] = ()
+    absent: ClassVar[dict[str, None]] = {}
 
     def __init__(self, **fields: Any) -> None:
-        known = {field[2] for field in self.thrift_spec if field is not None}
-        if not known >= set(fields):
-            raise TypeError(f"{type(self).__name__} has no {sorted(set(fields) - known)}")
-        for name in known:
-            setattr(self, name, fields.get(name))
+        if not self.absent.keys() >= fields.keys():
+            unknown = sorted(fields.keys() - self.absent.keys())
+            raise TypeError(f"{type(self).__name__} has no {unknown}")
+        self.__dict__.update(self.absent)
+        self.__dict__.update(fields)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__} has no field {name!r}")
@@ -106,7 +107,8 @@ def struct(name: str, *fields: Field) -> type[Struct]:
     spec: list[Field | None] = [None] * (max((field[0] for field in fields), default=-1) + 1)
     for field in fields:
         spec[field[0]] = field
-    return type(name, (Struct,), {"thrift_spec": tuple(spec)})
+    absent = dict.fromkeys(field[2] for field in fields)
+    return type(name, (Struct,), {"thrift_spec": tuple(spec), "absent": absent})
 
 
 class Raw(Protocol):
@@ -279,12 +281,32 @@ def sets_by_number(number: int, name: str, kind: type[Raw]) -> Field:
     return number, TType.MAP, name, (TType.I32, None, TType.SET, inner, False), None
 
 
+class _Source:
+    """Bytes to read, as the library's protocol asks for them."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+
+    def readAll(self, count: int) -> bytes:  # noqa: N802 - the library's name
+        """Take so many bytes."""
+        end = self._at + count
+        if end > len(self._content):
+            raise EOFError("the bytes end early")
+        taken = self._content[self._at : end]
+        self._at = end
+        return taken
+
+    def left(self) -> int:
+        """Return how many are left."""
+        return len(self._content) - self._at
+
+
 def reader(content: bytes) -> tuple[Any, Callable[[], int]]:
     """Return a protocol over bytes, and what tells how many of them are left."""
-    buffer = TMemoryBuffer(content)
+    source = _Source(content)
     limits = {"string_length_limit": len(content), "container_length_limit": len(content)}
-    protocol = StrictProtocol(buffer, strictRead=True, **limits)
-    return protocol, lambda: len(content) - buffer.cstringio_buf.tell()
+    return StrictProtocol(source, strictRead=True, **limits), source.left
 
 
 def written(write: Callable[[Any], None]) -> bytes:
