@@ -85,6 +85,7 @@ with right:
     words.notes(preview.notes)
 
 words.section("Apply it", "A worker carries out exactly this plan, step by step, and checks each.")
+plan_file = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
 with st.container(horizontal=True, vertical_alignment="center"):
     apply_button(
         Ask(
@@ -98,7 +99,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.download_button(
         "Download the plan",
         data=dump_plan(plan),
-        file_name=file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json"),
+        file_name=plan_file,
         mime="application/json",
         icon=":material/download:",
         on_click="ignore",
@@ -113,6 +114,9 @@ if len(names) > 1:
 step = preview.steps[names.index(chosen)]
 placement_panel(step.placement, key="unload")
 
-words.section("Do it by hand", "The same as commands, without a journal and without an undo.")
+words.section(
+    "Do it by hand", "The downloaded plan with its journal; or the bare lines, without either."
+)
+st.code(f'trimtab apply {plan_file} --cluster {page.name} --reason "..."', language="bash")
 st.code("\n".join(one.command for one in preview.steps), language="bash")
 st.code("\n".join(one.rest for one in preview.steps), language="bash")

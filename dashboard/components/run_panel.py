@@ -68,7 +68,9 @@ def steps(view: RunView) -> None:
             "before": tables.words("Owner before"),
             "after": st.column_config.TextColumn("Owner after", width=125),
             "asked": tables.words("Asked for"),
-            "foreseen": tables.words("Foreseen", "Most likely landing of the plan; ● it came so."),
+            "foreseen": st.column_config.TextColumn(
+                "Foreseen", width=155, help="Most likely landing of the plan; ● it came so."
+            ),
             "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s"),
             "sentence": st.column_config.TextColumn("What happened", width="large"),
         },

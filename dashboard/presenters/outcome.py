@@ -77,7 +77,9 @@ def outcome_sentence(view: RunView) -> str:
         f"{format_ratio(before)} before, {format_ratio(after)} expected"
     )
     if measured is None:
-        tail = "measured about 20 s after the end" if not view.is_ended else "not measured yet"
+        tail = "measured some 20 s after the end" if not view.is_ended else "not measured yet"
+        if view.is_ended and view.started_at is None:
+            tail = "and nothing was done"
         return f"{head}, {tail}."
     late = ""
     if view.ended_at is not None:
