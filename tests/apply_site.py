@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
@@ -19,7 +21,7 @@ from core.actions.events import ControlAsked, Entry, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.runs import RunView, fold, run_id_at
 from core.plan.build import build_unload_plan
-from core.plan.model import Plan, UnloadBundle, sealed
+from core.plan.model import Plan, sealed
 from core.snapshot import PulsarSnapshot
 
 QUICK = Timeouts(connect_s=1.0, read_s=2.0, answer_s=4.0, zookeeper_s=5.0, session_s=3.0)
@@ -110,7 +112,7 @@ class ApplySite:
 
 def edited(plan: Plan, **changes: Any) -> Plan:
     """Return a plan whose first step, its only one then, was written by somebody else."""
-    step: UnloadBundle = replace(plan.steps[0], **changes)
+    step = msgspec.structs.replace(plan.steps[0], **changes)
     return sealed(replace(plan, steps=(step,)))
 
 

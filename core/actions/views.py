@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from core.actions.events import ForeignMove, RunMeasured, SettingFate
 from core.actions.model import (
@@ -184,10 +186,15 @@ class RunView:
         """For each bundle that is not where it was asked to go: the step that would bring it."""
         found = []
         for view in self.steps:
-            ending, wanted = view.ending, view.step.destination
-            if ending is None or ending.code not in _MISSED or ending.after is None:
+            ending, step = view.ending, view.step
+            if (
+                not isinstance(step, UnloadBundle)
+                or ending is None
+                or ending.code not in _MISSED
+                or ending.after is None
+            ):
                 continue
-            holder = ending.after.holder
+            holder, wanted = ending.after.holder, step.destination
             if wanted is not None and holder is not None and holder != wanted:
-                found.append(replace(view.step, owner=holder, foreseen={}))
+                found.append(msgspec.structs.replace(step, owner=holder, foreseen={}))
         return tuple(found)

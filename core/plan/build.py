@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, Unpack
 
+import msgspec
 import numpy as np
 
 from core.errors import InputError
@@ -122,7 +123,7 @@ def build_unload_plan(
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
     steps = [
-        replace(step, foreseen=_foreseen(placed))
+        msgspec.structs.replace(step, foreseen=_foreseen(placed))
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
     found += _about_outcomes(steps, outcomes)

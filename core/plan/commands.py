@@ -2,30 +2,93 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from typing import Final, assert_never
 from urllib.parse import quote
 
 from core.ids import namespace_of
-from core.plan.model import UnloadBundle
+from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+
+_ANY_BROKER: Final = "http://localhost:8080"
 
 
-def pulsar_admin_line(step: UnloadBundle) -> str:
+def pulsar_admin_line(step: Step) -> str:
     """Return the ``pulsar-admin`` line of a step, quoted for a shell."""
-    words = ["pulsar-admin", "namespaces", "unload", namespace_of(step.bundle)]
-    words += ["-b", step.bundle.rpartition("/")[2]]
-    if step.destination is not None:
-        words += ["-d", step.destination]
-    return shlex.join(words)
+    match step:
+        case UnloadBundle():
+            words = ["namespaces", "unload", *_bundle_words(step.bundle)]
+            if step.destination is not None:
+                words += ["-d", step.destination]
+        case SplitBundle():
+            words = ["namespaces", "split-bundle", *_bundle_words(step.bundle)]
+            words += ["-san", step.algorithm]
+            if step.positions:
+                words += ["-sb", ",".join(str(position) for position in step.positions)]
+            if step.is_unloaded:
+                words += ["-u"]
+        case SetDynamicSetting():
+            verb = "delete" if step.value is None else "update"
+            words = ["brokers", f"{verb}-dynamic-config", "--config", step.key]
+            if step.value is not None:
+                words += ["--value", step.value]
+        case _:
+            assert_never(step)
+    return shlex.join(["pulsar-admin", *words])
 
 
-def rest_line(step: UnloadBundle, web_url: str | None) -> str:
-    """Return the ``curl`` line of a step; without a known address the broker id stands for it.
+def rest_line(step: Step, web_url: str | None) -> str:
+    """Return the ``curl`` line of a step.
 
     Redirects keep method and body; credentials are left out on purpose.
+
+    Args:
+        step: The step.
+        web_url: Web address of its owner, or of any broker; ``None``: the broker id stands for it.
     """
-    base = (web_url or f"http://{step.owner}").rstrip("/")
-    namespace = quote(namespace_of(step.bundle), safe="/")
-    url = f"{base}/admin/v2/namespaces/{namespace}/{quote(step.bundle.rpartition('/')[2])}/unload"
-    if step.destination is not None:
-        url += f"?destinationBroker={quote(step.destination, safe=':')}"
-    return shlex.join(["curl", "-X", "PUT", "-L", url])
+    unknown = _ANY_BROKER if step.owner is None else f"http://{step.owner}"
+    base = (web_url or unknown).rstrip("/")
+    method = "POST" if isinstance(step, SetDynamicSetting) else "PUT"
+    if isinstance(step, SetDynamicSetting) and step.value is None:
+        method = "DELETE"
+    words = ["curl", "-X", method, "-L"]
+    body = request_body(step)
+    if body is not None:
+        words += ["-H", "Content-Type: application/json", "-d", body]
+    return shlex.join([*words, f"{base}/admin/v2/{request_path(step)}"])
+
+
+def request_path(step: Step) -> str:
+    """Return path and query of a step's request, below ``/admin/v2/``."""
+    match step:
+        case UnloadBundle():
+            path = f"namespaces/{_bundle_path(step.bundle)}/unload"
+            if step.destination is None:
+                return path
+            return f"{path}?destinationBroker={quote(step.destination, safe=':')}"
+        case SplitBundle():
+            unload = "true" if step.is_unloaded else "false"
+            algorithm = quote(step.algorithm, safe="")
+            path = f"namespaces/{_bundle_path(step.bundle)}/split"
+            return f"{path}?unload={unload}&splitAlgorithmName={algorithm}"
+        case SetDynamicSetting():
+            path = f"brokers/configuration/{quote(step.key, safe='')}"
+            return path if step.value is None else f"{path}/{quote(step.value, safe='')}"
+        case _:
+            assert_never(step)
+
+
+def request_body(step: Step) -> str | None:
+    """Return the body of a step's request: positions as JSON numbers, in decimals."""
+    if isinstance(step, SplitBundle) and step.positions:
+        return json.dumps(step.positions)
+    return None
+
+
+def _bundle_words(bundle: str) -> list[str]:
+    return [namespace_of(bundle), "-b", bundle.rpartition("/")[2]]
+
+
+def _bundle_path(bundle: str) -> str:
+    namespace = quote(namespace_of(bundle), safe="/")
+    return f"{namespace}/{quote(bundle.rpartition('/')[2], safe='')}"

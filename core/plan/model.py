@@ -17,50 +17,41 @@ from typing import Any, Final, Literal
 import msgspec
 
 from core.ids import PlanId, SnapshotId
+from core.plan.steps import (
+    LEAST_FORESEEN,
+    SetDynamicSetting,
+    SplitBundle,
+    Step,
+    UnloadBundle,
+)
 
-FORMAT_VERSION: Final = 2
+__all__ = [
+    "DEFAULT_LIFETIME_S",
+    "FORMAT_VERSION",
+    "LEAST_FORESEEN",
+    "BrokerExpectation",
+    "Diagnostic",
+    "DiagnosticSeverity",
+    "Expected",
+    "Plan",
+    "PolicyRef",
+    "SetDynamicSetting",
+    "SplitBundle",
+    "Step",
+    "UnloadBundle",
+    "content_hash",
+    "sealed",
+]
+
+FORMAT_VERSION: Final = 3
 """Version of the plan file's form; a file of another version is refused."""
 
 DEFAULT_LIFETIME_S: Final = 600.0
 """How long a plan may be applied after it was made, unless its maker says otherwise."""
 
-LEAST_FORESEEN: Final = 0.01
-"""Destinations less likely than this are not written into a plan."""
-
 _UNSEALED: Final = PlanId("")
 
 DiagnosticSeverity = Literal["info", "warning", "error"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadBundle:
-    """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
-
-    Attributes:
-        bundle: Name, ``tenant/namespace/0xL_0xU``.
-        owner: Broker id of the owner when the plan was made: the step's precondition.
-        destination: Broker id that is asked to take it, or ``None``: the cluster places it.
-        foreseen: Broker id to probability, at least :data:`LEAST_FORESEEN`: where it is expected
-            to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
-        reason: Why, one sentence; shown and kept, never interpreted.
-        kind: Tag of the step's type in a plan file.
-    """
-
-    bundle: str
-    owner: str
-    destination: str | None = None
-    foreseen: Mapping[str, float] = field(default_factory=dict, hash=False)
-    reason: str = ""
-    kind: Literal["unload_bundle"] = "unload_bundle"
-
-    @property
-    def likely(self) -> tuple[str, ...]:
-        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
-        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
-
-
-Step = UnloadBundle
-"""Every step type there is; a union as soon as there is a second one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +156,7 @@ class Plan:
         expected: What they are expected to do.
         diagnostics: Errors first, then warnings, then infos.
         reason: Why the person wants it, for the record.
-        complete: Every bundle that was asked for has a step.
+        complete: Everything that was asked for has a step.
         applyable: There is a step and no error.
         errored: There is an error: look, never apply.
         undoes: The run that it takes back.
@@ -180,7 +171,7 @@ class Plan:
     created_at: datetime
     expires_at: datetime
     strategy: PolicyRef
-    steps: tuple[UnloadBundle, ...]
+    steps: tuple[Step, ...]
     expected: Expected
     diagnostics: tuple[Diagnostic, ...] = ()
     reason: str = ""

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from apply_site import HASTE, ApplySite, edited
 from pulsar_under_test import PulsarUnderTest, eventually
@@ -255,7 +256,9 @@ def test_last_look_forbids_in_these_words(
 ) -> None:
     (step,) = site.plan(1).steps
     names = {"namespace": pulsar.namespace, "bundle": step.bundle, "owner": step.owner}
-    wrong = replace(step, **{key: text.format(**names) for key, text in changes.items()})
+    wrong = msgspec.structs.replace(
+        step, **{key: text.format(**names) for key, text in changes.items()}
+    )
     action = acting.action(wrong)
     refusal = action.forbids(action.look())
     assert refusal is not None
@@ -293,7 +296,7 @@ def test_what_the_cluster_refuses_is_told_in_its_own_words(
     (step,) = site.plan(1).steps
     named = {key: text.format(namespace=pulsar.namespace) for key, text in changes.items()}
     with pytest.raises(kind, match=words) as caught:
-        acting.action(replace(step, **named)).send()
+        acting.action(msgspec.structs.replace(step, **named)).send()
     assert caught.value.outcome == "refused"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 from actions_world import (
     BASE,
@@ -159,7 +160,9 @@ def test_a_run_that_never_began_a_step_is_not_measured() -> None:
 def _rehearsed(world: World, *, count: int = 3, spent: int = 0, pause: bool = True) -> Rehearsal:
     ports = Worker(world, "dry").ports
     plan = plan_of(world, MOVABLE[:count], BROKERS[3])
-    foreseen = tuple(replace(step, foreseen={BROKERS[3]: 0.9, "b": 0.1}) for step in plan.steps)
+    foreseen = tuple(
+        msgspec.structs.replace(step, foreseen={BROKERS[3]: 0.9, "b": 0.1}) for step in plan.steps
+    )
     return rehearse(
         sealed(replace(plan, steps=foreseen)),
         RunOptions(pause_balancer=pause),

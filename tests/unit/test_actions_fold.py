@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from journal_entries import (
     NOON,
@@ -172,7 +173,7 @@ def test_a_bundle_that_came_back_offers_the_same_move_again() -> None:
 
 def test_without_a_wanted_destination_there_is_no_next_move() -> None:
     event = requested(1)
-    step = replace(event.plan.steps[0], destination=None)
+    step = msgspec.structs.replace(event.plan.steps[0], destination=None)
     open_end = requested(plan=replace(event.plan, steps=(step,)))
     view = view_of(open_end, claimed(), begun(0), ended(0, "DONE", "landed_elsewhere", "b9:8080"))
     assert view.next_moves == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import numpy as np
 import pyarrow.compute as pc
 import pytest
@@ -362,6 +363,8 @@ def test_an_owner_without_a_row_brings_its_load_from_nowhere(fleet) -> None:
 
 def test_a_plan_that_names_strangers_is_refused(fleet) -> None:
     plan = build_unload_plan(fleet, owned_by(fleet, HOT)[:1], now=fleet.manifest.taken_at)
-    strange = sealed(replace(plan, steps=(replace(plan.steps[0], destination="gone:8080"),)))
+    strange = sealed(
+        replace(plan, steps=(msgspec.structs.replace(plan.steps[0], destination="gone:8080"),))
+    )
     with pytest.raises(UnknownNameError, match="gone:8080"):
         preview_plan(fleet, strange)

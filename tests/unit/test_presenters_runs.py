@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import numpy as np
 import pytest
 from journal_entries import (
@@ -92,7 +93,7 @@ def test_confirmation_grows_with_the_blast_radius(steps, environment, is_typed):
 def test_more_than_two_brokers_are_confirmed_by_name():
     plan = plan_of(2)
     first, second = plan.steps
-    wide = replace(plan, steps=(first, replace(second, destination="b9:8080")))
+    wide = replace(plan, steps=(first, msgspec.structs.replace(second, destination="b9:8080")))
     assert applying.touched_brokers(wide) == 3
     assert "3 brokers" in (applying.must_type_name(wide, "staging") or "")
 

@@ -1,0 +1,147 @@
+"""The steps that a plan is made of: everything that Trimtab can do to a Pulsar cluster.
+
+Whoever only tells or counts steps reads what all of them have (:class:`_Step`) and the sentences of
+:mod:`core.plan.words`; only a cluster's port and the checks know one kind from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from core.ids import namespace_of
+
+LEAST_FORESEEN: Final = 0.01
+"""Destinations less likely than this are not written into a plan."""
+
+
+class _Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What every step has; ``kind`` is the tag of its type in a plan file.
+
+    Attributes:
+        reason: Why, one sentence; shown and kept, never interpreted.
+    """
+
+    reason: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Stable word for the type of the step."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def subject(self) -> str:
+        """What is acted on: the name of a bundle, or the key of a setting."""
+        raise NotImplementedError
+
+    @property
+    def namespace(self) -> str | None:
+        """Namespace that it belongs to; ``None``: to none."""
+        return None
+
+    @property
+    def owner(self) -> str | None:
+        """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
+        return None
+
+    @property
+    def destination(self) -> str | None:
+        """Broker id that is asked to take it; ``None``: nobody in particular."""
+        return None
+
+    @property
+    def foreseen(self) -> Mapping[str, float]:
+        """Broker id to probability: where it is expected to land; empty: nothing moves."""
+        return {}
+
+    @property
+    def likely(self) -> tuple[str, ...]:
+        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
+        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
+
+
+class UnloadBundle(_Step, frozen=True, kw_only=True, tag="unload_bundle"):
+    """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
+
+    Attributes:
+        bundle: Name, ``tenant/namespace/0xL_0xU``.
+        owner: Broker id of the owner when the plan was made: the step's precondition.
+        destination: Broker id that is asked to take it, or ``None``: the cluster places it.
+        foreseen: Broker id to probability, at least :data:`LEAST_FORESEEN`: where it is expected
+            to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
+    """
+
+    bundle: str
+    owner: str
+    destination: str | None = None
+    foreseen: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Leave out what cannot be hashed."""
+        return hash((self.bundle, self.owner, self.destination, self.reason))
+
+    @property
+    def subject(self) -> str:
+        """The bundle."""
+        return self.bundle
+
+    @property
+    def namespace(self) -> str | None:
+        """The bundle's namespace."""
+        return namespace_of(self.bundle)
+
+
+class SplitBundle(_Step, frozen=True, kw_only=True, tag="split_bundle"):
+    """Cut a bundle into parts; they can never be merged again.
+
+    Attributes:
+        bundle: Name, ``tenant/namespace/0xL_0xU``.
+        owner: Broker id of the owner when the plan was made: the step's precondition.
+        algorithm: What the brokers are asked to cut by, for example ``range_equally_divide``.
+        positions: Inner boundaries that they are told, ascending; only for
+            ``specified_positions_divide``.
+        boundaries: Inner boundaries that are expected, ascending; empty: the brokers find them.
+        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+    """
+
+    bundle: str
+    owner: str
+    algorithm: str
+    positions: tuple[int, ...] = ()
+    boundaries: tuple[int, ...] = ()
+    is_unloaded: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The bundle."""
+        return self.bundle
+
+    @property
+    def namespace(self) -> str | None:
+        """The bundle's namespace."""
+        return namespace_of(self.bundle)
+
+
+class SetDynamicSetting(_Step, frozen=True, kw_only=True, tag="set_dynamic_setting"):
+    """Set a dynamic setting of all brokers, or take it away so that their own files count again.
+
+    Attributes:
+        key: Upstream key.
+        before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
+        value: What it shall be, as the brokers write it; ``None``: taken away.
+    """
+
+    key: str
+    before: str | None = None
+    value: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The key."""
+        return self.key
+
+
+Step = UnloadBundle | SplitBundle | SetDynamicSetting
+"""Every step type there is."""

@@ -1,0 +1,118 @@
+"""The steps of plans in words: the one place that knows how to speak of each kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from core.plan.steps import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.units import counted, format_ratio
+
+NOT_SET: Final = "not set dynamically"
+"""What is said of a setting that has no dynamic value."""
+
+_KINDS: Final = {
+    "unload_bundle": ("unload", "bundle", "moved"),
+    "split_bundle": ("split", "bundle", "split"),
+    "set_dynamic_setting": ("change", "setting", "changed"),
+}
+"""By kind: verb, what it is done to, and the participle of having done it."""
+
+
+def describe(step: Step) -> str:
+    """Return what a step does, as an order: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
+    match step:
+        case UnloadBundle():
+            towards = f", to {step.destination}" if step.destination else ""
+            return f"Unload {step.bundle} from {step.owner}{towards}"
+        case SplitBundle():
+            after = " and unload the parts" if step.is_unloaded else ""
+            return f"Split {step.bundle} on {step.owner} {_where(step)}{after}"
+        case SetDynamicSetting():
+            if step.value is None:
+                return f"Take {step.key} away, which is {step.before} dynamically"
+            return f"Set {step.key} to {step.value} ({_was(step)})"
+        case _:
+            assert_never(step)
+
+
+def doing(step: Step) -> str:
+    """Return the same as something under way: ``Unloading acme/x/0x0_0x4 from b1``."""
+    match step:
+        case UnloadBundle():
+            return f"Unloading {step.bundle} from {step.owner}"
+        case SplitBundle():
+            return f"Splitting {step.bundle} on {step.owner}"
+        case SetDynamicSetting():
+            if step.value is None:
+                return f"Taking the dynamic value {step.before} of {step.key} away"
+            return f"Setting {step.key} to {step.value}"
+        case _:
+            assert_never(step)
+
+
+def whether(step: Step) -> str:
+    """Return the question about a step's outcome: ``whether acme/x/0x0_0x4 moved``."""
+    return f"whether {step.subject} {'was ' * (step.kind != 'unload_bundle')}{_KINDS[step.kind][2]}"
+
+
+def would(step: Step, holder: str | None = None) -> str:
+    """Return what would be asked of the cluster, as a whole sentence.
+
+    Args:
+        step: The step.
+        holder: Who has its subject now; ``None``: as planned.
+    """
+    where = holder or step.owner
+    match step:
+        case UnloadBundle():
+            asked = f", {step.destination} asked for" if step.destination else ""
+            foreseen = ", ".join(
+                f"{broker} ({format_ratio(step.foreseen[broker])})" for broker in step.likely[:3]
+            )
+            ends = f"; foreseen on {foreseen}" if foreseen else ""
+            return f"{step.bundle} would be unloaded from {where}{asked}{ends}."
+        case SplitBundle():
+            after = ", and its parts unloaded" if step.is_unloaded else ""
+            return f"{step.bundle} would be split on {where} {_where(step)}{after}."
+        case SetDynamicSetting():
+            if step.value is None:
+                return f"The dynamic value {step.before} of {step.key} would be taken away."
+            return f"{step.key} would be set to {step.value} ({_was(step)})."
+        case _:
+            assert_never(step)
+
+
+def tally(steps: Iterable[Step]) -> str:
+    """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
+    counts = Counter(step.kind for step in steps)
+    parts = [
+        f"{verb} {counted(counts[kind], thing)}"
+        for kind, (verb, thing, _) in _KINDS.items()
+        if counts[kind]
+    ]
+    return ", ".join(parts) or "do nothing"
+
+
+def things(steps: Iterable[Step]) -> str:
+    """Return what steps are about, counted: ``2 bundles``, ``1 bundle and 1 setting``."""
+    counts = Counter(_KINDS[step.kind][1] for step in steps)
+    parts = [counted(number, thing) for thing, number in sorted(counts.items())]
+    return " and ".join(parts) or "nothing"
+
+
+def done(steps: Iterable[Step]) -> str:
+    """Return the participle that fits all steps: ``moved``, ``split``, ``changed``, ``done``."""
+    kinds = {step.kind for step in steps}
+    return _KINDS[kinds.pop()][2] if len(kinds) == 1 else "done"
+
+
+def _where(step: SplitBundle) -> str:
+    if not step.boundaries:
+        return f"by {step.algorithm}"
+    return "at " + ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
+
+
+def _was(step: SetDynamicSetting) -> str:
+    return NOT_SET if step.before is None else f"it is {step.before}"
