@@ -31,7 +31,7 @@ from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
 from core.actions.runs import RunView, fold
 from core.actions.settle import is_to_be_settled
-from core.errors import InvariantError, OpsError
+from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
 
 __all__ = ["WorkerEvent", "WorkerStatus", "read_status", "run_worker", "work_on"]
@@ -214,7 +214,7 @@ class _Loop:
         try:
             state = carry_out(run_id, ports)
         except OpsError as exc:
-            if isinstance(exc, InvariantError):
+            if not isinstance(exc, RemoteError):  # nothing out there that could get better
                 self._count_bug(run_id, exc, ports)
             raise
         except Exception as exc:
@@ -227,8 +227,8 @@ class _Loop:
             view = fold(journal.entries(run_id=run_id))
             self._tell("ended", f"{run_id} is {state}. {view.sentence}")
 
-    def _count_bug(self, run_id: RunId, bug: InvariantError, ports: Ports) -> None:
-        """End a run that fails by a fault of ours again and again; it must not block the others."""
+    def _count_bug(self, run_id: RunId, bug: OpsError, ports: Ports) -> None:
+        """End a run that can never be carried out; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
         if self._bugs[run_id] >= _MOST_BUGS:
             self._bugs[run_id] = _MOST_BUGS + 1

@@ -23,6 +23,7 @@ from core.actions.rehearse import Rehearsal
 from core.actions.views import RunView, StepView
 from core.plan.codec import load_plan
 from core.plan.model import Plan
+from core.plan.words import describe
 from dashboard import cli_runs_json, services
 from dashboard.cli_live import chosen_clusters
 from dashboard.cli_output import (
@@ -198,7 +199,7 @@ class _Said:
 def _line(step: StepView, count: int) -> str:
     place = f"{step.index + 1}/{count}"
     if step.ending is None:
-        return f"{place} {step.state} {step.step.bundle}, owned by {step.step.owner}."
+        return f"{place} {step.state} {describe(step.step)}."
     return f"{place} {step.state} {step.ending.sentence} {step.ending.hint}".rstrip()
 
 
@@ -268,7 +269,8 @@ def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:
             "steps": [
                 {
                     "index": item.index,
-                    "bundle": item.step.bundle,
+                    "kind": item.step.kind,
+                    "subject": item.step.subject,
                     "would_send": item.would_send,
                     "code": item.code,
                     "sentence": item.sentence,

@@ -11,6 +11,7 @@ from core.plan.codec import dump_plan
 from core.plan.edit import Ground
 from core.plan.model import Plan
 from core.plan.preview import preview_plan
+from core.plan.words import describe
 from core.snapshot import PulsarSnapshot
 from dashboard import cli_plan_json, services
 from dashboard.cli_apply import ApplyWish, carry_out
@@ -48,7 +49,7 @@ def _show(snapshot: PulsarSnapshot, plan: Plan) -> None:
     """Show the way back on standard error: the answer is the run."""
     note(plan_sentence(preview_plan(snapshot, plan)))
     for step in plan.steps:
-        note(f"  {step.bundle}: {step.owner} -> {step.destination}")
+        note(f"  {describe(step)}")
     for item in plan.diagnostics:
         note(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
 

@@ -16,8 +16,9 @@ from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminClient
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
-from core.errors import NotFoundError, ProtocolError, RemoteError, UnreachableError
+from core.errors import InputError, NotFoundError, ProtocolError, RemoteError, UnreachableError
 from core.plan.model import Step, UnloadBundle
+from core.plan.words import describe
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
@@ -96,7 +97,13 @@ class PulsarCluster:
 
         Raises:
             RemoteError: The cluster could not be read.
+            InputError: No action of this release carries out such a step.
         """
+        if not isinstance(step, UnloadBundle):
+            raise InputError(
+                f"Nothing in this release carries out such a step: {describe(step)}.",
+                hint="Do it by hand; see the plan's commands.",
+            )
         asked = OwnersAsked(
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )

@@ -8,6 +8,7 @@ from core.actions.ports import Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import OpsError
+from core.plan.words import whether
 
 
 def end_as_broken(run_id: RunId, ports: Ports, why: OpsError) -> bool:
@@ -51,7 +52,8 @@ def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
         )
     for step in view.steps:
         if step.state == "RUNNING":
-            sentence = f"Whether {step.step.bundle} moved is unknown: {why.message}"
+            asked = whether(step.step)
+            sentence = f"{asked[:1].upper()}{asked[1:]} is unknown: {why.message}"
             ending = Ending(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
         elif step.state == "PENDING":
             ending = Ending(state="SKIPPED", code="invariant", sentence=why.message)
