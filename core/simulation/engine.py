@@ -1,7 +1,8 @@
 """Rounds: shed, check, place, unload, report; until nothing moves any more or the horizon is there.
 
-The workload stays as it is and follows its bundles. One round is one shedding interval, and brokers
-report at its end. Bundles rest for the grace period.
+The workload stays as it is and follows its bundles. The next round begins one shedding interval
+after the last one ended; unloads go one after the other, and what is unloaded within a minute is
+placed by the same reports. Bundles rest for the grace period.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class _Fleet:
 
     snapshot: PulsarSnapshot
     state: Any
+    minute: float = 0.0
     unloaded_at: dict[str, float] = field(default_factory=dict)
 
 
@@ -78,7 +80,7 @@ def simulate(
     ending: Ending = "settled" if engine.is_settled(fleet) else "horizon"
     last_move = max((done.number for done in rounds if done.moves), default=0)
     settled = last_move if ending == "settled" else None
-    flaps = find_flaps(rounds, engine.interval_minutes)
+    flaps = find_flaps(rounds)
     done = Simulation(
         shedding=strategy.name,
         placement=engine.manager.placement,
@@ -131,7 +133,7 @@ class _Engine:
         grown = with_brokers(snapshot, what_if.added)
         gone = gone_brokers(grown, what_if)
         if grown is snapshot and not gone:
-            return _Fleet(snapshot, self._strategy.initial_state(), recent), []
+            return _Fleet(snapshot, self._strategy.initial_state(), unloaded_at=recent), []
         moves: tuple[Landed, ...] = ()
         after = grown
         if gone:
@@ -141,8 +143,8 @@ class _Engine:
         parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
         parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
-        fleet = _Fleet(after, self._strategy.initial_state(), recent)
-        return fleet, [self._result(0, grown, after, moves, ({}, sentence))]
+        fleet = _Fleet(after, self._strategy.initial_state(), unloaded_at=recent)
+        return fleet, [self._result((0, 0.0), grown, after, moves, ({}, sentence))]
 
     def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
         """Run until the horizon, or until the fleet is settled."""
@@ -153,25 +155,46 @@ class _Engine:
                 return
 
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
-        now = number * self.interval_minutes
+        fleet.minute += self.interval_minutes
+        start, before = fleet.minute, fleet.snapshot
         # the boundary itself still rests, as upstream compares
         fleet.unloaded_at = {
-            name: at for name, at in fleet.unloaded_at.items() if now - at <= self._grace_minutes
+            name: at for name, at in fleet.unloaded_at.items() if start - at <= self._grace_minutes
         }
         view = LoadView.of(fleet.snapshot, self._settings)
-        recent = frozenset(name for name in fleet.unloaded_at if view.find_bundle(name) >= 0)
+        recent = frozenset(fleet.unloaded_at)
         decision, fleet.state = self._strategy.decide(view, self._config, fleet.state, recent)
-        landings = self.manager.landings(view, decision)
+        moves: list[Landed] = []
+        skipped: dict[str, str] = {}
+        for portion in self._portions(decision.moves):
+            if moves or skipped:  # brokers have told what the unloads so far have changed
+                view = LoadView.of(fleet.snapshot, self._settings)
+            landings = list(self.manager.landings(view, portion))
+            moves += self._carried_out(fleet, view, landings)
+            skipped |= {item.move.bundle: item.skipped for item in landings if item.skipped}
+        if not decision.moves:
+            fleet.snapshot = self.manager.reported(fleet.snapshot, set())
+        told = (skipped, decision.sentence)
+        return self._result((number, start), before, fleet.snapshot, tuple(moves), told)
+
+    def _portions(self, moves: Sequence[Move]) -> Iterator[Sequence[Move]]:
+        """Cut the moves into what is unloaded between two reports."""
+        size = int(min(self.manager.unloads_per_minute, max(len(moves), 1)))
+        for start in range(0, len(moves), size):
+            yield moves[start : start + size]
+
+    def _carried_out(
+        self, fleet: _Fleet, view: LoadView, landings: Sequence[Landing]
+    ) -> list[Landed]:
+        """Unload one portion: the fleet afterwards, its clock and its memory."""
         moves = self._drawn(landings)
+        fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
+        fleet.minute += len(moves) / self.manager.unloads_per_minute
         kept = [Move(str(move.source), move.bundle, move.destination) for move in moves]
         fleet.state = self.manager.remembered(view, fleet.state, kept)
-        before = fleet.snapshot
-        unloaded = self._unloaded(view, before, moves)
+        unloaded = self._unloaded(view, fleet.snapshot, moves)
         fleet.snapshot = self.manager.reported(unloaded, _touched(moves))
-        fleet.unloaded_at |= {move.bundle: now for move in moves}
-        skipped = {item.move.bundle: item.skipped for item in landings if item.skipped}
-        told = (skipped, decision.sentence)
-        return self._result(number, before, fleet.snapshot, tuple(moves), told)
+        return moves
 
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
         """Draw the destinations; what falls back to its owner is not unloaded."""
@@ -203,7 +226,8 @@ class _Engine:
         view = LoadView.of(rested, self._settings)
         for _ in range(LOOKAHEAD):
             decision, following = self._strategy.decide(view, self._config, state, frozenset())
-            if any(not landing.skipped for landing in self.manager.landings(view, decision)):
+            landings = self.manager.landings(view, decision.moves)
+            if any(not landing.skipped for landing in landings):
                 return False
             if following == state:
                 return True
@@ -212,7 +236,7 @@ class _Engine:
 
     def _result(
         self,
-        number: int,
+        when: tuple[int, float],
         before: PulsarSnapshot,
         after: PulsarSnapshot,
         moves: tuple[Landed, ...],
@@ -222,8 +246,8 @@ class _Engine:
         impact = client_impact(before.bundles, [index[move.bundle] for move in moves])
         found = measure(after, self._settings)
         return RoundResult(
-            number=number,
-            minute=number * self.interval_minutes,
+            number=when[0],
+            minute=round(when[1], 3),
             moves=moves,
             skipped=told[0],
             deviation=_deviation(found.throughput),
@@ -267,7 +291,7 @@ def _with_sentence(done: Simulation) -> Simulation:
             done, sentence=f"{done.shedding} moves nothing; the farthest broker is {after} off."
         )
     else:
-        minutes = done.rounds_to_settle * done.interval_minutes
+        minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
             f"{done.shedding} settles after {counted(done.rounds_to_settle, 'round')} "
             f"({minutes:g} min)"

@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from core.simulation.model import Flap, RoundResult
 
 
-def find_flaps(rounds: Iterable[RoundResult], interval_minutes: float) -> tuple[Flap, ...]:
+def find_flaps(rounds: Iterable[RoundResult]) -> tuple[Flap, ...]:
     """Return every A-B-A (or longer way back to A), in the order in which the bundles came back.
 
     Args:
         rounds: In order.
-        interval_minutes: Length of a round.
     """
-    left_at: dict[tuple[str, str], int] = {}
+    left_at: dict[tuple[str, str], RoundResult] = {}
     found: list[Flap] = []
     for done in rounds:
         for move in done.moves:
@@ -27,10 +26,10 @@ def find_flaps(rounds: Iterable[RoundResult], interval_minutes: float) -> tuple[
                         bundle=move.bundle,
                         home=move.destination,
                         away=move.source,
-                        left_round=left,
+                        left_round=left.number,
                         back_round=done.number,
-                        dwell_minutes=(done.number - left) * interval_minutes,
+                        dwell_minutes=done.minute - left.minute,
                     )
                 )
-            left_at[move.bundle, move.source] = done.number
+            left_at[move.bundle, move.source] = done
     return tuple(found)

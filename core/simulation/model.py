@@ -35,7 +35,7 @@ class Run:
 
     Attributes:
         shedding: Class name of the shedding strategy.
-        rounds: Horizon; a round is one shedding interval.
+        rounds: Horizon.
         seed: Everything that the real classes draw at random follows from it.
         recently_unloaded: Bundles in their grace period at the start.
         what_if: Changes before the first round.
@@ -69,7 +69,7 @@ class RoundResult:
 
     Attributes:
         number: From 1; 0 is the what-if.
-        minute: Minutes after the start.
+        minute: Minutes after the start at which it began.
         moves: What moved.
         skipped: Bundles that the strategy picked and the load manager left, by reason.
         deviation: Farthest distance of a broker's traffic from the mean afterwards, share of the
@@ -119,7 +119,7 @@ class Simulation:
     Attributes:
         shedding: Class name.
         placement: Class name.
-        interval_minutes: Length of a round.
+        interval_minutes: From the end of a round to the next one.
         grace_minutes: How long a bundle rests after an unload.
         ending: Why it stopped.
         rounds_to_settle: Rounds until nothing moves any more (0: from the start); ``None``: the
