@@ -39,9 +39,12 @@ class NodeEntry:
     is_alive: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableEntry:
-    """A table as the meta server lists it; times are seconds since the epoch, 0 is never."""
+    """A table as the meta server lists it; times are seconds since the epoch, 0 is never.
+
+    Each is a key of its own: two answers about one table are two entries.
+    """
 
     app_id: int
     name: str

@@ -1,0 +1,227 @@
+"""Few steps that bring every node near the mean of a measure.
+
+Steepest descent of the sum of squares: the fullest node that can still be relieved gives, a role
+change before a copy, of copies the one that helps most for a megabyte. Every step makes the sum of
+squares smaller, so it ends; every partition is touched once at most, so each step is a plan of the
+balancer's own kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.pegasus.balance.model import BalancePlan, PlanKind
+from core.pegasus.balance.rounds import apply_plans
+from core.pegasus.even.bounds import LowerBound, lower_bound
+from core.pegasus.even.cost import CopyCost, copy_cost
+from core.pegasus.even.weights import Floats, Weights, node_loads
+from core.pegasus.view import NOBODY, ClusterView
+
+_TINY = 1e-9
+Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
+
+
+@dataclass(frozen=True)
+class EvenGoal:
+    """What is wanted and what is allowed.
+
+    Attributes:
+        within: Farthest any node may be from the mean, share of it.
+        max_steps: Budget; ``None``: as many as it takes.
+        may_copy: Whether replicas may be copied; without, only roles change.
+        sizes_mb: Shape ``(n_partitions,)``: of one replica, NaN unknown; ``None``: not known.
+        room_mb: Shape ``(n_nodes,)``: what may still be copied onto a node; ``None``: no limit.
+            A copy of unknown size needs no limit, too, or is not made.
+    """
+
+    within: float = 0.05
+    max_steps: int | None = None
+    may_copy: bool = True
+    sizes_mb: Floats | None = None
+    room_mb: Floats | None = None
+
+
+@dataclass(frozen=True)
+class EvenPlan:
+    """What was found.
+
+    Attributes:
+        verdict: ``best_effort``: no step helps any more, or the budget is used up.
+        steps: In the order in which they help most; each for another partition.
+        before: Load of every node, shape ``(n_nodes,)``.
+        after: The same when all steps are done.
+        deviation_before: Of the farthest node, share of the mean.
+        deviation_after: The same when all steps are done.
+        cost: Of the copies.
+        bound: What no plan that reaches the goal undercuts.
+        unknown_count: Partitions of unknown weight: they stay, and count nothing.
+        end: The state when all steps are done.
+    """
+
+    verdict: Verdict
+    steps: tuple[BalancePlan, ...]
+    before: Floats
+    after: Floats
+    deviation_before: float
+    deviation_after: float
+    cost: CopyCost
+    bound: LowerBound
+    unknown_count: int
+    end: ClusterView
+
+
+def deviation(loads: Floats) -> float:
+    """Return how far the farthest node is from the mean, share of it; 0 without any load."""
+    mean = float(loads.mean()) if len(loads) else 0.0
+    return float(np.abs(loads - mean).max()) / mean if mean > 0 else 0.0
+
+
+def even_out(view: ClusterView, weights: Weights, goal: EvenGoal) -> EvenPlan:
+    """Return steps that bring every node within the goal, or as near as they go.
+
+    Args:
+        view: A healthy state.
+        weights: The measure.
+        goal: Tolerance and limits.
+
+    Cost:
+        A step is O(replicas on the giver x nodes), columns only.
+    """
+    before = node_loads(view, weights)
+    search = _Search(view, weights, goal, before.copy())
+    steps: list[BalancePlan] = []
+    while deviation(search.loads) > goal.within:
+        if goal.max_steps is not None and len(steps) >= goal.max_steps:
+            break
+        step = search.next_step()
+        if step is None:
+            break
+        steps.append(step)
+    sizes = goal.sizes_mb if goal.sizes_mb is not None else np.full(view.partition_count, np.nan)
+    plans = tuple(steps)
+    return EvenPlan(
+        verdict=_verdict(before, search.loads, goal, len(steps)),
+        steps=plans,
+        before=before,
+        after=search.loads,
+        deviation_before=deviation(before),
+        deviation_after=deviation(search.loads),
+        cost=copy_cost(view, plans, sizes),
+        bound=lower_bound(view, weights, goal.within, sizes),
+        unknown_count=int((~weights.is_known).sum()),
+        end=apply_plans(view, plans),
+    )
+
+
+def _verdict(before: Floats, after: Floats, goal: EvenGoal, steps: int) -> Verdict:
+    if not before.sum():
+        return "unknown"
+    if deviation(after) > goal.within:
+        return "best_effort"
+    return "reached" if steps else "nothing_to_do"
+
+
+@dataclass(frozen=True)
+class _Choice:
+    gain: float
+    kind: PlanKind
+    row: int
+    target: int
+    weight: float
+
+
+class _Search:
+    """The state while steps are found: loads, room, and what was touched."""
+
+    def __init__(self, view: ClusterView, weights: Weights, goal: EvenGoal, loads: Floats) -> None:
+        self.view = view
+        self.loads = loads
+        self._primary = np.where(weights.is_known, weights.primary, 0.0)
+        self._secondary = np.where(weights.is_known, weights.secondary, 0.0)
+        self._is_free = weights.is_known & view.is_balanceable[view.table_of_row]
+        self._is_free &= view.members[:, 0] != NOBODY
+        self._sizes = goal.sizes_mb
+        # each copy costs a configuration change and a learner's start, as much as a usual replica
+        known = np.zeros(0) if goal.sizes_mb is None else goal.sizes_mb[~np.isnan(goal.sizes_mb)]
+        self._usual_mb = max(float(known.mean()) if len(known) else 1.0, 1.0)
+        self._room = None if goal.room_mb is None else goal.room_mb.copy()
+        self._may_copy = goal.may_copy
+        self._counts = view.replica_counts.sum(axis=0)
+
+    def next_step(self) -> BalancePlan | None:
+        """Return the next step and book it; ``None`` when none helps."""
+        mean = self.loads.mean()
+        for giver in np.argsort(-self.loads, kind="stable"):
+            if self.loads[giver] <= mean:
+                return None
+            best = self._role_change(int(giver))
+            if best is None and self._may_copy:
+                best = self._copy(int(giver))
+            if best is not None:
+                return self._book(int(giver), best)
+        return None
+
+    def _role_change(self, giver: int) -> _Choice | None:
+        members = self.view.members
+        rows = np.nonzero((members[:, 0] == giver) & self._is_free)[0]
+        takers = members[rows, 1:]
+        weight = (self._primary - self._secondary)[rows][:, None]
+        gain = weight * (self.loads[giver] - self.loads[takers] - weight)
+        gain = np.where(takers == NOBODY, 0.0, gain)
+        at = _best(gain)
+        if at is None:
+            return None
+        row, taker = int(rows[at[0]]), int(takers[at])
+        return _Choice(float(gain[at]), PlanKind.MOVE_PRIMARY, row, taker, float(weight[at[0], 0]))
+
+    def _copy(self, giver: int) -> _Choice | None:
+        members = self.view.members
+        rows = np.nonzero((members == giver).any(axis=1) & self._is_free)[0]
+        is_primary = members[rows, 0] == giver
+        weight = np.where(is_primary, self._primary[rows], self._secondary[rows])[:, None]
+        gain = weight * (self.loads[giver] - self.loads[None, :] - weight)
+        serves = np.zeros(gain.shape, dtype=np.bool_)
+        for role in range(members.shape[1]):
+            there = members[rows, role] != NOBODY
+            serves[np.nonzero(there)[0], members[rows[there], role]] = True
+        gain[serves] = 0.0
+        worth = gain
+        if self._sizes is not None:
+            sizes = self._sizes[rows][:, None]
+            if self._room is not None:
+                gain = np.where(sizes <= self._room[None, :], gain, 0.0)
+            worth = gain / (np.nan_to_num(sizes, nan=self._usual_mb) + self._usual_mb)
+        elif self._room is not None:
+            return None  # nothing tells whether it fits
+        at = _best(worth)
+        if at is None:
+            return None
+        kind = PlanKind.COPY_PRIMARY if is_primary[at[0]] else PlanKind.COPY_SECONDARY
+        return _Choice(float(gain[at]), kind, int(rows[at[0]]), int(at[1]), float(weight[at[0], 0]))
+
+    def _book(self, giver: int, choice: _Choice) -> BalancePlan:
+        source_count, target_count = int(self._counts[giver]), int(self._counts[choice.target])
+        self.loads[giver] -= choice.weight
+        self.loads[choice.target] += choice.weight
+        self._is_free[choice.row] = False
+        if choice.kind is not PlanKind.MOVE_PRIMARY:
+            self._counts[giver] -= 1
+            self._counts[choice.target] += 1
+            if self._room is not None and self._sizes is not None:
+                self._room[choice.target] -= self._sizes[choice.row]
+        return BalancePlan(
+            choice.row, choice.kind, giver, choice.target, source_count, target_count
+        )
+
+
+def _best(worth: NDArray[np.float64]) -> tuple[int, int] | None:
+    """Return where the largest value above zero stands, the first of equals."""
+    if not worth.size:
+        return None
+    at = np.unravel_index(int(worth.argmax()), worth.shape)
+    place = int(at[0]), int(at[1])
+    return place if worth[place] > _TINY else None
