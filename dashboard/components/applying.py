@@ -12,7 +12,7 @@ from core.actions.model import RunOptions
 from core.errors import OpsError
 from core.plan.model import Plan
 from core.plan.preview import Preview
-from core.units import counted
+from core.plan.words import tally
 from dashboard import runs, services, state
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
@@ -184,7 +184,7 @@ def _buttons(ask: Ask) -> None:
             _close()
             st.rerun()
         st.button(
-            f"Unload {counted(len(ask.plan.steps), 'bundle')}",
+            tally(ask.plan.steps).capitalize(),
             icon=":material/rocket_launch:",
             disabled=lacking is not None,
             help=None if lacking is None else words.plain(lacking),

@@ -133,6 +133,12 @@ def bundle_link(bundle: str) -> None:
     state.go("bundle", bundle=bundle)
 
 
+def subject_link(subject: str) -> None:
+    """Open the page of what a step acts on, where there is one: a bundle's."""
+    if "/" in subject:
+        bundle_link(subject)
+
+
 def unload_link(bundles: list[str]) -> None:
     """Open the unload preview of these bundles."""
     state.go("unload", bundles=bundles)

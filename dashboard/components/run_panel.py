@@ -64,7 +64,7 @@ def steps(view: RunView) -> None:
         {
             "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
             "state": tables.words("State"),
-            "bundle": tables.opener("Bundle", "_run_bundle", frame.bundle_link),
+            "bundle": tables.opener("Subject", "_run_bundle", frame.subject_link),
             "before": tables.words("Owner before"),
             "after": st.column_config.TextColumn("Owner after", width=125),
             "asked": tables.words("Asked for"),

@@ -99,12 +99,18 @@ def expiry_words(plan: Plan, now: datetime) -> str:
 def touched_brokers(plan: Plan) -> int:
     """Return how many brokers lose or gain a bundle in the most likely outcome."""
     takers = {step.destination or next(iter(step.likely), None) for step in plan.steps}
-    return len({step.owner for step in plan.steps} | {one for one in takers if one})
+    owners = {step.owner for step in plan.steps}
+    return len({broker for broker in owners | takers if broker})
 
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
     steps, brokers = len(plan.steps), touched_brokers(plan)
+    kinds = {step.kind for step in plan.steps}
+    if "split_bundle" in kinds:
+        return "a split cannot be taken back"
+    if "set_dynamic_setting" in kinds:
+        return "a setting of all brokers changes"
     if steps <= 1:
         return None
     if environment == "production":

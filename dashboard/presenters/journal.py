@@ -87,7 +87,7 @@ def matching_runs(views: Sequence[RunView], wanted: JournalFilter) -> list[RunVi
 
 
 def _run_text(view: RunView) -> str:
-    names = " ".join(f"{step.step.bundle} {step.step.owner}" for step in view.steps)
+    names = " ".join(f"{step.step.subject} {step.step.owner}" for step in view.steps)
     return f"{view.run_id} {view.plan.plan_id} {view.reason} {view.sentence} {names}".casefold()
 
 
@@ -122,10 +122,14 @@ def answer(views: Sequence[RunView], now: datetime) -> str:
         return "Nothing has ever been applied from here: the journal is empty."
     day = [view for view in views if (now - view.requested_at).total_seconds() < 86_400]
     going = [view for view in views if not view.is_ended]
-    moved = sum(view.counts.get("DONE", 0) for view in day)
+    steps = [step.step for view in day for step in view.steps if step.state == "DONE"]
+    is_moves = all(step.kind == "unload_bundle" for step in steps)
+    did = f"moved {counted(len(steps), 'bundle')}"
+    if not is_moves:
+        did = f"carried out {counted(len(steps), 'step')}"
     bad = sum(view.state in ("FAILED", "REFUSED") for view in day)
     head = (
-        f"{counted(len(day), 'run')} in the last 24 hours moved {counted(moved, 'bundle')}"
+        f"{counted(len(day), 'run')} in the last 24 hours {did}"
         if day
         else f"No run in the last 24 hours; {len(views):,} in all"
     )

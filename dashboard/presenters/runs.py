@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.actions.model import Control, RunState, StepState
 from core.actions.views import RunView, StepView
+from core.plan import words as plan_words
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone
 
@@ -92,7 +93,7 @@ def running_badge(view: RunView, now: datetime) -> Badge:
 def answer(view: RunView, now: datetime) -> str:
     """Return the sentence that says how the run stands."""
     asked = f"asked for by {view.requested_by} {_ago(view.requested_at, now)}"
-    steps = counted(len(view.steps), "bundle")
+    steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED":
         return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
     if view.state == "REFUSED":
@@ -110,9 +111,9 @@ def _under_way(view: RunView, now: datetime) -> str:
     if at_work:
         step = at_work[0]
         since = format_age(_seconds(step.begun_at, now))
-        return f"{step.step.bundle} has been under way for {since}."
+        return f"{step.step.subject} has been under way for {since}."
     if view.unsettled:
-        return f"whether {view.unsettled[0].step.bundle} moved is not known yet."
+        return f"{plan_words.whether(view.unsettled[0].step)} is not known yet."
     return "the next step has not begun yet."
 
 
@@ -125,7 +126,8 @@ _NOT_DONE: Final[dict[StepState, str]] = {
 
 def _done_words(view: RunView) -> str:
     counts = view.counts
-    head = f"{counts.get('DONE', 0)} of {counted(len(view.steps), 'bundle')} moved"
+    asked = view.plan.steps
+    head = f"{counts.get('DONE', 0)} of {plan_words.things(asked)} {plan_words.done(asked)}"
     rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
     return f"{head}, {', '.join(rest)}" if rest else head
 
@@ -163,10 +165,10 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
             {
                 "no": step.index + 1,
                 "state": step_words(step),
-                "bundle": step.step.bundle,
-                "before": (step.before.holder if step.before else None) or step.step.owner,
-                "after": landed(step) or "",
-                "asked": step.step.destination or "any",
+                "bundle": step.step.subject,
+                "before": _before(step),
+                "after": _after(step),
+                "asked": _asked(step),
                 "foreseen": foreseen_words(step),
                 "elapsed_s": elapsed_s(step, now),
                 "sentence": what_happened(step),
@@ -193,11 +195,27 @@ def landed(step: StepView) -> str | None:
     return after.holder if after is not None else None
 
 
+def _asked(step: StepView) -> str:
+    if step.step.kind == "unload_bundle":
+        return step.step.destination or "any"
+    return plan_words.describe(step.step)
+
+
+def _before(step: StepView) -> str:
+    seen = step.before
+    return ((seen.holder or seen.value) if seen else None) or step.step.owner or ""
+
+
+def _after(step: StepView) -> str:
+    seen = step.ending.after if step.ending else None
+    return ((seen.holder or seen.value) if seen else None) or ""
+
+
 def foreseen_words(step: StepView) -> str:
     """Return where the plan expected the bundle to land, and whether it did."""
     likely = step.step.likely
     if not likely:
-        return "unknown"
+        return "unknown" if step.step.kind == "unload_bundle" else ""
     chance = f"{likely[0]} ({step.step.foreseen[likely[0]] * 100:.0f} %)"
     where = landed(step)
     if step.state != "DONE" or where is None:
@@ -290,7 +308,7 @@ def touching(views: Sequence[RunView], subject: str, limit: int = 50) -> pd.Data
 
 
 def _parts(step: StepView) -> tuple[str | None, ...]:
-    return (step.step.bundle, step.step.owner, step.step.destination, landed(step))
+    return (step.step.subject, step.step.owner, step.step.destination, landed(step))
 
 
 def _row_of(view: RunView, step: StepView) -> dict[str, object]:
@@ -298,9 +316,9 @@ def _row_of(view: RunView, step: StepView) -> dict[str, object]:
         "run": view.run_id,
         "at": step.begun_at or view.requested_at,
         "state": step_words(step),
-        "bundle": step.step.bundle,
-        "from": step.step.owner,
-        "to": landed(step) or "",
+        "bundle": step.step.subject,
+        "from": _before(step),
+        "to": _after(step),
         "who": view.requested_by,
         "why": view.reason,
     }
@@ -350,7 +368,7 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     if not view.is_ended:
         return "The run has not ended: stop it first."
     if not view.counts.get("DONE"):
-        return "It moved no bundle: there is nothing to take back."
+        return "Nothing of it was done: there is nothing to take back."
     if undone_by is not None and not undone_by.is_ended:
         return f"Run {undone_by.run_id} is taking it back already."
     return None

@@ -22,6 +22,7 @@ from journal_entries import (
 
 from core.actions.events import ControlAsked, Measured, RunEnded, RunMeasured, RunPaused
 from core.actions.runs import fold
+from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
 from dashboard.presenters import applying, journal, outcome, runs, workers
 
@@ -96,6 +97,27 @@ def test_more_than_two_brokers_are_confirmed_by_name():
     wide = replace(plan, steps=(first, msgspec.structs.replace(second, destination="b9:8080")))
     assert applying.touched_brokers(wide) == 3
     assert "3 brokers" in (applying.must_type_name(wide, "staging") or "")
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (
+            SplitBundle(bundle="a/b/0x0_0x8", owner="b1:8080", algorithm="range_equally_divide"),
+            "a split cannot be taken back",
+        ),
+        (SetDynamicSetting(key="loadBalancerEnabled", value="false"), "setting of all brokers"),
+    ],
+)
+def test_step_that_is_no_move_is_confirmed_by_name_and_shown_in_its_words(step, words):
+    plan = replace(plan_of(1), steps=(step,))
+    assert words in (applying.must_type_name(plan, "demo") or "")
+    view = view_of(requested(plan=plan), claimed())
+    row = runs.steps_frame(view, LATER).iloc[0]
+    assert row["bundle"] == step.subject
+    assert step.subject in row["asked"]
+    assert not row["foreseen"]
+    assert "moved" not in runs.answer(view, LATER)
 
 
 @pytest.mark.parametrize(
