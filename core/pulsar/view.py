@@ -316,6 +316,7 @@ def _bundle_columns(
     short = _total(table, "short_msg_rate", unknown=np.nan)
     short_throughput = _total(table, "short_msg_throughput", unknown=np.nan)
     has_stats = ~np.isnan(_total(table, "msg_rate", unknown=np.nan))
+    has_averages = ~(np.isnan(short) & np.isnan(short_throughput))
     averaged = _total(table, "long_msg_rate", unknown=np.nan)
     return {
         "namespaces": namespaces,
@@ -327,7 +328,7 @@ def _bundle_columns(
         "is_broker_bound": _flags(table, "is_broker_bound"),
         "bundle_msg_rate": last,
         "bundle_throughput": last_throughput,
-        "is_measured": has_stats | ~np.isnan(short),
+        "is_measured": has_stats | has_averages,
         "bundle_short_rate": np.where(np.isnan(short), last, short),
         "bundle_short_throughput": np.where(
             np.isnan(short_throughput), last_throughput, short_throughput
