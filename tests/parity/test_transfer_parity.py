@@ -98,6 +98,17 @@ def _our_answer(fleet: TransferFleet) -> dict[str, Any]:
         ],
         "gave_at": sorted(state.gave_at_ms),
         "picked": _picked(fleet),
+        "chain": _chain(fleet),
+    }
+
+
+def _chain(fleet: TransferFleet) -> dict[str, list[str]]:
+    """Whom the manager's filters leave, bundle by bundle."""
+    if not (fleet.policies and fleet.loads):
+        return {}
+    view, settings = _view(fleet)
+    return {
+        bundle: sorted(place_bundle(view, bundle, settings).candidates) for bundle in fleet.asked()
     }
 
 

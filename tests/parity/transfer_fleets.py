@@ -17,7 +17,8 @@ from core.snapshot.znodes import ProblemLog
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
-TRANSFER_SEEDS = range(400)
+TRANSFER_SEEDS = range(600)
+POLICED_SEEDS = range(400, 600)
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 8, 11, 12, 13, 20, 24, 25, 40, 100, 200)
 
 
@@ -35,10 +36,13 @@ class TransferFleet:
     recent: list[str] = field(default_factory=list)
     gave_at: dict[str, int] = field(default_factory=dict)
     rounds: int = 5
+    policies: dict[str, Any] = field(default_factory=dict)
 
     def case(self) -> dict[str, Any]:
         """As the Java driver reads it."""
+        policed = {"policies": self.policies, "chain": self.asked()} if self.policies else {}
         return {
+            **policed,
             "conf": {
                 name: ",".join(value) if isinstance(value, list) else value
                 for name, value in self.conf.items()
@@ -52,6 +56,10 @@ class TransferFleet:
             "rounds": self.rounds,
             "draws": 40 + 8 * len(self.brokers) if len(self.brokers) <= 25 else 0,
         }
+
+    def asked(self) -> list[str]:
+        """One bundle of each namespace: what the filters leave is the same for the others."""
+        return sorted({name.rpartition("/")[0]: name for name in sorted(self.owners)}.values())
 
     def snapshot(self) -> PulsarSnapshot:
         """As a capture would have it."""
@@ -85,6 +93,7 @@ class TransferFleet:
                 ]
             ),
         }
+        tables |= self._policy_tables()
         manifest = Manifest(
             cluster="parity",
             taken_at=datetime.fromtimestamp(self.now_ms / 1000, tz=UTC),
@@ -106,13 +115,34 @@ class TransferFleet:
         assert len(problems) == 0, problems.named()
         return PulsarSnapshot.build(manifest, whole)
 
+    def _policy_tables(self) -> dict[str, pa.Table]:
+        if not self.policies:
+            return {}
+        spaces = [
+            {
+                "namespace": name,
+                "tenant": "acme",
+                "anti_affinity_group": group,
+                "is_broker_bound": False,
+            }
+            for name, group in self.policies["groups"].items()
+        ]
+        rows = [("isolation", name, body) for name, body in self.policies["isolation"].items()] + [
+            ("failure_domain", name, {"brokers": members})
+            for name, members in self.policies["domains"].items()
+        ]
+        kept = [{"kind": kind, "name": name, "body": json.dumps(body)} for kind, name, body in rows]
+        made = {"namespaces": spaces, "policies": kept}
+        return {name: pa.Table.from_pylist(part) for name, part in made.items() if part}
+
 
 def make_transfer_fleet(seed: int) -> TransferFleet:
     """Build the cluster of a seed."""
     rng = random.Random(seed)
     now_ms = int(time.time() * 1000)
     fleet = TransferFleet(seed, now_ms, conf=_conf(rng))
-    count = rng.choice(SIZES)
+    is_policed = seed in POLICED_SEEDS
+    count = rng.choice([size for size in SIZES if size <= 25] if is_policed else SIZES)
     names = [f"10.{rng.randrange(3)}.{row // 200}.{row % 200 + 1}:8080" for row in range(count)]
     style = rng.choice(("even", "spread", "hot", "idle", "equal", "tiny", "full"))
     serial = 0
@@ -133,7 +163,34 @@ def make_transfer_fleet(seed: int) -> TransferFleet:
     if rng.random() < 0.15:
         name = rng.choice(names)
         fleet.gave_at[name] = now_ms - rng.choice((10, 150, 400, 900)) * 1000
+    if is_policed:
+        _add_policies(fleet, rng)
     return fleet
+
+
+def _add_policies(fleet: TransferFleet, rng: random.Random) -> None:
+    """Isolation by host, anti-affinity groups in either case, failure domains."""
+    hosts = [name.partition(":")[0].replace(".", "\\.") for name in fleet.brokers]
+    isolation = {}
+    for number in range(rng.choice((0, 1, 2))):
+        isolation[f"p{number}"] = {
+            "namespaces": [f"acme/n{rng.randrange(9)}"],
+            "primary": rng.sample(hosts, min(len(hosts), rng.choice((1, 2)))),
+            "secondary": rng.sample(hosts, min(len(hosts), rng.choice((0, 1, 2)))),
+            "auto_failover_policy": {
+                "policy_type": "min_available",
+                "parameters": {"min_limit": str(rng.choice((1, 2))), "usage_threshold": "80"},
+            },
+        }
+    grouped = rng.sample(range(9), rng.choice((0, 2, 4)))
+    names = list(fleet.brokers)
+    fleet.policies = {
+        "isolation": isolation,
+        "groups": {f"acme/n{row}": rng.choice(("pair", "PAIR", "other")) for row in grouped},
+        "domains": {"d1": names[::2], "d2": names[1::3]} if rng.random() < 0.5 else {},
+    }
+    fleet.conf["failureDomainsEnabled"] = rng.random() < 0.5
+    fleet.conf["loadBalancerSheddingBundlesWithPoliciesEnabled"] = rng.random() < 0.6
 
 
 def _conf(rng: random.Random) -> dict[str, Any]:
@@ -261,4 +318,5 @@ def transfer_answer(fleet: TransferFleet, told: dict[str, Any]) -> dict[str, Any
         "rounds": rounds,
         "gave_at": told["gave_at"],
         "picked": sorted(told["picked"]) if fleet.owners and fleet.loads else [],
+        "chain": told.get("chain", {}) if fleet.loads else {},
     }

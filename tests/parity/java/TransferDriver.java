@@ -10,6 +10,7 @@ import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.AbstractMap;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -24,19 +25,26 @@ import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.extensions.BrokerRegistry;
 import org.apache.pulsar.broker.loadbalance.extensions.LoadManagerContext;
+import org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitState;
 import org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateChannel;
+import org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateData;
 import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLoadData;
 import org.apache.pulsar.broker.loadbalance.extensions.data.BrokerLookupData;
 import org.apache.pulsar.broker.loadbalance.extensions.data.TopBundlesLoadData;
+import org.apache.pulsar.broker.loadbalance.extensions.filter.AntiAffinityGroupPolicyFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerFilter;
+import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerIsolationPoliciesFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerLoadManagerClassFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerMaxTopicCountFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.filter.BrokerVersionFilter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadCounter;
 import org.apache.pulsar.broker.loadbalance.extensions.models.UnloadDecision;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.AntiAffinityGroupPolicyHelper;
+import org.apache.pulsar.broker.loadbalance.extensions.policies.IsolationPoliciesHelper;
 import org.apache.pulsar.broker.loadbalance.extensions.scheduler.TransferShedder;
 import org.apache.pulsar.broker.loadbalance.extensions.store.LoadDataStore;
 import org.apache.pulsar.broker.loadbalance.extensions.strategy.LeastResourceUsageWithWeight;
+import org.apache.pulsar.broker.loadbalance.impl.SimpleResourceAllocationPolicies;
 import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.broker.resources.PulsarResources;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
@@ -51,25 +59,38 @@ import org.apache.pulsar.metadata.api.extended.MetadataStoreExtended;
  *
  * <p>Usage: TransferDriver CASES. CASES holds one JSON object a line:
  * {"conf", "brokers": {id: lookup data}, "loads": {id: load}, "tops": {id: [{bundleName, stats}]},
- * "owners": {bundle: id}, "recent_bundles": [...], "gave_at": {id: ms}, "rounds": n, "draws": n}; one JSON line
+ * "owners": {bundle: id}, "recent_bundles": [...], "gave_at": {id: ms}, "rounds": n, "draws": n, and perhaps
+ * "policies": {isolation, groups, domains} with "chain": [bundles whose candidates are asked for]}; one JSON line
  * {"rounds": [{"moves": [[broker, bundle, destination or ""], ...], "reasons": {label:reason: count}}], "std",
- * "gave_at": [...], "picked": [...]} is printed for each.
+ * "gave_at": [...], "picked": [...], "chain": {bundle: [ids]}} is printed for each.
  */
 public class TransferDriver {
     private static final ObjectMapper JSON = ObjectMapperFactory.getMapper().getObjectMapper();
+    private static int stores;
 
     /** A broker service that never starts: it only hands out what a filter asks for. */
     static class IdleBroker extends PulsarService {
-        private final MetadataStoreExtended store;
-        private final NamespaceService namespaces;
-        private final PulsarResources resources;
+        private ServiceConfiguration settings;
+        private MetadataStoreExtended store;
+        private NamespaceService namespaces;
+        private PulsarResources resources;
 
-        IdleBroker(ServiceConfiguration settings, MetadataStoreExtended store) throws Exception {
+        IdleBroker(ServiceConfiguration settings) {
             super(settings);
+        }
+
+        IdleBroker use(ServiceConfiguration settings, MetadataStoreExtended store) throws Exception {
+            this.settings = settings;
             this.store = store;
             this.resources = new PulsarResources(store, store);
             this.namespaces = (NamespaceService) unsafe().allocateInstance(Namespaces.class);
             ((Namespaces) namespaces).factory = new NamespaceBundleFactory(this, Hashing.crc32());
+            return this;
+        }
+
+        @Override
+        public ServiceConfiguration getConfiguration() {
+            return settings == null ? super.getConfiguration() : settings;
         }
 
         @Override
@@ -122,17 +143,19 @@ public class TransferDriver {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         System.setOut(System.err); // whatever a library prints stays out of the answers
         MetadataStoreExtended store = MetadataStoreExtended.create("memory:transfer", MetadataStoreConfig.builder().build());
-        IdleBroker broker = new IdleBroker(settings(JSON.createObjectNode()), store);
+        IdleBroker broker = new IdleBroker(settings(JSON.createObjectNode())).use(null, store);
+        IdleBroker policed = new IdleBroker(settings(JSON.createObjectNode()));
         try (BufferedReader lines = Files.newBufferedReader(Path.of(arguments[0]))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                out.println(JSON.writeValueAsString(answers(broker, JSON.readTree(line))));
+                out.println(JSON.writeValueAsString(answers(broker, policed, JSON.readTree(line))));
             }
         }
         out.flush();
     }
 
-    private static JsonNode answers(IdleBroker broker, JsonNode fleet) throws Exception {
+    private static JsonNode answers(IdleBroker plain, IdleBroker policed, JsonNode fleet) throws Exception {
         ServiceConfiguration settings = settings(fleet.get("conf"));
+        IdleBroker broker = fleet.has("policies") ? policed(policed, settings, fleet.get("policies")) : plain;
         Map<String, BrokerLookupData> registered = new TreeMap<>();
         fleet.get("brokers").properties().forEach(entry -> registered.put(entry.getKey(), read(entry.getValue(), BrokerLookupData.class)));
         Map<String, BrokerLoadData> loads = new ConcurrentHashMap<>();
@@ -145,25 +168,89 @@ public class TransferDriver {
         });
         LoadManagerContext context = context(settings, registered, store(loads), store(tops));
         ObjectNode answer = JSON.createObjectNode();
-        shed(broker, fleet, context, answer);
+        ServiceUnitStateChannel channel = channel(fleet.get("owners"));
+        shed(broker, channel, fleet, context, answer);
         pick(fleet, context, answer);
+        if (fleet.has("policies")) {
+            chain(broker, channel, fleet, context, answer);
+        }
         return answer;
     }
 
-    private static void shed(IdleBroker broker, JsonNode fleet, LoadManagerContext context, ObjectNode answer) throws Exception {
+    /** The broker with a metadata store of its own, which holds the policies. */
+    private static IdleBroker policed(IdleBroker broker, ServiceConfiguration settings, JsonNode policies) throws Exception {
+        MetadataStoreExtended store = MetadataStoreExtended.create("memory:transfer-" + stores++, MetadataStoreConfig.builder().build());
+        store(store, "/admin/clusters/parity/namespaceIsolationPolicies", policies.get("isolation"));
+        for (Map.Entry<String, JsonNode> group : policies.get("groups").properties()) {
+            ObjectNode local = JSON.createObjectNode();
+            local.set("namespaceAntiAffinityGroup", group.getValue());
+            store(store, "/admin/local-policies/" + group.getKey(), local);
+        }
+        for (Map.Entry<String, JsonNode> domain : policies.get("domains").properties()) {
+            ObjectNode members = JSON.createObjectNode();
+            members.set("brokers", domain.getValue());
+            store(store, "/admin/clusters/parity/failureDomain/" + domain.getKey(), members);
+        }
+        return broker.use(settings, store);
+    }
+
+    private static void store(MetadataStoreExtended store, String path, JsonNode value) throws Exception {
+        store.put(path, JSON.writeValueAsBytes(value), Optional.empty()).get();
+    }
+
+    private static ServiceUnitStateChannel channel(JsonNode owners) {
+        Set<Map.Entry<String, ServiceUnitStateData>> entries = new HashSet<>();
+        byName(owners).forEach((bundle, owner) -> entries.add(new AbstractMap.SimpleEntry<>(bundle,
+                new ServiceUnitStateData(ServiceUnitState.Owned, owner.asText(), 1))));
+        return (ServiceUnitStateChannel) Proxy.newProxyInstance(TransferDriver.class.getClassLoader(),
+                new Class<?>[] {ServiceUnitStateChannel.class}, (proxy, method, given) -> switch (method.getName()) {
+                    case "isOwner" -> owners.path((String) given[0]).asText().equals(given[1]);
+                    case "getOwnershipEntrySet" -> entries;
+                    default -> throw new UnsupportedOperationException(method.getName());
+                });
+    }
+
+    private static AntiAffinityGroupPolicyHelper groups(IdleBroker broker, ServiceUnitStateChannel channel) {
+        AntiAffinityGroupPolicyHelper helper = new AntiAffinityGroupPolicyHelper(broker, channel);
+        helper.listenFailureDomainUpdate();
+        return helper;
+    }
+
+    private static List<BrokerFilter> pipeline(IdleBroker broker, ServiceUnitStateChannel channel) {
+        return List.of(new BrokerLoadManagerClassFilter(), new BrokerMaxTopicCountFilter(), new BrokerVersionFilter(),
+                new AntiAffinityGroupPolicyFilter(groups(broker, channel)),
+                new BrokerIsolationPoliciesFilter(new IsolationPoliciesHelper(new SimpleResourceAllocationPolicies(broker))));
+    }
+
+    /** Whom the manager's own filters leave for a bundle, one after the other. */
+    private static void chain(IdleBroker broker, ServiceUnitStateChannel channel, JsonNode fleet, LoadManagerContext context,
+                              ObjectNode answer) throws Exception {
+        ObjectNode left = answer.putObject("chain");
+        for (JsonNode asked : fleet.get("chain")) {
+            String bundle = asked.asText();
+            int cut = bundle.lastIndexOf('/');
+            Map<String, BrokerLookupData> brokers = new ConcurrentHashMap<>(context.brokerRegistry().getAvailableBrokerLookupDataAsync().get());
+            for (BrokerFilter filter : pipeline(broker, channel)) {
+                try {
+                    filter.filterAsync(brokers, broker.getNamespaceService().getNamespaceBundleFactory()
+                            .getBundle(bundle.substring(0, cut), bundle.substring(cut + 1)), context).get();
+                } catch (Exception refused) {
+                    continue; // the manager logs it and goes on
+                }
+            }
+            left.set(bundle, JSON.valueToTree(new TreeMap<>(brokers).keySet()));
+        }
+    }
+
+    private static void shed(IdleBroker broker, ServiceUnitStateChannel channel, JsonNode fleet, LoadManagerContext context,
+                             ObjectNode answer) throws Exception {
         UnloadCounter counter = new UnloadCounter();
-        List<BrokerFilter> filters = List.of(new BrokerLoadManagerClassFilter(), new BrokerMaxTopicCountFilter(), new BrokerVersionFilter());
         TransferShedder shedder = new TransferShedder(counter);
         put(shedder, "pulsar", broker);
-        put(shedder, "brokerFilterPipeline", filters);
-        JsonNode owners = fleet.get("owners");
-        put(shedder, "channel", Proxy.newProxyInstance(TransferDriver.class.getClassLoader(),
-                new Class<?>[] {ServiceUnitStateChannel.class}, (proxy, method, given) -> {
-                    if (method.getName().equals("isOwner") && given.length == 2) {
-                        return owners.path((String) given[0]).asText().equals(given[1]);
-                    }
-                    throw new UnsupportedOperationException(method.getName());
-                }));
+        put(shedder, "channel", channel);
+        put(shedder, "brokerFilterPipeline", pipeline(broker, channel));
+        put(shedder, "isolationPoliciesHelper", new IsolationPoliciesHelper(new SimpleResourceAllocationPolicies(broker)));
+        put(shedder, "antiAffinityGroupPolicyHelper", groups(broker, channel));
         Map<String, Long> recent = new HashMap<>();
         fleet.get("recent_bundles").forEach(name -> recent.put(name.asText(), System.currentTimeMillis()));
         Map<String, Long> gave = new HashMap<>();
