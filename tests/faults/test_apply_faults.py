@@ -28,6 +28,7 @@ from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.plan.codec import dump_plan
 from core.plan.model import Plan, sealed
+from core.plan.steps import SplitBundle
 
 pytestmark = pytest.mark.zookeeper
 
@@ -476,6 +477,22 @@ def test_worker_says_that_the_journal_cannot_be_used_and_goes_on_when_it_can(
         view = ended(site, site.ask(site.plan(1), QUIETLY))
         wait_until(lambda: error_of(site) is None, "no error in the status")
     assert any("journal" in sentence for sentence in worker.said)
+    assert_sound(whole, site, [view])
+
+
+def test_run_that_can_never_be_carried_out_is_ended_and_does_not_block_the_next(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    plan = site.plan(1)
+    strange = SplitBundle(
+        bundle=plan.steps[0].bundle, owner=plan.steps[0].owner, algorithm="no_such_algorithm"
+    )
+    with WorkerThread(site):
+        first = site.ask(sealed(replace(plan, steps=(strange,))), QUIETLY)
+        second = site.ask(plan, QUIETLY)
+        assert ended(site, first).state in ("FAILED", "REFUSED")
+        view = ended(site, second)
+    assert view.state == "DONE", view.sentence
     assert_sound(whole, site, [view])
 
 
