@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from core.pulsar.shedding import BrokerTrace, Gate, Round
 
 if TYPE_CHECKING:
     from dashboard.cli_decisions import ShedAnswer
+
+_TRACED_ROUNDS: Final = 10
+"""Rounds whose gates are told broker by broker; a thousand brokers make half a megabyte each."""
 
 
 def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
@@ -29,13 +32,16 @@ def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
         "strategy": answer.strategy.name,
         "release": answer.settings.release,
         "config": _config(config),
-        "rounds": [_explained(done) for done in answer.rounds],
+        "rounds": [
+            _explained(done, is_whole=number < _TRACED_ROUNDS)
+            for number, done in enumerate(answer.rounds)
+        ],
         "turning_points": [asdict(point) for point in answer.turning_points],
     }
     return body
 
 
-def _explained(done: Round) -> dict[str, Any]:
+def _explained(done: Round, *, is_whole: bool) -> dict[str, Any]:
     decision = done.decision
     return {
         "label": decision.label,
@@ -43,7 +49,7 @@ def _explained(done: Round) -> dict[str, Any]:
         "sentence": decision.sentence,
         "notes": list(decision.notes),
         "planned": {m.bundle: m.destination for m in decision.moves if m.destination},
-        "brokers": [_trace(trace) for trace in decision.trace],
+        "brokers": [_trace(trace) for trace in decision.trace] if is_whole else [],
     }
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import counted
+
+_COUNTED_FROM_NOW: Final = (
+    "Rounds in a row are counted from here on: what the leader has counted so far is in its memory "
+    "only."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +285,8 @@ class AvgShedder:
         picked = {int(pairs.busy[pair]): trial.rows_of(int(pair)) for pair in acting}
         destinations = {int(pairs.busy[pair]): int(pairs.idle[pair]) for pair in acting}
         decision = _decision(trial, picked, destinations)
+        if state == AvgState():
+            decision = replace(decision, notes=(*decision.notes, _COUNTED_FROM_NOW))
         if not trial.is_wide.any():
             return decision, AvgState(most_brokers=most)
         low_after, high_after = low.copy(), high.copy()

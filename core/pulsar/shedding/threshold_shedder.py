@@ -138,8 +138,20 @@ class ThresholdShedder:
         if not mean:
             idle = "Nothing to unload: the average usage of all brokers is 0."
             decision = replace(decision, reason="no_load_data", sentence=idle)
+        notes = (*decision.notes, *_unknown_past(past, config.history_ratio))
+        decision = replace(decision, notes=notes)
         most = max(state.most_sources, source_count(decision.moves))
         return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), most)
+
+
+def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
+    """Return a note on the brokers whose usage counts as it is: a leader has a memory of it."""
+    unknown = int(np.count_nonzero(np.isnan(past)))
+    if not unknown or not history_ratio:
+        return ()
+    who = counted(unknown, "broker")
+    note = f"The past usage of {who} is in the leader's memory only: it counts as it is now."
+    return (note,)
 
 
 def _trial(
