@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.placement.filters import ANTI_AFFINITY, run_filters
 from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
@@ -54,9 +55,12 @@ def find_destinations(
         settings: In force.
         candidates: Brokers whose load is known; others take nothing.
     Source:
-        Pulsar ``ModularLoadManagerImpl#selectBroker``, filters; see ``core.pulsar.placement``.
+        Pulsar ``ModularLoadManagerImpl#selectBroker``, or ``ExtensibleLoadManagerImpl#selectAsync``
+        on a cluster of that manager, filters only; see ``core.pulsar.placement``.
     """
-    context = PlacementContext.of(view, settings)
+    is_extensible = view.load_manager == "extensible" and view.extensible is not None
+    kind = ExtensibleContext if is_extensible else PlacementContext
+    context = kind.of(view, settings)
     can_receive = candidates & _right_class(view) & _right_version(context)
     packed = [
         np.packbits(_allowed(context, np.arange(start, end)) & can_receive, axis=1)
@@ -83,6 +87,8 @@ def _chunks(count: int) -> list[tuple[int, int]]:
 
 
 def _allowed(context: PlacementContext, namespaces: Ints) -> Flags:
+    if isinstance(context, ExtensibleContext):
+        return extensible_filters(context, namespaces).candidates
     return dict(run_filters(context, namespaces).stages)[ANTI_AFFINITY]
 
 

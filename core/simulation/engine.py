@@ -92,6 +92,7 @@ def simulate(
         rounds=tuple(rounds),
         flaps=flaps,
         sentence="",
+        final=fleet.snapshot,
         notes=_notes(snapshot, settings, overrides or {}),
     )
     return _with_sentence(done)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from core.errors import InputError
+from core.snapshot import PulsarSnapshot
 
 Ending = Literal["settled", "horizon"]
 """Nothing moves any more, however long one waits; the rounds were over before that was so."""
@@ -128,6 +129,7 @@ class Simulation:
         rounds: The what-if's round 0 first, where there is one.
         flaps: Bundles that went A-B-A, in the order in which they came back.
         sentence: All of it in one sentence.
+        final: The fleet after the last round; health and charts run on it unchanged.
         notes: What was assumed.
     """
 
@@ -141,6 +143,7 @@ class Simulation:
     rounds: tuple[RoundResult, ...]
     flaps: tuple[Flap, ...]
     sentence: str
+    final: PulsarSnapshot = field(compare=False, repr=False)
     notes: tuple[str, ...] = ()
 
     @property

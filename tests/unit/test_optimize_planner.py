@@ -6,7 +6,15 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from fleet_builder import NOON, make_snapshot
-from fleet_edit import edited, every, owned_by, with_policies, with_settings, without
+from fleet_edit import (
+    edited,
+    every,
+    owned_by,
+    with_manifest,
+    with_policies,
+    with_settings,
+    without,
+)
 
 from core.errors import InputError
 from core.health.measures import measure
@@ -16,6 +24,7 @@ from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
+from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
 
 HOT = "10.1.0.1:8080"
@@ -297,3 +306,18 @@ def test_settings_rows_are_those_in_force():
     told = with_settings(snapshot, (None, key, some, "dynamic"))
     moves = optimize(told, Wish()).moves
     assert not [move for move in moves if move.bundle.startswith(f"{some}/0x")]
+
+
+def test_clusters_of_the_extensible_manager_keep_its_own_filters():
+    manager = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
+    body = isolation(["acme/.*"], ["10.1.0.[12]"])
+    snapshot = with_policies(small(), ("isolation", "two", body))
+    snapshot = every(snapshot, "brokers", {"load_manager": manager})
+    snapshot = with_manifest(snapshot, load_manager="extensible")
+    settings = effective_settings(snapshot)
+    snapshot = after_reports(snapshot, settings, 1.0, ())
+    moves = optimize(snapshot, Wish(within=0.3)).moves
+    assert moves
+    pool = {"10.1.0.1:8080", "10.1.0.2:8080"}
+    for move in moves:
+        assert (move.destination in pool) == move.bundle.startswith("acme/")
