@@ -17,6 +17,12 @@ FREE_STEPS: Final = 3
 FREE_BROKERS: Final = 2
 """More brokers touched than this, likewise."""
 
+_MORE: Final = {
+    "split_bundle": "a split cannot be taken back",
+    "set_dynamic_setting": "a setting of all brokers changes",
+}
+"""Kinds of steps that are more than a move, and why."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -106,13 +112,9 @@ def touched_brokers(plan: Plan) -> int:
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
     steps, brokers = len(plan.steps), touched_brokers(plan)
-    kinds = {step.kind for step in plan.steps}
-    if "split_bundle" in kinds:
-        return "a split cannot be taken back"
-    if "set_dynamic_setting" in kinds:
-        return "a setting of all brokers changes"
-    if steps <= 1:
-        return None
+    more = next((_MORE[step.kind] for step in plan.steps if step.kind in _MORE), None)
+    if more is not None or steps <= 1:
+        return more
     if environment == "production":
         return f"{counted(steps, 'bundle')} of a production cluster"
     if steps > FREE_STEPS:
