@@ -12,6 +12,8 @@ def plan_sentence(preview: Preview) -> str:
     The effect is that of the most likely outcome; what is unknown is said.
     """
     count = len(preview.steps)
+    if not count and preview.others:
+        return " ".join(other.sentence for other in preview.others)
     if not count:
         return "Nothing would happen: none of these bundles can be unloaded."
     clients = preview.clients.clients

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from core.errors import InputError, UnknownNameError
 from core.plan.build import build_unload_plan, in_order
-from core.plan.model import Diagnostic, Plan, sealed
+from core.plan.model import Diagnostic, Plan, UnloadBundle, sealed
+from core.plan.words import tally
 from core.pulsar.placement import STRATEGY_NAMES
 from core.snapshot import PulsarSnapshot
 
@@ -36,7 +37,7 @@ def dropped(plan: Plan, bundles: Iterable[str], ground: Ground) -> Plan:
         InputError: No step would be left.
     """
     gone = _known(plan, bundles)
-    left = [step.bundle for step in plan.steps if step.bundle not in gone]
+    left = [step.bundle for step in _unloads(plan) if step.bundle not in gone]
     if not left:
         raise InputError(
             f"Plan {plan.short_id} would have no step left.", hint="Keep at least one bundle."
@@ -55,7 +56,7 @@ def retargeted(plan: Plan, destinations: Mapping[str, str | None], ground: Groun
         UnknownNameError: The plan has no step for one of the bundles.
     """
     _known(plan, destinations)
-    bundles = [step.bundle for step in plan.steps]
+    bundles = [step.bundle for step in _unloads(plan)]
     wanted = {**_destinations(plan, bundles), **destinations}
     return _built(
         plan,
@@ -92,13 +93,28 @@ def _built(plan: Plan, bundles: list[str], destinations: Mapping[str, str], grou
 def _destinations(plan: Plan, bundles: Collection[str]) -> dict[str, str]:
     return {
         step.bundle: step.destination
-        for step in plan.steps
+        for step in _unloads(plan)
         if step.destination is not None and step.bundle in bundles
     }
 
 
+def _unloads(plan: Plan) -> list[UnloadBundle]:
+    """The plan's steps; one of splits or settings is not edited, it is made anew.
+
+    Raises:
+        InputError: It has a step that is no unload.
+    """
+    steps = [step for step in plan.steps if isinstance(step, UnloadBundle)]
+    if len(steps) < len(plan.steps):
+        raise InputError(
+            f"Plan {plan.short_id} does more than unload bundles ({tally(plan.steps)}).",
+            hint="Make another plan instead of editing this one.",
+        )
+    return steps
+
+
 def _known(plan: Plan, bundles: Iterable[str]) -> set[str]:
-    asked, own = set(bundles), {step.bundle for step in plan.steps}
+    asked, own = set(bundles), {step.bundle for step in _unloads(plan)}
     if strangers := asked - own:
         raise UnknownNameError.of("step", min(strangers), own, place=f"plan {plan.short_id}")
     return asked

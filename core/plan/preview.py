@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,13 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.errors import InvariantError, PlanConflictError
-from core.health.measures import Measures, column_values, measure, owned_bundle_counts
+from core.health.measures import Measures, column_values, measure, owned_bundle_counts, row_of
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import Plan, UnloadBundle
+from core.plan.model import Plan, SplitBundle, Step, UnloadBundle
 from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
 from core.plan.project import project_scenario
 from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
+from core.plan.words import would
 from core.pulsar.placement import STRATEGY_NAMES, Placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import LoadView
@@ -37,6 +39,10 @@ _SHARED_NOTE: Final = (
     "Usage after is an estimate: of bandwidth a bundle takes its share of the broker's throughput "
     "in that direction, of CPU and direct memory what its traffic costs by the figures of the "
     "whole fleet; the destination's own limits then give its percentage."
+)
+_PARTS_NOTE: Final = (
+    "The parts of a split that are unloaded are placed anew, one by one; where they land and what "
+    "they carry is not part of these figures."
 )
 
 
@@ -84,13 +90,33 @@ class StepPreview:
     rest: str
 
 
+@dataclass(frozen=True, slots=True)
+class OtherPreview:
+    """One step that moves no bundle by itself, looked at.
+
+    Attributes:
+        step: The step itself: a split, a setting.
+        sentence: What would be asked of the cluster.
+        clients: What it costs; ``None``: nobody reconnects.
+        command: The equivalent ``pulsar-admin`` line.
+        rest: The equivalent ``curl`` line.
+    """
+
+    step: Step
+    sentence: str
+    clients: ClientImpact | None
+    command: str
+    rest: str
+
+
 @dataclass(frozen=True)
 class Preview:
     """What a plan would do.
 
     Attributes:
         before_after: Table of :data:`BEFORE_AFTER`.
-        steps: In the plan's order.
+        steps: The unloads, in the plan's order.
+        others: All other steps, in the plan's order; the load is shown as it is without them.
         clients: What the whole plan costs.
         measures_before: How even the load is.
         measures_after: How even it is in the most likely outcome.
@@ -107,6 +133,7 @@ class Preview:
     scenarios: tuple[Scenario, ...]
     is_exact: bool
     notes: tuple[str, ...]
+    others: tuple[OtherPreview, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +141,7 @@ class _Run:
     """A plan's steps, placed again on its snapshot."""
 
     settings: EffectiveSettings
+    unloads: tuple[UnloadBundle, ...]
     rows: NDArray[np.int64]
     outcomes: Outcomes
 
@@ -137,7 +165,10 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
     after = project_scenario(snapshot, run.rows, run.outcomes.most_likely)
     table = _before_after(snapshot, run.settings, shift)
     _check_counts(snapshot, after, shift)
-    notes = [*run.outcomes.notes, _SHARED_NOTE]
+    others = tuple(_others(snapshot, plan))
+    notes = [*run.outcomes.notes, *([_SHARED_NOTE] if run.unloads else [])]
+    if any(other.clients is not None for other in others):
+        notes.append(_PARTS_NOTE)
     if carried.unknown_bundles:
         notes.append(
             f"The statistics of {len(carried.unknown_bundles)} bundles are unknown: they are moved "
@@ -148,13 +179,14 @@ def preview_plan(snapshot: PulsarSnapshot, plan: Plan) -> Preview:
         notes.append(f"{unplaced} bundles have no known destination: their load leaves the totals.")
     return Preview(
         before_after=table,
-        steps=tuple(_steps(snapshot, plan, run)),
-        clients=client_impact(snapshot.bundles, run.rows),
+        steps=tuple(_steps(snapshot, run)),
+        clients=client_impact(snapshot.bundles, _touched_rows(snapshot, run, others)),
         measures_before=measure(snapshot, run.settings),
         measures_after=measure(after, run.settings),
         scenarios=run.outcomes.scenarios,
         is_exact=run.outcomes.is_exact,
         notes=tuple(notes),
+        others=others,
     )
 
 
@@ -178,32 +210,67 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
     view = LoadView.of(snapshot, settings)
-    for step in plan.steps:
+    unloads = tuple(step for step in plan.steps if isinstance(step, UnloadBundle))
+    for step in unloads:
         view.broker_row(step.owner)
         if step.destination is not None:
             view.broker_row(step.destination)
     strategy = policy.name if policy.name in STRATEGY_NAMES else None
-    outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), plan.steps)
-    rows = np.array([view.bundle_row(step.bundle) for step in plan.steps], np.int64)
-    return _Run(settings, rows, outcomes)
+    outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), unloads)
+    rows = np.array([view.bundle_row(step.bundle) for step in unloads], np.int64)
+    return _Run(settings, unloads, rows, outcomes)
 
 
-def _steps(snapshot: PulsarSnapshot, plan: Plan, run: _Run) -> list[StepPreview]:
-    names = snapshot.brokers["broker"].to_pylist()
-    web_urls, secure_urls = (
-        dict(zip(names, snapshot.brokers[column].to_pylist(), strict=True))
-        for column in ("web_url", "web_url_tls")
-    )
+def _steps(snapshot: PulsarSnapshot, run: _Run) -> list[StepPreview]:
+    urls = _web_urls(snapshot)
     return [
         StepPreview(
             step=step,
             placement=placed,
             clients=client_impact(snapshot.bundles, [int(row)]),
             command=pulsar_admin_line(step),
-            rest=rest_line(step, web_urls.get(step.owner) or secure_urls.get(step.owner)),
+            rest=rest_line(step, urls.get(step.owner)),
         )
-        for step, placed, row in zip(plan.steps, run.outcomes.placements, run.rows, strict=True)
+        for step, placed, row in zip(run.unloads, run.outcomes.placements, run.rows, strict=True)
     ]
+
+
+def _others(snapshot: PulsarSnapshot, plan: Plan) -> Iterator[OtherPreview]:
+    urls = _web_urls(snapshot)
+    anyone = next(iter(urls.values()), None)
+    for step in plan.steps:
+        if isinstance(step, UnloadBundle):
+            continue
+        clients = None
+        if isinstance(step, SplitBundle) and step.is_unloaded:
+            clients = client_impact(snapshot.bundles, _rows_of(snapshot, [step.bundle]))
+        yield OtherPreview(
+            step=step,
+            sentence=would(step),
+            clients=clients,
+            command=pulsar_admin_line(step),
+            rest=rest_line(step, anyone if step.owner is None else urls.get(step.owner)),
+        )
+
+
+def _touched_rows(
+    snapshot: PulsarSnapshot, run: _Run, others: Sequence[OtherPreview]
+) -> NDArray[np.int64]:
+    """Rows of all bundles whose clients reconnect."""
+    unloaded = [other.step.subject for other in others if other.clients is not None]
+    return np.concatenate([run.rows, _rows_of(snapshot, unloaded)])
+
+
+def _rows_of(snapshot: PulsarSnapshot, bundles: Sequence[str]) -> NDArray[np.int64]:
+    rows = row_of(snapshot.bundles["bundle"], pa.chunked_array([bundles], pa.string()))
+    return rows[rows >= 0]
+
+
+def _web_urls(snapshot: PulsarSnapshot) -> dict[str, str]:
+    """Broker id to web address, the plain one first; brokers without any are left out."""
+    columns = (snapshot.brokers[name].to_pylist() for name in ("broker", "web_url", "web_url_tls"))
+    found = {name: plain or secure for name, plain, secure in zip(*columns, strict=True)}
+    return {name: url for name, url in found.items() if url}
 
 
 def _before_after(snapshot: PulsarSnapshot, settings: EffectiveSettings, shift: Shift) -> pa.Table:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import assert_never
 
 from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
-from core.plan.model import Diagnostic, Plan, UnloadBundle
-from core.pulsar.settings import effective_settings
+from core.plan.model import (
+    Diagnostic,
+    Plan,
+    SetDynamicSetting,
+    SplitBundle,
+    Step,
+    UnloadBundle,
+)
+from core.plan.setting import check_setting
+from core.plan.split import check_split
+from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -40,22 +50,59 @@ def recheck(
         exclusions=frozenset(exclusions),
     )
     everywhere = first_refusal(check_cluster(basis))
-    by_destination: dict[str, Diagnostic | None] = {}
+    destinations = _Destinations(basis)
     found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
         if steps is not None and index not in steps:
             continue
-        refusal = everywhere or _about_bundle(basis, step)
-        if refusal is None and step.destination is not None:
-            if step.destination not in by_destination:
-                about = check_destination(basis, step.destination)
-                by_destination[step.destination] = first_refusal(about)
-            refusal = by_destination[step.destination] or first_refusal(
-                check_move(basis, step.bundle, step.destination)
-            )
+        refusal = everywhere or _about(basis, step, destinations)
         if refusal is not None:
             found[index] = refusal
     return found
+
+
+class _Destinations:
+    """What forbids each destination, asked once for all the steps that name it."""
+
+    def __init__(self, basis: Basis) -> None:
+        self._basis = basis
+        self._known: dict[str, Diagnostic | None] = {}
+
+    def refusal(self, broker: str) -> Diagnostic | None:
+        if broker not in self._known:
+            self._known[broker] = first_refusal(check_destination(self._basis, broker))
+        return self._known[broker]
+
+
+def _about(basis: Basis, step: Step, destinations: _Destinations) -> Diagnostic | None:
+    match step:
+        case UnloadBundle():
+            refusal = _about_bundle(basis, step)
+            if refusal is not None or step.destination is None:
+                return refusal
+            return destinations.refusal(step.destination) or first_refusal(
+                check_move(basis, step.bundle, step.destination)
+            )
+        case SplitBundle():
+            return _about_bundle(basis, step) or first_refusal(check_split(basis, step))
+        case SetDynamicSetting():
+            # what it is now is looked at right before it is changed
+            setting = SETTING_BY_KEY.get(step.key)
+            if setting is None:
+                return _unknown_setting(step)
+            return first_refusal(check_setting(basis, setting, step.value))
+        case _:
+            assert_never(step)
+
+
+def _unknown_setting(step: SetDynamicSetting) -> Diagnostic:
+    return Diagnostic(
+        severity="error",
+        code="setting_unknown",
+        sentence=f"{step.key} is no setting of the load balancer.",
+        subject=step.key,
+        hint="Make the plan anew with the key of a setting that exists.",
+    )
 
 
 def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:
@@ -78,7 +125,7 @@ def moved_meanwhile(bundle: str, owner: str, now_at: str) -> Diagnostic:
     )
 
 
-def _about_bundle(basis: Basis, step: UnloadBundle) -> Diagnostic | None:
+def _about_bundle(basis: Basis, step: UnloadBundle | SplitBundle) -> Diagnostic | None:
     refusal = first_refusal(check_bundle(basis, step.bundle))
     if refusal is not None:
         return refusal

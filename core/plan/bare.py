@@ -1,0 +1,116 @@
+"""What plans of splits and of settings have in common: no placement, so no outcomes to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from core.health.measures import measure
+from core.ids import PlanId
+from core.plan.build import in_order
+from core.plan.checks import Basis
+from core.plan.clients import client_impact
+from core.plan.model import (
+    DEFAULT_LIFETIME_S,
+    Diagnostic,
+    Expected,
+    Plan,
+    PolicyRef,
+    SplitBundle,
+    Step,
+    sealed,
+)
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+
+_STRATEGY = "loadBalancerLoadPlacementStrategy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On what terms a plan is made.
+
+    Attributes:
+        now: The moment of planning, aware UTC.
+        reason: Why, kept in the plan.
+        lifetime_s: How long it may be applied.
+        exclusions: Namespaces that the configuration keeps out of every plan.
+        undoes: The run that it takes back.
+        derived_from: Id of the plan that it was edited from.
+    """
+
+    now: datetime
+    reason: str = ""
+    lifetime_s: float = DEFAULT_LIFETIME_S
+    exclusions: Collection[str] = field(default_factory=frozenset)
+    undoes: str | None = None
+    derived_from: PlanId | None = None
+
+
+def basis_of(snapshot: PulsarSnapshot, terms: Terms) -> Basis:
+    """Return what the checks look at: the settings in force, no what-ifs."""
+    settings = effective_settings(snapshot)
+    return Basis(
+        snapshot=snapshot,
+        view=LoadView.of(snapshot, settings),
+        settings=settings,
+        now=terms.now,
+        exclusions=frozenset(terms.exclusions),
+    )
+
+
+def bare_plan(
+    basis: Basis,
+    terms: Terms,
+    steps: Iterable[Step],
+    found: Iterable[Diagnostic],
+    *,
+    is_complete: bool,
+) -> Plan:
+    """Return the sealed plan of steps whose effect on the load is not foreseen."""
+    steps = tuple(steps)
+    diagnostics = in_order(found)
+    errored = any(item.severity == "error" for item in diagnostics)
+    manifest = basis.snapshot.manifest
+    return sealed(
+        Plan(
+            cluster=manifest.cluster,
+            snapshot_id=basis.snapshot.snapshot_id,
+            taken_at=manifest.taken_at,
+            created_at=terms.now,
+            expires_at=terms.now + timedelta(seconds=terms.lifetime_s),
+            strategy=PolicyRef(
+                name=basis.settings.text(_STRATEGY).rpartition(".")[2],
+                release=basis.settings.release,
+            ),
+            steps=steps,
+            expected=_expected(basis, steps),
+            diagnostics=diagnostics,
+            reason=terms.reason,
+            complete=is_complete,
+            applyable=bool(steps) and not errored,
+            errored=errored,
+            undoes=terms.undoes,
+            derived_from=terms.derived_from,
+        )
+    )
+
+
+def _expected(basis: Basis, steps: tuple[Step, ...]) -> Expected:
+    """The balance as it is; what parts that are placed anew make of it is not computed."""
+    before = measure(basis.snapshot, basis.settings)
+    moved = [step for step in steps if isinstance(step, SplitBundle) and step.is_unloaded]
+    rows = np.array([basis.view.bundle_row(step.bundle) for step in moved], np.int64)
+    impact = client_impact(basis.snapshot.bundles, rows)
+    return Expected(
+        usage_deviation_before=before.usage.max_deviation_ratio,
+        throughput_deviation_before=before.throughput.max_deviation_ratio,
+        moved_bytes_per_s=impact.throughput_bytes_per_s,
+        clients=impact.clients,
+        topics=impact.topics,
+        is_exact=not moved,
+    )

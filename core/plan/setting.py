@@ -1,0 +1,168 @@
+"""Build a plan that changes dynamic settings: brokers store anything, so it is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from core.errors import InputError
+from core.plan.bare import Terms, bare_plan, basis_of
+from core.plan.checks import Basis, check_cluster
+from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SetDynamicSetting
+from core.pulsar.settings import Setting, known_setting, parse_upstream_value
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
+from core.pulsar.split import ALGORITHMS
+from core.snapshot import PulsarSnapshot
+
+_SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
+_SPLITTER: Final = "defaultNamespaceBundleSplitAlgorithm"
+_PERCENT: Final = "percent"
+
+
+def build_setting_plan(
+    snapshot: PulsarSnapshot, wanted: Mapping[str, str | None], terms: Terms
+) -> Plan:
+    """Build the plan that sets dynamic settings, in the given order.
+
+    Args:
+        snapshot: The cluster.
+        wanted: Upstream key to value as brokers write it, ``None``: take it away.
+        terms: When, why and how long.
+    Raises:
+        InputError: Nothing was named.
+        UnknownNameError: No setting of the load balancer has that key; the hint has near ones.
+    """
+    if not wanted:
+        raise InputError("No setting was named.", hint="Name one: KEY=VALUE, or --unset KEY.")
+    basis = basis_of(snapshot, terms)
+    found = list(check_cluster(basis))
+    stored = stored_settings(snapshot)
+    steps: list[SetDynamicSetting] = []
+    for key, value in wanted.items():
+        setting = known_setting(key)
+        before = stored.get(key)
+        about = list(check_setting(basis, setting, value))
+        if is_same(setting, before, value):
+            held = "not set" if before is None else before
+            sentence = f"{key} is {held} dynamically already."
+            about.append(_finding("warning", "already_set", key, sentence))
+        found += about
+        if not any(item.severity == "error" or item.code == "already_set" for item in about):
+            text = None if value is None else upstream_text(setting, value)
+            steps.append(SetDynamicSetting(key=key, before=before, value=text, reason=terms.reason))
+    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(wanted))
+
+
+def stored_settings(snapshot: PulsarSnapshot) -> dict[str, str]:
+    """Return the dynamic settings that a snapshot tells of: key to text."""
+    return {
+        row["name"]: row["value"]
+        for row in snapshot.settings.to_pylist()
+        if row["origin"] == "dynamic"
+    }
+
+
+def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator[Diagnostic]:
+    """Check that brokers take the value, use it, and when.
+
+    Args:
+        basis: The cluster.
+        setting: Which.
+        value: As brokers write it; ``None``: it is taken away.
+    """
+    release = basis.settings.release
+    if not setting.exists_in(release):
+        sentence = f"Release {release} has no setting {setting.key}."
+        hint = "Look at the keys of that release: upstream renamed some that were misspelt."
+        yield _finding("error", "setting_unknown_in_release", setting.key, sentence, hint)
+    if not setting.is_dynamic:
+        sentence = f"{setting.key} is not dynamic: the brokers would answer 412."
+        hint = "Change it in broker.conf and restart the brokers."
+        yield _finding("error", "setting_not_dynamic", setting.key, sentence, hint)
+        return
+    if value is not None:
+        yield from _check_value(setting, value)
+    yield from _check_use(basis, setting)
+
+
+def is_same(setting: Setting, left: str | None, right: str | None) -> bool:
+    """Return whether two texts mean the same value; ``None``: not set."""
+    if left is None or right is None:
+        return left is right
+    try:
+        return parse_upstream_value(setting, left) == parse_upstream_value(setting, right)
+    except InputError:
+        return left == right
+
+
+def upstream_text(setting: Setting, value: str) -> str:
+    """Return a checked value as the brokers' own listing would write it."""
+    parsed = parse_upstream_value(setting, value)
+    if isinstance(parsed, bool):
+        return "true" if parsed else "false"
+    return ",".join(parsed) if isinstance(parsed, tuple) else value.strip()
+
+
+def _check_value(setting: Setting, value: str) -> Iterator[Diagnostic]:
+    try:
+        parsed = parse_upstream_value(setting, value)
+    except InputError as exc:
+        hint = "Brokers would store it and go on with the value they have."
+        yield _finding("error", "setting_value", setting.key, exc.message, hint)
+        return
+    if setting.kind == "bool" and value.strip().lower() not in ("true", "false"):
+        sentence = f"{setting.key} takes true or false; brokers read {value!r} as false."
+        yield _finding("error", "setting_value", setting.key, sentence)
+    if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+        yield from _check_range(setting, float(parsed))
+    if setting.kind == "text":
+        yield from _check_name(setting, value.strip())
+
+
+def _check_range(setting: Setting, number: float) -> Iterator[Diagnostic]:
+    default = setting.default
+    lowest = min(float(default), 0.0) if isinstance(default, int | float) else 0.0
+    highest = (
+        100.0 if setting.unit.startswith(_PERCENT) else 1.0 if setting.unit == "ratio" else None
+    )
+    if setting.key == "loadBalancerMsgRateDifferenceShedderThreshold":
+        highest = None  # how much more than the least loaded broker: beyond 100 % is sound
+    if number < lowest or (highest is not None and number > highest):
+        bound = f"below {lowest:g}" if number < lowest else f"above {highest:g}"
+        sentence = f"{setting.key} = {number:g} {setting.unit} is {bound}."
+        hint = f"Brokers take it without a word; its default is {default}."
+        yield _finding("error", "setting_range", setting.key, sentence.replace("  ", " "), hint)
+
+
+def _check_name(setting: Setting, name: str) -> Iterator[Diagnostic]:
+    """Classes and algorithms are names that the brokers look up only when they use them."""
+    if not name:
+        yield _finding("error", "setting_value", setting.key, f"{setting.key} needs a value.")
+    elif setting.key == _SHEDDER and name.rpartition(".")[2] not in SHEDDING_STRATEGY_NAMES:
+        sentence = f"{name} is no shedding strategy that Pulsar brings along."
+        hint = f"Brokers store it all the same. Known: {', '.join(SHEDDING_STRATEGY_NAMES)}."
+        yield _finding("warning", "setting_class_unknown", setting.key, sentence, hint)
+    elif setting.key == _SPLITTER and name not in ALGORITHMS:
+        sentence = f"{name} is no split algorithm: every automatic split would fail."
+        hint = f"Known: {', '.join(ALGORITHMS)}."
+        yield _finding("error", "setting_value", setting.key, sentence, hint)
+
+
+def _check_use(basis: Basis, setting: Setting) -> Iterator[Diagnostic]:
+    if setting.takes_effect == "restart":
+        sentence = (
+            f"{setting.key} is read when a broker starts: it shows in the running values at once "
+            "and is felt after a restart."
+        )
+        hint = "Restart the brokers one by one afterwards."
+        yield _finding("warning", "setting_at_restart", setting.key, sentence, hint)
+    manager = basis.snapshot.manifest.load_manager
+    if manager in ("modular", "extensible") and manager not in setting.managers:
+        sentence = f"The {manager} load manager of this cluster does not read {setting.key}."
+        yield _finding("warning", "setting_not_read", setting.key, sentence)
+
+
+def _finding(
+    severity: DiagnosticSeverity, code: str, subject: str, sentence: str, hint: str = ""
+) -> Diagnostic:
+    return Diagnostic(severity=severity, code=code, sentence=sentence, subject=subject, hint=hint)

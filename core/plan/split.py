@@ -1,0 +1,177 @@
+"""Build a plan that splits bundles: what the brokers would do without saying so is found first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from core.errors import InputError
+from core.plan.bare import Terms, bare_plan, basis_of
+from core.plan.checks import Basis, check_bundle, check_cluster
+from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SplitBundle
+from core.pulsar.split import SplitWhatIf, explain_split
+from core.snapshot import PulsarSnapshot
+
+SPECIFIED: Final = "specified_positions_divide"
+FLOW: Final = "flow_or_qps_equally_divide"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitWish:
+    """How bundles are to be split.
+
+    Attributes:
+        algorithm: One of :data:`core.pulsar.split.ALGORITHMS`; ``None``: the cluster's default.
+        positions: Inner boundaries for ``specified_positions_divide``.
+        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+    """
+
+    algorithm: str | None = None
+    positions: tuple[int, ...] = ()
+    is_unloaded: bool = False
+
+
+def build_split_plan(
+    snapshot: PulsarSnapshot, bundles: Iterable[str], wish: SplitWish, terms: Terms
+) -> Plan:
+    """Build the plan that splits ``bundles`` in the given order.
+
+    ``flow_or_qps_equally_divide`` is answered with an error by the brokers' REST: its positions are
+    computed here and asked for by ``specified_positions_divide``.
+
+    Args:
+        snapshot: The cluster; its ``topics`` table makes the answer sure.
+        bundles: Names; a name given twice counts once.
+        wish: How.
+        terms: When, why and how long.
+    Raises:
+        InputError: No bundle was named, or positions are missing, or given for several bundles.
+        UnknownNameError: No such algorithm.
+    """
+    names = tuple(dict.fromkeys(bundles))
+    if not names:
+        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+    if wish.positions and len(names) > 1:
+        raise InputError(
+            f"Positions are given for {len(names)} bundles at once.",
+            hint="Positions lie in one bundle: make a plan for each.",
+        )
+    basis = basis_of(snapshot, terms)
+    found = list(check_cluster(basis))
+    steps: list[SplitBundle] = []
+    for name in names:
+        about, step = _one(basis, name, wish, terms)
+        found += about
+        if step is not None:
+            steps.append(step)
+    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(names))
+
+
+def check_split(basis: Basis, step: SplitBundle) -> Iterator[Diagnostic]:
+    """Check a step that was planned before: would the brokers still cut there, and to what use."""
+    where = explain_split(
+        basis.snapshot,
+        basis.settings,
+        step.bundle,
+        algorithm=step.algorithm,
+        positions=step.positions,
+    )
+    yield from _about(where)
+
+
+def _one(
+    basis: Basis, bundle: str, wish: SplitWish, terms: Terms
+) -> tuple[list[Diagnostic], SplitBundle | None]:
+    found = list(check_bundle(basis, bundle))
+    if _stops(found):
+        return found, None
+    where = _where(basis, bundle, wish)
+    is_ignored = wish.is_unloaded and basis.snapshot.manifest.load_manager == "extensible"
+    found += _about(where)
+    if is_ignored:
+        sentence = "The extensible load manager ignores `unload` with a split."
+        found.append(_finding("info", "unload_ignored", bundle, sentence))
+    if _stops(found):
+        return found, None
+    owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
+    return found, SplitBundle(
+        bundle=bundle,
+        owner=owner,
+        algorithm=where.algorithm,
+        positions=where.positions if where.algorithm == SPECIFIED else (),
+        boundaries=where.positions,
+        is_unloaded=wish.is_unloaded and not is_ignored,
+        reason=terms.reason,
+    )
+
+
+def _where(basis: Basis, bundle: str, wish: SplitWish) -> SplitWhatIf:
+    """Where the bundle is cut, by an algorithm that REST can be asked for."""
+    default = basis.settings.text("defaultNamespaceBundleSplitAlgorithm")
+    name = wish.algorithm or default
+    where = _explained(basis, bundle, name, wish.positions)
+    if where.algorithm == FLOW and where.positions:
+        return _explained(basis, bundle, SPECIFIED, where.positions)
+    return where
+
+
+def _explained(basis: Basis, bundle: str, algorithm: str, positions: Sequence[int]) -> SplitWhatIf:
+    return explain_split(
+        basis.snapshot, basis.settings, bundle, algorithm=algorithm, positions=positions
+    )
+
+
+def _about(where: SplitWhatIf) -> Iterator[Diagnostic]:
+    """What is to be known of one split: its verdict and its cost, each as one finding."""
+    bundle, verdict = where.subject.bundle, where.verdict
+    severity, code = _weight(where)
+    yield _finding(severity, code, bundle, verdict.sentence, verdict.hint)
+    if severity != "error":
+        yield _about_cost(where)
+    if where.algorithm == FLOW:
+        sentence = f"Where {FLOW} would cut {bundle} is unknown, and REST cannot be asked for it."
+        hint = "Capture the bundle with its topics, so that the positions can be computed."
+        yield _finding("error", "split_positions_unknown", bundle, sentence, hint)
+
+
+def _about_cost(where: SplitWhatIf) -> Diagnostic:
+    bundle, cost = where.subject.bundle, where.cost
+    if not where.positions:
+        sentence = f"{where.subject.namespace} gets more bundles, and they cannot be merged again."
+        return _finding("info", "split_is_final", bundle, sentence)
+    is_over = cost.bundles_after > cost.maximum_bundles
+    return _finding(
+        "warning" if is_over else "info",
+        "namespace_bundle_limit" if is_over else "split_is_final",
+        bundle,
+        cost.sentence,
+        "A split by hand goes through all the same." if is_over else "",
+    )
+
+
+def _weight(where: SplitWhatIf) -> tuple[DiagnosticSeverity, str]:
+    count = where.subject.topic_count
+    match where.verdict.code:
+        case "refused":
+            return "error", "split_refused"
+        case "no_change":
+            return "error", "split_without_effect"
+        case "cannot_help":
+            # one topic: nothing is gained, and nothing can ever be taken back
+            hopeless = count is not None and count < 2
+            return "error" if hopeless else "warning", "split_cannot_help"
+        case "unknown":
+            return "warning", "split_positions_unknown"
+        case _:
+            return "info", "split_verdict"
+
+
+def _stops(found: Iterable[Diagnostic]) -> bool:
+    return any(item.severity == "error" or item.code == "not_owned" for item in found)
+
+
+def _finding(
+    severity: DiagnosticSeverity, code: str, subject: str, sentence: str, hint: str = ""
+) -> Diagnostic:
+    return Diagnostic(severity=severity, code=code, sentence=sentence, subject=subject, hint=hint)
