@@ -21,6 +21,7 @@ from core.pegasus.balance.rounds import (
 )
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
+from core.pegasus.ids import parse_node
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
 from core.units import counted
@@ -48,9 +49,8 @@ class BalanceWish:
 
 def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
     """``trimtab pegasus balance``."""
-    trace = parse_trace(_read(path), path.name)
-    options = _options(options_of(trace), wish)
-    rounds, elapsed_ms = _run(view_of(trace), options, wish)
+    view, options = _question(path, wish)
+    rounds, elapsed_ms = _run(view, options, wish)
     body = {
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
         "elapsed_ms": elapsed_ms,
@@ -67,13 +67,16 @@ def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _read(path: Path) -> bytes:
+def _question(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOptions]:
+    """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as exc:
         raise UsageFaultError(
             f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a state as JSON."
         ) from exc
+    trace = parse_trace(content, path.name)
+    return view_of(trace), _options(options_of(trace), wish)
 
 
 def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
@@ -153,9 +156,8 @@ def _show_nodes(before: ClusterView, after: ClusterView) -> None:
             str(was.replicas[node]),
             str(now.replicas[node]),
         )
-        for node, name in enumerate(before.nodes)
+        for node, name in sorted(enumerate(before.nodes), key=lambda one: parse_node(one[1]))
     ]
-    rows.sort()
     table(("node", "primaries", "after", "replicas", "after"), rows)
     say(
         f"Standard deviation of primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
