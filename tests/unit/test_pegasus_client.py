@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import threading
 from pathlib import Path
 
@@ -13,12 +15,13 @@ from connectors.pegasus.rpc.client import MetaClient, ServerClient
 from connectors.pegasus.rpc.connection import Connection
 from connectors.pegasus.rpc.errors import error_of
 from connectors.pegasus.rpc.frame import Reply, Request, decode_reply, encode_reply
-from connectors.pegasus.rpc.wire import ErrorCode, HostPort, RpcAddress
+from connectors.pegasus.rpc.wire import ErrorCode, Gpid, HostPort, RpcAddress
 from core.errors import (
     ConflictError,
     GuardRefusedError,
     NotFoundError,
     ProtocolError,
+    RemoteError,
     RemoteTimeoutError,
     ServerError,
     ThrottledError,
@@ -402,4 +405,84 @@ def test_a_name_that_is_not_registered_and_a_level_outside_the_five_leave_no_byt
         with pytest.raises(GuardRefusedError, match="none of the five"):
             client.apply_level(123)
         assert set(server.names) == {idl.LIST_NODES.name}
+        client.close()
+
+
+# -- what a server may do wrong -------------------------------------------------------------------
+
+
+def test_half_a_reply_is_no_answer_in_time():
+    with serving(lambda request, _frame: recorded("list_nodes_all", request.seqid)[:40]) as [
+        server
+    ]:
+        client = MetaClient([server.address], timeout_s=0.5)
+        with pytest.raises(RemoteTimeoutError):
+            client.fetch_nodes()
+        client.close()
+
+
+def test_a_reply_in_many_small_pieces_is_put_together():
+    with serving(leader) as [server]:
+        connection = Connection(server.address, timeout_s=5)
+        connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+        body = idl.QueryCfgRequest(app_name="temp", partition_indices=[])
+        for _ in range(5):
+            reply = connection.call(idl.QUERY_CFG, body, timeout_s=5)
+            assert len(reply.result.partitions) == 8
+        connection.close()
+
+
+def test_damaged_replies_end_in_an_error_of_ours_or_in_a_reading():
+    rng = random.Random(7)
+
+    def damaging(request: Request, frame: bytes) -> bytes:
+        answer = bytearray(leader(request, frame))
+        for _ in range(rng.randint(1, 4)):
+            answer[rng.randrange(4, len(answer))] = rng.randrange(256)
+        return bytes(answer)
+
+    ends = {"read": 0, "refused": 0}
+    with serving(damaging) as [server]:
+        for _ in range(150):
+            client = MetaClient([server.address], timeout_s=0.2)
+            try:
+                client.fetch_partitions("temp")
+                ends["read"] += 1
+            except RemoteError:
+                ends["refused"] += 1
+            client.close()
+    assert min(ends.values()) > 0
+
+
+def test_a_connection_that_was_closed_says_so_and_sends_nothing():
+    with serving(leader) as [server]:
+        connection = Connection(server.address, timeout_s=5)
+        connection.close()
+        with pytest.raises(UnreachableError) as told:
+            connection.call(idl.CLUSTER_INFO, idl.Empty(), timeout_s=1)
+        assert told.value.outcome == "not_sent"
+        assert server.heard == []
+
+
+def test_disks_of_a_replica_server_are_read():
+    def answer(request: Request, _frame: bytes) -> bytes:
+        disk = idl.DiskInfo(
+            tag="ssd1",
+            full_dir="/data/ssd1",
+            disk_capacity_mb=1000,
+            disk_available_mb=400,
+            holding_primary_replicas={2: [Gpid(2, 0), Gpid(2, 5)]},
+            holding_secondary_replicas={2: [Gpid(2, 1)], 3: []},
+        )
+        body = idl.QueryDiskInfoResponse(
+            err=ErrorCode(), total_capacity_mb=1000, total_available_mb=400, disk_infos=[disk]
+        )
+        return encode_reply(Reply(f"{request.name}_ACK", request.seqid, "ERR_OK", body))
+
+    with serving(answer) as [server]:
+        client = ServerClient(server.address)
+        [disk] = client.fetch_disks(node(34801))
+        assert (disk.tag, disk.available_mb) == ("ssd1", 400)
+        assert disk.primaries == {(2, 0), (2, 5)}
+        assert disk.secondaries == {(2, 1)}
         client.close()
