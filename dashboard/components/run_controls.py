@@ -12,7 +12,7 @@ from core.errors import OpsError
 from core.plan.model import UnloadBundle
 from dashboard import runs, services, state
 from dashboard.components import words
-from dashboard.presenters import runs as presenter
+from dashboard.presenters import run_controls as presenter
 
 if TYPE_CHECKING:
     from dashboard.services import Config

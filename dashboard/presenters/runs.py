@@ -9,7 +9,7 @@ from typing import Final
 
 import pandas as pd
 
-from core.actions.model import Control, RunState, StepState
+from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import words as plan_words
 from core.units import counted, format_age
@@ -92,7 +92,7 @@ def running_badge(view: RunView, now: datetime) -> Badge:
 
 def answer(view: RunView, now: datetime) -> str:
     """Return the sentence that says how the run stands."""
-    asked = f"asked for by {view.requested_by} {_ago(view.requested_at, now)}"
+    asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
     steps = plan_words.things(view.plan.steps)
     if view.state == "QUEUED":
         return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
@@ -100,7 +100,7 @@ def answer(view: RunView, now: datetime) -> str:
         return f"Run {view.run_id} was refused: {view.sentence}"
     head = f"Run {view.run_id} on {view.cluster}: {_done_words(view)}"
     if view.is_ended:
-        return f"{head}; ended {_ago(view.ended_at, now)}. {view.sentence}"
+        return f"{head}; ended {ago(view.ended_at, now)}. {view.sentence}"
     return f"{head}; {_under_way(view, now)}"
 
 
@@ -324,54 +324,13 @@ def _row_of(view: RunView, step: StepView) -> dict[str, object]:
     }
 
 
-def _ago(moment: datetime | None, now: datetime) -> str:
+def ago(moment: datetime | None, now: datetime) -> str:
+    """Return ``12 s ago``."""
     return "at an unknown time" if moment is None else f"{format_age(_seconds(moment, now))} ago"
 
 
 def _seconds(start: datetime | None, end: datetime) -> float:
     return 0.0 if start is None else max(0.0, (end - start).total_seconds())
-
-
-def pending_words(view: RunView, now: datetime) -> str:
-    """Return what has been asked of the run and not been followed yet; empty: nothing."""
-    if view.control is None or not view.is_control_pending:
-        return ""
-    asked = view.control
-    why = f" ({asked.reason})" if asked.reason else ""
-    return (
-        f"{asked.control.capitalize()} asked for by {asked.asked_by} {_ago(asked.asked_at, now)}"
-        f"{why}; it acts once the step under way is settled."
-    )
-
-
-def why_no_control(view: RunView, control: Control) -> str | None:
-    """Return why a control cannot be asked for now, ``None`` when it can."""
-    if view.is_ended:
-        return f"The run is {view.state.lower()}."
-    if view.is_control_pending and view.control is not None:
-        if view.control.control == "stop":
-            return "It is stopping already."
-        if view.control.control == control:
-            return f"{control.capitalize()} has been asked for already."
-    if control == "pause" and view.state == "QUEUED":
-        return "It has not begun: stop it instead."
-    return None
-
-
-def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
-    """Return why there is nothing to undo, ``None`` when there is.
-
-    Args:
-        view: The run.
-        undone_by: The latest run that was to take it back, if any.
-    """
-    if not view.is_ended:
-        return "The run has not ended: stop it first."
-    if not view.counts.get("DONE"):
-        return "Nothing of it was done: there is nothing to take back."
-    if undone_by is not None and not undone_by.is_ended:
-        return f"Run {undone_by.run_id} is taking it back already."
-    return None
 
 
 def facts_line(view: RunView) -> str:

@@ -24,7 +24,7 @@ from core.actions.events import ControlAsked, Measured, RunEnded, RunMeasured, R
 from core.actions.runs import fold
 from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
-from dashboard.presenters import applying, journal, outcome, runs, workers
+from dashboard.presenters import applying, journal, outcome, run_controls, runs, workers
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -195,21 +195,25 @@ def test_steps_that_did_not_go_as_asked_are_told_in_full():
 
 def test_control_that_was_asked_for_is_not_asked_again():
     view = view_of(*RUNNING, ControlAsked(control="stop", reason="enough"))
-    assert "Stop asked for by ann" in runs.pending_words(view, LATER)
-    assert "(enough)" in runs.pending_words(view, LATER)
-    assert runs.why_no_control(view, "pause") == "It is stopping already."
+    assert "Stop asked for by ann" in run_controls.pending_words(view, LATER)
+    assert "(enough)" in run_controls.pending_words(view, LATER)
+    assert run_controls.why_no_control(view, "pause") == "It is stopping already."
     paused = view_of(*RUNNING, ControlAsked(control="pause"))
-    assert runs.why_no_control(paused, "pause") == "Pause has been asked for already."
-    assert runs.why_no_control(paused, "stop") is None
-    assert runs.why_no_control(view_of(*QUEUED), "pause") is not None
-    assert runs.why_no_control(view_of(*DONE), "stop") == "The run is failed."
+    assert run_controls.why_no_control(paused, "pause") == "Pause has been asked for already."
+    assert run_controls.why_no_control(paused, "stop") is None
+    assert run_controls.why_no_control(view_of(*QUEUED), "pause") is not None
+    assert run_controls.why_no_control(view_of(*DONE), "stop") == "The run is failed."
 
 
 def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
-    assert runs.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
-    assert runs.why_no_undo(view_of(*DONE), None) is None
-    assert "is taking it back" in (runs.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or "")
-    assert runs.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
+    assert (
+        run_controls.why_no_undo(view_of(*RUNNING), None) == "The run has not ended: stop it first."
+    )
+    assert run_controls.why_no_undo(view_of(*DONE), None) is None
+    assert "is taking it back" in (
+        run_controls.why_no_undo(view_of(*DONE), view_of(*RUNNING)) or ""
+    )
+    assert run_controls.why_no_undo(view_of(*DONE), view_of(*DONE)) is None
 
 
 @pytest.mark.parametrize(
