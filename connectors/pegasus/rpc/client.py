@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 
 from connectors.pegasus.rpc import idl, parse
 from connectors.pegasus.rpc.connection import Connection, layer_error
-from connectors.pegasus.rpc.errors import FORWARD, error_of
-from connectors.pegasus.rpc.frame import OK, Reply
+from connectors.pegasus.rpc.errors import FORWARD, OK, error_of
+from connectors.pegasus.rpc.frame import Reply
 from connectors.pegasus.rpc.idl import Call
 from connectors.pegasus.rpc.wire import Gpid, HostPort, RpcAddress, Struct
 from core.errors import (

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.pegasus.rpc.frame import OK, Reply, decode_reply, encode_request, reply_length
+from connectors.pegasus.rpc.errors import OK
+from connectors.pegasus.rpc.frame import Reply, decode_reply, encode_request, reply_length
 from connectors.pegasus.rpc.idl import Call
 from connectors.pegasus.rpc.wire import Struct, WireError
 from core.errors import Outcome, ProtocolError, RemoteTimeoutError, UnreachableError

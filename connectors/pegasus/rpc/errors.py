@@ -17,6 +17,7 @@ from core.errors import (
     UnreachableError,
 )
 
+OK: Final = "ERR_OK"
 FORWARD: Final = "ERR_FORWARD_TO_OTHERS"
 _Kind = tuple[type[RemoteError], Outcome, str]
 
@@ -76,6 +77,50 @@ _KINDS: Final[dict[str, _Kind]] = {
     ),
     "ERR_NOT_IMPLEMENTED": (ProtocolError, "refused", "The server is older than that call."),
 }
+SERVER_FAULTS: Final = frozenset(
+    {
+        "ERR_UNKNOWN",
+        "ERR_IO_PENDING",
+        "ERR_NETWORK_INIT_FAILED",
+        "ERR_LEARN_FILE_FAILED",
+        "ERR_GET_LEARN_STATE_FAILED",
+        "ERR_FILE_OPERATION_FAILED",
+        "ERR_HANDLE_EOF",
+        "ERR_WRONG_CHECKSUM",
+        "ERR_INVALID_DATA",
+        "ERR_INVALID_HANDLE",
+        "ERR_INCOMPLETE_DATA",
+        "ERR_VERSION_OUTDATED",
+        "ERR_ADDRESS_ALREADY_USED",
+        "ERR_LOCAL_APP_FAILURE",
+        "ERR_BIND_IOCP_FAILED",
+        "ERR_NETWORK_START_FAILED",
+        "ERR_CHECKPOINT_FAILED",
+        "ERR_CORRUPTION",
+        "ERR_CLUSTER_ALREADY_EXIST",
+        "ERR_INJECTED",
+        "ERR_REPLICATION_FAILURE",
+        "ERR_LOCK_ALREADY_EXIST",
+        "ERR_HOLD_BY_OTHERS",
+        "ERR_RECURSIVE_LOCK",
+        "ERR_NO_OWNER",
+        "ERR_ARRAY_INDEX_OUT_OF_RANGE",
+        "ERR_DIR_NOT_EMPTY",
+        "ERR_FS_INTERNAL",
+        "ERR_IGNORE_BAD_DATA",
+        "ERR_MOCK_INTERNAL",
+        "ERR_ZOOKEEPER_OPERATION",
+        "ERR_CHILD_REGISTERED",
+        "ERR_INGESTION_FAILED",
+        "ERR_PARENT_PARTITION_MISUSED",
+        "ERR_CHILD_NOT_READY",
+        "ERR_SYNC_RANGER_POLICIES_FAILED",
+        "ERR_RANGER_PARSE_ACL",
+        "ERR_RANGER_POLICIES_NO_NEED_UPDATE",
+    }
+)
+"""What remains of the names: a server failed by itself, and nothing can be said of the outcome."""
+KNOWN_NAMES: Final = frozenset(_KINDS) | SERVER_FAULTS | {OK}
 _ELSE: Final[_Kind] = (ServerError, "unknown", "See the log of that server.")
 
 

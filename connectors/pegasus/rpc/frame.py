@@ -13,13 +13,14 @@ from typing import Any, Final
 
 from thrift.Thrift import TMessageType, TType
 
+from connectors.pegasus.rpc.errors import OK
 from connectors.pegasus.rpc.idl import CALL_BY_NAME, Call
 from connectors.pegasus.rpc.wire import Struct, WireError, guarded, reader, written
 
 MAGIC: Final = b"THFT"
 HEADER_BYTES: Final = 48
 LONGEST_FRAME_BYTES: Final = 256 * 1024 * 1024
-OK: Final = "ERR_OK"
+
 ACK: Final = "_ACK"
 _HEADER: Final = packing.Struct(">4sIIIIIiiIiQ")
 _LENGTH: Final = packing.Struct(">i")
