@@ -19,6 +19,7 @@ from core.pegasus.balance.rounds import (
     pick_first,
     rounds_until_settled,
 )
+from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.ids import parse_node
@@ -115,6 +116,8 @@ def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
 
 
 def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
+    for obstacle in obstacles(rounds[0].before):
+        say(f"Note: {obstacle}")
     whose = "The cluster policy" if options.policy == "cluster" else "The app policy"
     for number, done in enumerate(rounds, 1):
         say(f"Round {number}: {_verdict(done, options)}")

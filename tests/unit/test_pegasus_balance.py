@@ -12,6 +12,7 @@ import pytest
 
 from core.errors import SchemaError
 from core.pegasus.balance.model import BALLOT_STEPS, BalanceOptions, actions_of, reason_of
+from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.rounds import (
     balance_round,
     balance_rounds,
@@ -149,6 +150,22 @@ def test_nothing_is_planned_while_a_disk_is_unknown():
     blind = view.with_members(view.members, np.where(view.member_disks == 0, NOBODY, 0))
     assert balance_round(blind, options) == []
     assert balance_round(blind, replace(options, policy="cluster")) == []
+
+
+def test_what_keeps_the_meta_server_from_balancing_is_said(tmp_path, capsys):
+    whole, _ = read(TRACES["suite1-1disk"])
+    assert obstacles(whole) == []
+    two = {
+        "input": {
+            "nodes": ["a:1", "b:1"],
+            "apps": [{"app_id": 1, "max_replica_count": 2, "partitions": [[["a:1", "d"]]]}],
+        }
+    }
+    assert len(obstacles(read(two)[0])) == 2
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(two))
+    run(["pegasus", "balance", str(file)])
+    assert "Note: 1 partition without exactly the wanted replicas" in capsys.readouterr().out
 
 
 def test_a_table_with_one_replica_does_not_stop_the_cluster_policy():

@@ -1,0 +1,123 @@
+"""How actions change a partition's configuration, and whether a proposal has happened.
+
+No error to a proposal means queued; whether it happens is seen by looking: the ballot grows by one
+with every change, and the members tell which.
+
+Source: Pegasus ``replica_config`` (roles) and ``server_state`` (``maintain_drops``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from core.errors import InputError
+from core.pegasus.balance.model import ConfigType, ProposalAction
+from core.pegasus.partition import PartitionConfig
+
+_MOST_DROPS: Final = 3
+_TO_PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
+_TO_SECONDARY: Final = (
+    ConfigType.ADD_SECONDARY,
+    ConfigType.ADD_SECONDARY_FOR_LB,
+    ConfigType.UPGRADE_TO_SECONDARY,
+)
+_AWAY: Final = (ConfigType.DOWNGRADE_TO_INACTIVE, ConfigType.REMOVE)
+State = Literal["done", "under_way", "not_begun", "otherwise"]
+
+
+def apply_action(config: PartitionConfig, action: ProposalAction) -> PartitionConfig:
+    """Return the configuration when one action has succeeded.
+
+    Args:
+        config: Before.
+        action: An addition means the whole of it: learning, then becoming a secondary.
+
+    Raises:
+        InputError: The action does not change roles.
+    """
+    node = action.node
+    others = tuple(one for one in config.secondaries if one != node)
+    drops = tuple(one for one in config.last_drops if one != node)
+    if action.type in _TO_PRIMARY:
+        changed = replace(config, primary=node, secondaries=others, last_drops=drops)
+    elif action.type in _TO_SECONDARY:
+        changed = replace(config, secondaries=(*others, node), last_drops=drops)
+    elif action.type is ConfigType.DOWNGRADE_TO_SECONDARY:
+        changed = replace(config, primary=None, secondaries=(*others, node))
+    elif action.type in _AWAY:
+        primary = None if config.primary == node else config.primary
+        kept = (*drops, node)[-_MOST_DROPS:]
+        changed = replace(config, primary=primary, secondaries=others, last_drops=kept)
+    else:
+        raise InputError(
+            f"{action.type.name} changes no roles.", hint="Only changes of roles can be followed."
+        )
+    return replace(changed, ballot=config.ballot + 1)
+
+
+def way_of(config: PartitionConfig, actions: Sequence[ProposalAction]) -> list[PartitionConfig]:
+    """Return the configurations on the way: before, then after each action."""
+    way = [config]
+    for action in actions:
+        way.append(apply_action(way[-1], action))
+    return way
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What became of a proposal.
+
+    Attributes:
+        state: ``otherwise``: the partition changed in another way.
+        done_count: Actions that have happened, as far as that can be told.
+        sentence: The same for people.
+    """
+
+    state: State
+    done_count: int
+    sentence: str
+
+
+def settle(
+    before: PartitionConfig, actions: Sequence[ProposalAction], now: PartitionConfig
+) -> Settlement:
+    """Return what became of a proposal, from a look at the partition.
+
+    Args:
+        before: As it was just before the proposal was sent.
+        actions: What was proposed, one or more.
+        now: As it is.
+    """
+    way = way_of(before, actions)
+    for done, wanted in enumerate(way):
+        if now.ballot == wanted.ballot and _same_members(now, wanted):
+            return _on_the_way(done, len(actions), now)
+    end = way[-1]
+    if now.ballot >= end.ballot and _same_members(now, end):
+        more = now.ballot - end.ballot
+        return Settlement(
+            "done",
+            len(actions),
+            f"{now.gpid} is as wanted; {more} more changes came after or between.",
+        )
+    return Settlement(
+        "otherwise",
+        0,
+        f"{now.gpid} changed in another way: ballot {before.ballot} -> {now.ballot}, primary "
+        f"{now.primary or 'none'}, secondaries {', '.join(now.secondaries) or 'none'}.",
+    )
+
+
+def _on_the_way(done: int, wanted: int, now: PartitionConfig) -> Settlement:
+    if done == wanted:
+        return Settlement("done", done, f"{now.gpid} is as wanted at ballot {now.ballot}.")
+    if done == 0:
+        return Settlement("not_begun", 0, f"{now.gpid} is as it was, at ballot {now.ballot}.")
+    return Settlement("under_way", done, f"{done} of {wanted} changes of {now.gpid} have happened.")
+
+
+def _same_members(one: PartitionConfig, other: PartitionConfig) -> bool:
+    # Pegasus itself compares secondaries as a set
+    return one.primary == other.primary and set(one.secondaries) == set(other.secondaries)
