@@ -28,6 +28,7 @@ _SMALL_RATIO: Final = 0.25
 _GENTLE_RATIO: Final = 0.9
 """Among bundles of nearly the same size the one that disturbs least is taken."""
 
+_BLUR: Final = (0.85, 1.15)
 _PORTIONS: Final = (4, 32, 128)
 _PARTNERS: Final = 24
 _BUNDLES: Final = 160
@@ -36,13 +37,23 @@ _PROGRESS_RATIO: Final = 0.9
 
 
 class Repair:
-    """Moves bundles until every broker is inside the band, or nothing helps any more."""
+    """Moves bundles until every broker is inside the band, or nothing helps any more.
 
-    def __init__(self, balance: Balance, band: Band, max_moves: int | None) -> None:
+    With ``rng`` it sees sizes and loads a little blurred, and so finds other ways.
+    """
+
+    def __init__(
+        self,
+        balance: Balance,
+        band: Band,
+        max_moves: int | None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
         fleet = balance.fleet
         self._balance = balance
         self._fleet = fleet
         self._band = band
+        self._rng = rng
         self._budget = fleet.rows.size if max_moves is None else max_moves
         self._first_need = np.maximum(band.violation(balance.load), 0.0)
         self._kinds_at = np.zeros((len(fleet.view.brokers), len(fleet.where.allowed)), np.bool_)
@@ -115,7 +126,8 @@ class Repair:
         self, mended: int, bundles: Ints, gain: Floats, need: float, destination: int
     ) -> None:
         first = max(float(self._first_need[mended]), need)
-        best = best_fit(gain, need, first, self._fleet.points[bundles])
+        seen = gain if self._rng is None else gain * self._rng.uniform(*_BLUR, gain.size)
+        best = best_fit(seen, need, first, self._fleet.points[bundles])
         self._balance.move(int(bundles[best]), destination)
 
     def _coolest(self, source: int) -> Ints:
@@ -123,14 +135,14 @@ class Repair:
         open_to = self._kinds_at[source] @ self._fleet.where.allowed
         partners = np.flatnonzero(open_to & (self._balance.load < self._band.high))
         partners = partners[partners != source]
-        return _by(partners, self._balance.load[partners])
+        return self._by(partners, self._balance.load[partners])
 
     def _hottest(self, destination: int) -> Ints:
         """Brokers that have something the destination may take, the hottest first."""
         having = self._kinds_at @ self._fleet.where.allowed[:, destination]
         partners = np.flatnonzero(having & (self._balance.load > self._band.low))
         partners = partners[partners != destination]
-        return _by(partners, -self._balance.load[partners])
+        return self._by(partners, -self._balance.load[partners])
 
     def _partners(self, broker: int) -> Ints:
         """Whom a broker outside the band deals with: those at the other end."""
@@ -138,7 +150,12 @@ class Repair:
         others = np.flatnonzero(self._fleet.known)
         others = others[others != broker]
         key = self._balance.load[others] if is_over else -self._balance.load[others]
-        return _by(others, key)[:_PARTNERS]
+        return self._by(others, key)[:_PARTNERS]
+
+    def _by(self, brokers: Ints, key: Floats) -> Ints:
+        if self._rng is not None:
+            key = key * self._rng.uniform(*_BLUR, key.size)
+        return np.asarray(brokers[np.argsort(key, kind="stable")], np.int64)
 
     def _swap(self, broker: int) -> bool:
         """Exchange two bundles so that the broker comes inside, or nearer, at least traffic."""
@@ -248,10 +265,6 @@ def _in_portions(partners: Ints) -> Iterator[Ints]:
 
 def _gentlest(among: Flags, points: Floats) -> int:
     return int(np.where(among, points, np.inf).argmin())
-
-
-def _by(brokers: Ints, key: Floats) -> Ints:
-    return np.asarray(brokers[np.argsort(key, kind="stable")], np.int64)
 
 
 def _sample(bundles: Ints) -> Ints:
