@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from core.errors import InputError, UnknownNameError
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
+from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.rounds import (
     MOST_ROUNDS,
     BalanceRound,
@@ -19,7 +20,6 @@ from core.pegasus.balance.rounds import (
     pick_first,
     rounds_until_settled,
 )
-from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.ids import parse_node
