@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from core.ids import is_broker_bound, parse_range, range_text
 from core.pulsar.ring import initial_boundaries
+from core.pulsar.shedding.java_order import natural_order
 from core.snapshot import Manifest, PulsarSnapshot
 
 STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
@@ -142,12 +143,13 @@ def make_fleet(seed: int, line: str = "4.2") -> Fleet:
     rng = random.Random(seed)
     monitor = "sla-monitor/parity" if line == "4.0" else "sla-monitor"
     fleet = Fleet(seed)
-    names = sorted(_broker_names(rng, rng.choice(_SIZES)))
+    names = _in_order(_broker_names(rng, rng.choice(_SIZES)))
     owned = _owned(rng, names, monitor)
     kind = rng.choice(("equal", "skewed", "quiet", "wild", "wild"))
     fleet.loads = [_load(rng, names, owned, kind)]
     if rng.random() < 0.35:  # the load changes between rounds, and now and then a broker leaves
-        stay = names if rng.random() < 0.6 else sorted(rng.sample(names, (len(names) + 1) // 2))
+        some = names if rng.random() < 0.6 else rng.sample(names, (len(names) + 1) // 2)
+        stay = _in_order(some)
         fleet.loads.append(_load(rng, stay, {name: owned[name] for name in stay}, kind))
     count = rng.choice((1, 2, 3, 9, 10))
     fleet.rounds = [rng.randrange(len(fleet.loads)) for _ in range(count)]
@@ -162,6 +164,11 @@ def _broker_names(rng: random.Random, count: int) -> list[str]:
     if rng.random() < 0.4:
         return [f"broker-{index}.pulsar.example:8080" for index in range(count)]
     return [f"10.{index % 3}.{index // 250}.{index % 250}:8080" for index in range(count)]
+
+
+def _in_order(names: list[str]) -> list[str]:
+    """The order in which keys are taken to come into Java's maps (deviation SHED-1)."""
+    return [names[at] for at in natural_order(names)]
 
 
 def _owned(rng: random.Random, names: list[str], monitor: str) -> dict[str, list[str]]:
@@ -184,6 +191,10 @@ def _owned(rng: random.Random, names: list[str], monitor: str) -> dict[str, list
             owned[name].append(f"pulsar/{name}/0x00000000_0xffffffff")
         if rng.random() < 0.1:
             owned[name].append(f"{monitor}/{name}/0x00000000_0xffffffff")
+    namespaces = {bundle.rpartition("/")[0] for bundles in owned.values() for bundle in bundles}
+    rank = {name: at for at, name in enumerate(_in_order(sorted(namespaces)))}
+    for bundles in owned.values():
+        bundles.sort(key=lambda bundle: (rank[bundle.rpartition("/")[0]], bundle))
     return owned
 
 
@@ -194,7 +205,6 @@ def _load(rng: random.Random, names: list[str], owned: dict[str, list[str]], kin
             load.rates[bundle] = _rates(rng, kind)
         load.reports[name] = _report(rng, kind, [load.rates[b] for b in owned[name]])
         load.reports[name]["bundles"] = owned[name]
-    load.rates = dict(sorted(load.rates.items()))
     return load
 
 

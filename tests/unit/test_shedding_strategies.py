@@ -264,7 +264,7 @@ def test_a_bundle_without_averages_counts_by_its_last_statistics() -> None:
 
 
 def test_equal_bundles_come_in_the_order_of_java_s_maps() -> None:
-    # SHED-1: the order within one bucket is that of sorted insertion, whatever the rows' order
+    # SHED-1: within one bucket they stand as if they had come by name, whatever the order of rows
     world = World({"a": Broker(99, [Bundle(10 * MB)] * 40), "b": Broker(1)})
     (decision,) = world.having(loadBalancerBrokerOverloadedThresholdPercentage=10).decide(
         "OverloadShedder"

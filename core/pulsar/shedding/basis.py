@@ -14,6 +14,7 @@ from core.pulsar.shedding.java_order import (
     concurrent_buckets,
     concurrent_order,
     hash_map_buckets,
+    natural_order,
     spread_hashes,
     stable_descending,
 )
@@ -47,7 +48,7 @@ class SheddingBasis:
         """Rows of the brokers whose load is known, in the order of the leader's own map."""
         view = self.view
         known = np.flatnonzero(view.has_report)
-        known = known[np.argsort(np.array([view.brokers[row] for row in known], np.str_))]
+        known = known[natural_order([view.brokers[row] for row in known])]
         return known[concurrent_order(spread_hashes([view.brokers[row] for row in known]))]
 
     @cached_property
@@ -129,9 +130,7 @@ class SheddingBasis:
         pairs = np.stack([outer[order], inner[order]])
         if (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).any():
             order = np.lexsort((self._insertion_ranks[rows], inner, outer))
-        ranks = np.empty(rows.size, np.int64)
-        ranks[order] = np.arange(rows.size)
-        return ranks
+        return _ranks(order)
 
     @cached_property
     def _movable_count(self) -> int:
@@ -146,9 +145,20 @@ class SheddingBasis:
         """Rank of every measured bundle in the leader's own map; seldom needed."""
         view = self.view
         rows = np.flatnonzero(self.is_measured)
-        rows = rows[np.argsort(view.bundles[rows].astype(np.str_))]
+        broker_rank, namespace_rank = (
+            _ranks(natural_order(names)) for names in (view.brokers, view.namespaces)
+        )
+        by_name = view.bundles[rows].astype(np.str_)
+        namespace = namespace_rank[view.bundle_namespace[rows]]
+        rows = rows[np.lexsort((by_name, namespace, broker_rank[view.reporter[rows]]))]
         ranks = np.zeros(view.bundles.size, np.int64)
         ranks[rows[concurrent_order(spread_hashes(view.bundles[rows].tolist()))]] = np.arange(
             rows.size
         )
         return ranks
+
+
+def _ranks(order: Ints) -> Ints:
+    ranks = np.empty(order.size, np.int64)
+    ranks[order] = np.arange(order.size)
+    return ranks

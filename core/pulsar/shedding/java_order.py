@@ -1,12 +1,14 @@
 """The orders in which Java iterates the maps that shedding goes through.
 
 Ties between brokers and between bundles are settled by them, and so are the last bits of sums. The
-order in which the keys came into a map decides within a bucket; nobody can see that from outside,
-so the keys are taken to have come in sorted order (deviation SHED-1).
+order in which the keys came into a map decides within a bucket; nobody can see that from outside.
+Here they come in the order of a list that people would write: brokers by name, ``b-2`` before
+``b-10``, and then the bundles of each by name (deviation SHED-1).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +20,21 @@ from core.pulsar.ranges import Ints
 
 _LEAST_BUCKETS: Final = 16
 _BITS: Final = 0xFFFFFFFF
+_NUMBERS: Final = re.compile(r"(\d+)")
+
+
+def natural_order(names: Sequence[str]) -> Ints:
+    """Return positions by name, numbers in a name compared as numbers.
+
+    Example:
+        >>> natural_order(["b-10", "b-2", "a-1"]).tolist()
+        [2, 1, 0]
+    """
+    keys = [
+        [(int(part), "") if part.isdecimal() else (-1, part) for part in _NUMBERS.split(name)]
+        for name in names
+    ]
+    return np.array(sorted(range(len(names)), key=lambda at: (keys[at], names[at])), np.int64)
 
 
 def spread_hashes(texts: Sequence[str]) -> Ints:
