@@ -45,6 +45,12 @@ PAGES = {
             help="Every bundle: where the load is, by broker or namespace, and the hash ring.",
         ),
         st.Page(
+            "app_pages/rebalance.py",
+            title="Rebalance",
+            icon=":material/balance:",
+            help="What the cluster's balancer would do, what would be better, and doing it.",
+        ),
+        st.Page(
             "app_pages/unload.py",
             title="Unload preview",
             icon=":material/swap_horiz:",

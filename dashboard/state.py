@@ -46,6 +46,15 @@ TEXT: Final = "text"
 SINCE: Final = "since"
 FROM: Final = "from"
 UNTIL: Final = "until"
+PICK: Final = "pick"
+PLAY: Final = "play"
+WITHIN: Final = "within"
+MOST: Final = "most"
+RELIEF: Final = "relief"
+LOAD: Final = "load"
+DROP: Final = "drop"
+PIN: Final = "pin"
+RETARGET: Final = "retarget"
 
 _PAGE: Final = "_page"
 
@@ -56,6 +65,7 @@ PAGES: Final[Mapping[str, str]] = {
     "bundles": "app_pages/bundles.py",
     "bundle": "app_pages/bundle.py",
     "unload": "app_pages/unload.py",
+    "rebalance": "app_pages/rebalance.py",
     "lookup": "app_pages/lookup.py",
     "run": "app_pages/run.py",
     "activity": "app_pages/activity.py",

@@ -1,0 +1,144 @@
+"""Rebalance: what the cluster's balancer would do, what would be better, and doing it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import InputError
+from core.optimize import Proposal
+from dashboard import rebalancing as kernel
+from dashboard import state
+from dashboard.components import (
+    candidates,
+    dials,
+    frame,
+    moves_editor,
+    moves_plan,
+    why_moves,
+    words,
+)
+from dashboard.components.applying import Ask
+from dashboard.presenters import unload as plan_words
+
+page = frame.open_page("Rebalance")
+reading = page.reading
+if reading.movable.num_rows == 0:
+    words.nothing("No bundle is in this snapshot", reading.snapshot.manifest)
+    st.stop()
+in_force = candidates.strategy_in_force(page)
+names = candidates.known_strategies(page)
+pinned = moves_editor.asked(state.PIN)
+
+answer = st.container()
+words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
+compared = st.container()
+left, right = st.columns([0.5, 0.5], gap="medium")
+with left:
+    words.section("Choose a way", "Turn its settings: the answer follows at once.")
+    pick = st.segmented_control(
+        "Way",
+        [kernel.LEAST, *names],
+        default=kernel.LEAST,
+        required=True,
+        key=state.PICK,
+        bind="query-params",
+        label_visibility="collapsed",
+        on_change=candidates.forget_edits,
+    )
+    is_least = pick not in names
+    wish = None
+    if is_least:
+        wish = dials.wished(page, pinned)
+        chosen = None
+    else:
+        chosen = kernel.Candidate(
+            shelved=page.shelved,
+            strategy=str(pick),
+            assumed=dials.turned(str(pick), reading.settings),
+            pinned=pinned,
+        )
+    is_played = candidates.play_switch(page)
+
+
+def proposal() -> Proposal | None:
+    """Return the smallest plan; on a huge fleet only when it is chosen, computed beside."""
+    exclusions = tuple(page.cluster.exclusions)
+    asked = wish or kernel.LeastWish(
+        shelved=page.shelved, max_moves=page.cluster.apply.max_steps, exclusions=exclusions
+    )
+    if reading.view.bundles.size <= kernel.SYNC_BUNDLES:
+        with answer, st.spinner("Looking for the smallest set of moves"):
+            return kernel.proposed(asked)
+    return kernel.proposed_later(asked) if is_least else None
+
+
+least = proposal()
+choice = candidates.Choice(
+    page=page,
+    names=names,
+    in_force=in_force,
+    chosen=chosen,
+    least=least,
+    is_played=is_played,
+)
+lines = candidates.lines_of(choice)
+with answer:
+    candidates.draw_answer(choice, lines)
+with compared:
+    candidates.draw_table(choice, lines)
+with left:
+    words.section("What each achieves", "For the traffic it moves, round by round.")
+    goal = wish.within if wish and wish.relief is None else None
+    candidates.draw_ways(choice, lines, goal)
+
+if chosen is not None:
+    done = kernel.decided(chosen)
+    moves = kernel.moves_of(done.acting) if done.acting else ()
+    reason = f"{chosen.strategy}: {done.first.decision.sentence}"
+    nothing = done.first.decision.sentence
+else:
+    moves = tuple(least.destinations.items()) if least else ()
+    reason = f"Smallest moves: {least.goal}" if least else ""
+    nothing = least.sentence if least else "The smallest set of moves is being sought."
+    if least is None and wish is not None:
+        candidates.wait_for_least(wish)
+
+made = None
+if moves:
+    request = kernel.PlanRequest(
+        shelved=page.shelved,
+        moves=moves,
+        edits=moves_editor.edits(),
+        exclusions=tuple(page.cluster.exclusions),
+        reason=reason,
+    )
+    try:
+        made = kernel.rebalance_preview(request)
+    except InputError as error:
+        nothing = f"{error.message} {error.hint}"
+ask = state.asking()
+if isinstance(ask, Ask):  # behind an open dialog stands what it is about
+    made = ask.plan, ask.preview
+
+with right:
+    words.section("The plan", str(pick))
+    if made is None:
+        st.info(words.plain(nothing), icon=":material/check:")
+    else:
+        st.markdown(words.plain(plan_words.answer(*made)))
+        if chosen is not None and done.number > 1:
+            st.caption(f"These are the moves of round {done.number}: it does not act before.")
+        moves_plan.draw_bars(made[1])
+moves_editor.edits_panel()
+if made is not None:
+    plan, preview = made
+    moves_plan.draw_remarks(plan)
+    if preview.steps:
+        words.section("Moves", preview.clients.sentence())
+        moves_plan.draw_moves(preview)
+        moves_editor.editor(page, plan, preview)
+        moves_plan.draw_apply(page, plan, preview)
+if chosen is not None:
+    why_moves.why_strategy(page, chosen)
+elif least is not None:
+    why_moves.why_least(least)

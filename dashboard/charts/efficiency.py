@@ -1,0 +1,69 @@
+"""What a way of balancing achieves for the traffic that it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from dashboard.charts.scale import texts_of
+from dashboard.charts.template import ACCENT, SERIES, styled
+
+Floats = NDArray[np.float64]
+MAX_POINTS = 200
+_SYMBOLS = ("circle", "square", "triangle-up", "x", "star")
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One way of balancing, from doing nothing on.
+
+    Attributes:
+        name: For the legend.
+        moved: Shape ``(n,)``: traffic moved so far, bytes/s.
+        deviation: Shape ``(n,)``: farthest broker from the mean, share of it; NaN unknown.
+        texts: What was done by then; length ``n``.
+        is_ours: The smallest-moves planner's; the others come in rounds.
+    """
+
+    name: str
+    moved: Floats
+    deviation: Floats
+    texts: Sequence[str]
+    is_ours: bool = False
+
+
+def efficiency_lines(ways: Sequence[Way], *, goal_ratio: float | None = None) -> go.Figure:
+    """Return one line a way: traffic moved against what is left of the deviation."""
+    figure = go.Figure()
+    colors = iter(SERIES[1:])
+    for rank, way in enumerate(ways):
+        picks = np.unique(np.linspace(0, way.moved.size - 1, MAX_POINTS).round().astype(int))
+        color = ACCENT if way.is_ours else next(colors, SERIES[-1])
+        figure.add_trace(
+            go.Scatter(
+                x=way.moved[picks] / 1e6,
+                y=way.deviation[picks] * 100,
+                mode="lines" if way.is_ours and way.moved.size > 20 else "lines+markers",
+                name=way.name,
+                line={"width": 2.4 if way.is_ours else 1.6, "color": color},
+                marker={"symbol": _SYMBOLS[rank % len(_SYMBOLS)], "size": 7},
+                customdata=[
+                    (way.texts[at], text)
+                    for at, text in zip(
+                        picks.tolist(), texts_of(way.moved[picks], "bytes/s"), strict=True
+                    )
+                ],
+                hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> off the mean, "
+                "%{customdata[1]} moved<extra>" + way.name + "</extra>",
+            )
+        )
+    styled(figure, height=300, legend=True)
+    if goal_ratio is not None:
+        figure.add_hline(y=goal_ratio * 100, line={"color": ACCENT, "width": 1, "dash": "dot"})
+    figure.update_yaxes(ticksuffix=" %", rangemode="tozero", title_text="farthest off the mean")
+    figure.update_xaxes(ticksuffix=" MB/s", rangemode="tozero", title_text="moved so far")
+    return figure

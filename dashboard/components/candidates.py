@@ -1,0 +1,201 @@
+"""The candidates of the Rebalance page side by side; rounds are played beside the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import UnknownNameError
+from core.optimize import Proposal
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
+from core.units import counted
+from dashboard import rebalancing as kernel
+from dashboard import state
+from dashboard.charts.efficiency import efficiency_lines
+from dashboard.components import figures, tables, words
+from dashboard.components.dials import settings_words
+from dashboard.presenters import rebalance as presenter
+from dashboard.presenters.dials import DIALS
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_TRANSFER: Final = "TransferShedder"
+_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+_LOOK_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What is compared.
+
+    Attributes:
+        page: The page.
+        names: Strategies that the cluster's load manager knows.
+        in_force: The one that it goes by; empty: none that is known here.
+        chosen: The chosen strategy with what is assumed for it; ``None``: the planner is chosen.
+        least: What the planner proposes; ``None``: not computed.
+        is_played: Whether the rounds are played.
+    """
+
+    page: PageContext
+    names: tuple[str, ...]
+    in_force: str
+    chosen: kernel.Candidate | None
+    least: Proposal | None
+    is_played: bool
+
+    @property
+    def candidates(self) -> list[kernel.Candidate]:
+        """Every strategy with the cluster's settings, then the one with what is assumed."""
+        plain = [kernel.Candidate(shelved=self.page.shelved, strategy=name) for name in self.names]
+        extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
+        return [*plain, self.chosen] if self.chosen is not None and extra else plain
+
+
+def known_strategies(page: PageContext) -> tuple[str, ...]:
+    """Return the strategies that the cluster's load manager can run."""
+    if page.reading.snapshot.manifest.load_manager == "extensible":
+        return (_TRANSFER,)
+    return tuple(name for name in SHEDDING_STRATEGY_NAMES if name != _TRANSFER)
+
+
+def strategy_in_force(page: PageContext) -> str:
+    """Return the strategy in force; warn and return nothing when it is none that is known."""
+    try:
+        manager = page.reading.snapshot.manifest.load_manager
+        return shedding_strategy_in_force(manager, page.reading.settings).name
+    except UnknownNameError as error:
+        st.warning(
+            words.plain(f"{error.message} What this cluster itself would do is not known."),
+            icon=":material/help:",
+        )
+        return ""
+
+
+def play_switch(page: PageContext) -> bool:
+    """Draw the switch whether rounds are played until they settle."""
+    count = page.reading.view.bundles.size
+    return st.toggle(
+        "Play the rounds until they settle",
+        value=count <= kernel.PLAY_BUNDLES,
+        key=state.PLAY,
+        bind="query-params",
+        help=f"Shed, unload, place, report, up to {kernel.ROUNDS} rounds of every strategy. "
+        f"Seconds on a fleet like this; with more than {counted(kernel.PLAY_BUNDLES, 'bundle')} "
+        "minutes, so it is off there until you ask.",
+    )
+
+
+def lines_of(choice: Choice) -> list[presenter.Line]:
+    """Return what every strategy does."""
+    lines = []
+    for candidate in choice.candidates:
+        done = kernel.decided(candidate)
+        is_extra = bool(candidate.assumed or candidate.pinned)
+        is_own = candidate.strategy == choice.in_force
+        lines.append(
+            presenter.Line(
+                name=candidate.strategy,
+                mark=presenter.WHAT_IF if is_extra else presenter.IN_FORCE if is_own else "",
+                settings=_settings_of(choice, candidate),
+                first=done.first,
+                acting=done.number,
+                impact=done.impact,
+                played=kernel.played(candidate) if choice.is_played else None,
+            )
+        )
+    return lines
+
+
+def _settings_of(choice: Choice, candidate: kernel.Candidate) -> str:
+    if candidate.assumed:
+        return settings_words(candidate.assumed)
+    main = DIALS[candidate.strategy][0]
+    return settings_words([(main.key, main.present(choice.page.reading.settings))])
+
+
+def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
+    """Say what the cluster would do, and what the smallest plan would."""
+    own = next((line for line in lines if line.mark == presenter.IN_FORCE), None)
+    settings = choice.page.reading.settings
+    off = [key for key in _SWITCHES if not settings.flag(key)]
+    words.answer(presenter.answer(own, off, choice.least))
+
+
+def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
+    """Draw the candidates side by side; a click on one chooses it."""
+    waiting = sum(line.played is None for line in lines) if choice.is_played else 0
+    rows = presenter.table(lines, choice.least, kernel.LEAST, is_playing=choice.is_played)
+    tables.table(
+        rows,
+        {
+            "candidate": tables.opener("Way", "_candidate", choose),
+            "mark": tables.words("Mark", "In force on this cluster, or turned on this page."),
+            "now": tables.whole("Moves now", "Bundles that the next round unloads."),
+            "one": tables.percent(
+                "After 1 round", "Farthest broker from the mean traffic, share of the mean."
+            ),
+            "settled": tables.percent("Settled", "The same when nothing moves any more."),
+            "moves": tables.whole("Moves in all"),
+            "moved": tables.megabytes("Traffic", "Moved until it settles; twice moved, twice."),
+            "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
+            "rounds": tables.words("Rounds", "Until it settles."),
+            "flaps": tables.whole("Came back", "Bundles that returned to a broker they had left."),
+            "verdict": st.column_config.TextColumn("Verdict", width=420),
+            "settings": st.column_config.TextColumn("Goes by", width=330),
+        },
+        key="candidates",
+        alt="Ways to balance with what each moves and achieves",
+        missing="…" if waiting else "-",
+    )
+    if waiting:
+        st.fragment(partial(_look, choice, len(lines) - waiting), run_every=_LOOK_EVERY_S)()
+
+
+def _look(choice: Choice, shown: int) -> None:
+    """Show how far it is; draw the page again as soon as there is more to show."""
+    played = [kernel.played(candidate) for candidate in choice.candidates]
+    there = sum(one is not None for one in played)
+    st.progress(there / len(played), f"Rounds played: {there} of {len(played)} strategies.")
+    if there > shown and not state.is_busy():
+        st.rerun()
+
+
+def wait_for_least(wish: kernel.LeastWish) -> None:
+    """Draw the page again as soon as the smallest set of moves is there."""
+    st.fragment(partial(_look_for_least, wish), run_every=_LOOK_EVERY_S)()
+
+
+def _look_for_least(wish: kernel.LeastWish) -> None:
+    st.caption(":material/hourglass_top: The smallest set of moves is being sought.")
+    if kernel.proposed_later(wish) is not None and not state.is_busy():
+        st.rerun()
+
+
+def choose(name: str) -> None:
+    """Choose a candidate; what was edited belongs to another one's moves."""
+    st.session_state[state.PICK] = name
+    forget_edits()
+
+
+def forget_edits() -> None:
+    """Forget what was left out and sent elsewhere."""
+    for key in (state.DROP, state.RETARGET):
+        st.session_state[key] = []
+
+
+def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | None) -> None:
+    """Draw what each candidate achieves for what it moves."""
+    found = presenter.ways(lines, choice.least, kernel.LEAST)
+    if not found:
+        st.caption("Nothing moves, so there is nothing to draw.")
+        return
+    figures.chart(
+        efficiency_lines(found, goal_ratio=goal_ratio),
+        key="rebalance_ways",
+        alt="Deviation left against traffic moved, one line for each way to balance",
+    )

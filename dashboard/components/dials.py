@@ -1,0 +1,141 @@
+"""What a person may turn on the Rebalance page: a strategy's settings, or the planner's wish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.pulsar.settings import EffectiveSettings
+from dashboard import rebalancing as kernel
+from dashboard import state
+from dashboard.components import words
+from dashboard.presenters.dials import DIALS, Dial, Number
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_MEASURES: Final = {"traffic": "throughput", "usage": "usage"}
+_NARROW: Final = 2
+
+
+def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
+    """Draw a strategy's dials; return what stands differently from the cluster."""
+    dials = DIALS.get(strategy, ())
+    columns = st.columns(_NARROW, gap="medium")
+    values = {}
+    for rank, dial in enumerate(dials):
+        with columns[rank % _NARROW]:
+            values[dial] = _draw(dial, dial.present(settings))
+    assumed = tuple(
+        (dial.key, value) for dial, value in values.items() if value != dial.present(settings)
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Back to the cluster's values",
+            icon=":material/restart_alt:",
+            type="tertiary",
+            disabled=not assumed,
+            on_click=partial(_reset, dials, settings),
+            key="_dials_reset",
+        )
+        st.caption(
+            f"◇ What if: {words.plain(settings_words(assumed))}. Nothing is set on the cluster."
+            if assumed
+            else "These are the cluster's own values. Turning them changes nothing but this page."
+        )
+    return assumed
+
+
+def settings_words(assumed: Sequence[tuple[str, Number]]) -> str:
+    """Return settings as ``key=value``."""
+    return ", ".join(f"{key}={_text(value)}" for key, value in assumed)
+
+
+def _text(value: Number) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+
+
+def _draw(dial: Dial, present: Number) -> Number:
+    if dial.is_switch:
+        value: Number = st.toggle(
+            dial.label,
+            value=bool(present),
+            key=dial.key,
+            bind="query-params",
+            help=words.plain(dial.help),
+        )
+    else:
+        low, high = dial.span(present)
+        value = st.slider(
+            dial.label,
+            min_value=low,
+            max_value=high,
+            value=present,
+            step=dial.number(dial.step),
+            key=dial.key,
+            bind="query-params",
+            help=words.plain(dial.help),
+        )
+    mark = "◇ " if value != present else ""
+    st.caption(f"{mark}:small[{words.plain(dial.key)}] · here {_text(present)}")
+    return value
+
+
+def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
+    for dial in dials:
+        st.session_state[dial.key] = dial.present(settings)
+
+
+def wished(page: PageContext, pinned: tuple[str, ...]) -> kernel.LeastWish:
+    """Draw what the smallest-moves planner is asked, and return it."""
+    left, right = st.columns(_NARROW, gap="medium")
+    with left:
+        within = st.slider(
+            "Every broker within, % of the mean",
+            min_value=1,
+            max_value=50,
+            value=5,
+            key=state.WITHIN,
+            bind="query-params",
+            help="The goal: no broker farther from the mean than this.",
+        )
+        most = st.number_input(
+            "Most moves (0: no limit)",
+            min_value=0,
+            value=page.cluster.apply.max_steps,
+            key=state.MOST,
+            bind="query-params",
+            help=f"One run of this cluster may have {page.cluster.apply.max_steps} steps.",
+        )
+    with right:
+        relief = st.slider(
+            "Only relieve brokers above, % usage (0: balance all)",
+            min_value=0,
+            max_value=100,
+            value=0,
+            key=state.RELIEF,
+            bind="query-params",
+            help="Relief: brokers above this usage are brought down to it, nothing else moves.",
+        )
+        load = st.segmented_control(
+            "Balance",
+            list(_MEASURES),
+            default="traffic",
+            required=True,
+            key=state.LOAD,
+            bind="query-params",
+            disabled=bool(relief),
+            help="Relief always goes by usage." if relief else None,
+        )
+    return kernel.LeastWish(
+        shelved=page.shelved,
+        within=int(within or 5) / 100,
+        measure="usage" if relief or load == "usage" else "throughput",
+        relief=relief / 100 if relief else None,
+        max_moves=int(most) if most else None,
+        exclusions=tuple(page.cluster.exclusions),
+        pinned=pinned,
+    )

@@ -1,0 +1,114 @@
+"""Editing the moves of a plan: leave one out, pin a bundle, send it elsewhere."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.plan.model import Plan
+from core.plan.preview import Preview
+from dashboard import rebalancing as kernel
+from dashboard import state
+from dashboard.components.candidates import forget_edits
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+PLACED: Final = "where the cluster places it"
+_ARROW: Final = " → "
+_LABELS: Final = {
+    state.DROP: "Left out: not part of the plan",
+    state.PIN: "Pinned: stays, and the way was asked again without it",
+    state.RETARGET: "Sent elsewhere than the way says",
+}
+
+
+def asked(key: str) -> tuple[str, ...]:
+    """Return what a list of edits holds, before its widget is drawn."""
+    held = st.session_state.get(key)
+    return tuple(dict.fromkeys(st.query_params.get_all(key) if held is None else held))
+
+
+def edits() -> kernel.Edits:
+    """Return what was left out and sent elsewhere; unreadable parts of the address are ignored."""
+    pairs = [one.split(_ARROW) for one in asked(state.RETARGET)]
+    return kernel.Edits(
+        left_out=asked(state.DROP),
+        retargets=tuple(
+            (pair[0], None if pair[1] == PLACED else pair[1]) for pair in pairs if len(pair) == 2
+        ),
+    )
+
+
+def edits_panel() -> None:
+    """Draw what was edited; taking a chip away takes the edit back."""
+    held = {key: asked(key) for key in _LABELS}
+    if not any(held.values()):
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for key, values in held.items():
+            if values:
+                st.multiselect(
+                    _LABELS[key], list(values), key=key, bind="query-params", select_all=False
+                )
+        st.button(
+            "As it was",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=_forget_all,
+            key="_edits_reset",
+            help="Take all edits back.",
+        )
+
+
+def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
+    """Draw the line with which one move is edited."""
+    steps = {one.step.bundle: one.step for one in preview.steps}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        bundle = st.selectbox(
+            "Edit a move", list(steps), key=state.STEP, bind="query-params", width=340
+        )
+        allowed = kernel.allowed_destinations((page.shelved, bundle))
+        now = steps[bundle].destination or PLACED
+        options = list(dict.fromkeys([now, PLACED, *allowed]))
+        key = f"_target_{plan.short_id}_{bundle}"
+        st.selectbox(
+            "Goes to",
+            options,
+            key=key,
+            width=240,
+            help=f"{len(allowed)} brokers may take it: policies, anti-affinity, version and "
+            "drained brokers are looked at.",
+            on_change=partial(_retarget, bundle, key),
+        )
+        st.button(
+            "Leave out",
+            icon=":material/remove_circle_outline:",
+            on_click=partial(_add, state.DROP, bundle),
+            key="_leave_out",
+            help="The other moves stay as they are.",
+        )
+        st.button(
+            "Pin",
+            icon=":material/keep:",
+            on_click=partial(_add, state.PIN, bundle),
+            key="_pin",
+            help="The bundle stays where it is, and the way is asked again without it.",
+        )
+
+
+def _retarget(bundle: str, key: str) -> None:
+    target = st.session_state[key]
+    others = [one for one in asked(state.RETARGET) if not one.startswith(f"{bundle}{_ARROW}")]
+    st.session_state[state.RETARGET] = [*others, f"{bundle}{_ARROW}{target}"]
+
+
+def _add(key: str, bundle: str) -> None:
+    st.session_state[key] = [*asked(key), bundle]
+
+
+def _forget_all() -> None:
+    forget_edits()
+    st.session_state[state.PIN] = []

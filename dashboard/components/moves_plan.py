@@ -1,0 +1,107 @@
+"""The plan of the chosen candidate: before and after, the moves, what to do with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.preview import Preview
+from dashboard.charts.bars import before_after_bars
+from dashboard.components import figures, frame, tables, words
+from dashboard.components.applying import Ask, apply_button
+from dashboard.presenters import unload as presenter
+from dashboard.presenters.applying import expiry_words
+from dashboard.presenters.naming import file_name
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_ICONS: Final = {
+    "error": ":material/error:",
+    "warning": ":material/warning:",
+    "info": ":material/info:",
+}
+
+
+def draw_bars(preview: Preview) -> None:
+    """Draw the brokers before and after."""
+    quantity = st.segmented_control(
+        "Quantity",
+        list(presenter.QUANTITIES),
+        default="traffic",
+        required=True,
+        key="quantity",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    figures.chart(
+        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
+        key="rebalance_before_after",
+        alt=f"{quantity} of the brokers before and after the moves",
+    )
+
+
+def draw_remarks(plan: Plan) -> None:
+    """Say what there is to know about the plan."""
+    show = {"error": st.error, "warning": st.warning, "info": st.info}
+    for severity, sentences in presenter.remarks(plan).items():
+        mark = "- " if len(sentences) > 1 else ""
+        show[severity](
+            "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
+        )
+
+
+def draw_moves(preview: Preview) -> None:
+    """Draw the moves."""
+    rows = presenter.steps_table(preview)
+    rows["wanted"] = [
+        "asked for" if one.step.destination else "placed by the cluster" for one in preview.steps
+    ]
+    tables.table(
+        rows,
+        {
+            "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link),
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination and its probability."),
+            "wanted": tables.words("Destination"),
+            "traffic": tables.megabytes("Traffic"),
+            "clients": tables.whole("Clients"),
+            "topics": tables.whole("Topics"),
+        },
+        key="moves",
+        alt="Moves of the plan",
+        height=min(420, tables.height_of(len(rows))),
+    )
+
+
+def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
+    """Draw what a person may do with the plan."""
+    words.section(
+        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
+    )
+    name = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        apply_button(
+            Ask(
+                config=page.config,
+                cluster=page.cluster,
+                plan=plan,
+                preview=preview,
+                is_past=page.is_past,
+            )
+        )
+        st.download_button(
+            "Download the plan",
+            data=dump_plan(plan),
+            file_name=name,
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    st.caption(expiry_words(plan, page.now))
+    with st.expander("Do it by hand", icon=":material/terminal:"):
+        st.code(f'trimtab apply {name} --cluster {page.name} --reason "..."', language="bash")
+        st.code("\n".join(one.command for one in preview.steps), language="bash")

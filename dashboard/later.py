@@ -1,0 +1,99 @@
+"""Bounded memory of results that take seconds: computed beside the pages, one after the other."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Condition, Thread
+from typing import Generic, TypeVar
+
+from core.errors import InvariantError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Later(Generic[K, V]):
+    """Results by key, the least recently used dropped first; asking never waits.
+
+    One thread computes; it ends when nothing waits, and does not keep the process alive. A key that
+    is pushed out of the queue is put in again when somebody asks for it the next time.
+
+    Args:
+        compute: Called with the key, in the thread.
+        max_entries: How many results are kept.
+        max_waiting: How many keys wait; a newer one pushes the oldest out.
+    """
+
+    def __init__(
+        self, compute: Callable[[K], V], *, max_entries: int = 64, max_waiting: int = 8
+    ) -> None:
+        self._compute = compute
+        self._max_entries = max_entries
+        self._max_waiting = max_waiting
+        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._failed: set[K] = set()
+        self._waiting: OrderedDict[K, None] = OrderedDict()
+        self._busy: K | None = None
+        self._is_running = False
+        self._changed = Condition()
+
+    def __call__(self, key: K) -> V | None:
+        """Return the result for ``key``, ``None`` while there is none yet.
+
+        Raises:
+            InvariantError: Computing it failed, by an error of ours; the log has it.
+        """
+        with self._changed:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            if key in self._failed:
+                raise InvariantError("A computation beside the pages failed; the log says where.")
+            if key != self._busy:
+                self._enqueue(key)
+            return None
+
+    def wait(self, key: K, timeout_s: float) -> V | None:
+        """Return the result for ``key`` as soon as it is there, ``None`` when time is up."""
+        with self._changed:
+            if key not in self._kept:
+                self._enqueue(key)
+            self._changed.wait_for(lambda: key in self._kept or key in self._failed, timeout_s)
+        return self(key)
+
+    def _enqueue(self, key: K) -> None:
+        self._waiting.setdefault(key, None)
+        while len(self._waiting) > self._max_waiting:
+            self._waiting.popitem(last=False)
+        if not self._is_running:
+            self._is_running = True
+            Thread(target=self._work, name="later", daemon=True).start()
+
+    def _work(self) -> None:
+        try:
+            while self._take_one():
+                pass
+        finally:
+            with self._changed:
+                self._is_running = False
+                if self._busy is not None:  # it raised: the thread ends, and the log has it
+                    self._failed.add(self._busy)
+                    self._busy = None
+                self._changed.notify_all()
+
+    def _take_one(self) -> bool:
+        with self._changed:
+            if not self._waiting:
+                self._is_running = False
+                return False
+            key, _ = self._waiting.popitem(last=False)
+            self._busy = key
+        value = self._compute(key)
+        with self._changed:
+            self._busy = None
+            self._kept[key] = value
+            while len(self._kept) > self._max_entries:
+                self._kept.popitem(last=False)
+            self._changed.notify_all()
+        return True

@@ -1,0 +1,320 @@
+"""What the Rebalance page says: the answer, the candidates side by side, the way to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from core.optimize import Proposal
+from core.plan.clients import ClientImpact
+from core.pulsar.shedding import BrokerTrace, Round
+from core.pulsar.shedding.gates import distance_in_words, in_words
+from core.simulation import Simulation
+from core.units import counted, format_bytes_per_s, format_ratio
+from dashboard.charts.efficiency import Way
+
+IN_FORCE: Final = "● in force"
+WHAT_IF: Final = "◇ what if"
+MAX_BROKERS: Final = 500
+MAX_SENTENCES: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One strategy beside the others.
+
+    Attributes:
+        name: Class name.
+        mark: :data:`IN_FORCE`, :data:`WHAT_IF` or nothing.
+        settings: What it goes by, ``key=value``.
+        first: Its next round.
+        acting: Number of its first round with moves; 0: none was found.
+        impact: What that round costs.
+        played: Its rounds until it settles, the sentence why they cannot be played, or ``None``:
+            they are not there (yet).
+    """
+
+    name: str
+    mark: str
+    settings: str
+    first: Round
+    acting: int
+    impact: ClientImpact
+    played: Simulation | str | None
+
+
+def answer(in_force: Line | None, off: Sequence[str], least: Proposal | None) -> str:
+    """Return what the cluster would do and what the smallest plan would.
+
+    Args:
+        in_force: The strategy in force; ``None``: it is none that is known here.
+        off: Switches of the cluster's own balancer that are off, upstream names.
+        least: The smallest moves; ``None``: not computed.
+    """
+    parts = [] if in_force is None else [_of_cluster(in_force, off)]
+    if least is not None:
+        parts.append(_of_least(least))
+    return "; ".join(parts).rstrip(".") + "." if parts else "Choose how the moves are found."
+
+
+def _of_cluster(line: Line, off: Sequence[str]) -> str:
+    standing = f"in force here but switched off ({off[0]} is false)" if off else "in force here"
+    moves = line.first.moves
+    if moves:
+        return (
+            f"{line.name}, {standing}, would unload {counted(len(moves), 'bundle')} now "
+            f"({cost(line.impact)})"
+        )
+    if line.acting:
+        bundles = counted(line.impact.bundles, "bundle")
+        return (
+            f"{line.name}, {standing}, would unload nothing now, and {bundles} in round "
+            f"{line.acting} if the load stays"
+        )
+    return f"{line.name}, {standing}, would do nothing: {_uncapped(line.first.decision.sentence)}"
+
+
+def _of_least(least: Proposal) -> str:
+    if least.verdict == "nothing_to_do":
+        return "no move is needed for the goal of the smallest plan"
+    if least.verdict == "unknown":
+        return "the load is unknown, so there is no smallest plan"
+    if not least.moves:
+        return "no move of ours would help either"
+    clients = sum(move.clients or 0 for move in least.moves)
+    moved = format_bytes_per_s(least.moved_bytes_per_s)
+    verb = "needs" if least.verdict == "reached" else "goes as far as it can with"
+    return (
+        f"the smallest plan {verb} {len(least.moves):,} ({moved}, {counted(clients, 'client')}) "
+        f"to bring the farthest broker from {format_ratio(least.deviation_before)} to "
+        f"{format_ratio(least.deviation_after)} off the mean"
+    )
+
+
+def cost(impact: ClientImpact) -> str:
+    """Return traffic and clients of some moves."""
+    who = "unknown clients" if impact.clients is None else counted(impact.clients, "client")
+    return f"{format_bytes_per_s(impact.throughput_bytes_per_s)}, {who}"
+
+
+def _uncapped(sentence: str) -> str:
+    """The sentence as the end of another one; names keep their capitals."""
+    head, _, rest = sentence.rstrip(".").partition(" ")
+    plain = head.lower() if head.isalpha() and head.istitle() else head
+    return f"{plain} {rest}".strip()
+
+
+def table(
+    lines: Sequence[Line], least: Proposal | None, least_name: str, *, is_playing: bool
+) -> pd.DataFrame:
+    """Return one row a candidate; ``None`` where a number is not known."""
+    rows = [_row(line, is_playing=is_playing) for line in lines]
+    rows.append(_least_row(least, least_name))
+    return pd.DataFrame(rows)
+
+
+def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
+    played = line.played if isinstance(line.played, Simulation) else None
+    row: dict[str, object] = {
+        "candidate": line.name,
+        "mark": line.mark,
+        "now": len(line.first.moves),
+        "moves": None,
+        "one": None,
+        "settled": None,
+        "moved": None,
+        "clients": None,
+        "rounds": "…" if is_playing and line.played is None else "",
+        "flaps": None,
+        "verdict": _verdict(line),
+        "settings": line.settings,
+    }
+    if played is None:
+        return row
+    first = next((done for done in played.rounds if done.number == 1), None)
+    return row | {
+        "moves": played.move_count,
+        "one": _percent(first.deviation if first else played.deviation_before),
+        "settled": _percent(played.deviation_after),
+        "moved": played.moved_bytes_per_s / 1e6,
+        "clients": played.clients,
+        "rounds": (
+            f"over {played.rounds[-1].number}"
+            if played.rounds_to_settle is None
+            else f"{played.rounds_to_settle}"
+        ),
+        "flaps": len(played.flaps),
+    }
+
+
+def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
+    row: dict[str, object] = {
+        "candidate": name,
+        "mark": "",
+        "now": None,
+        "moves": None,
+        "one": None,
+        "settled": None,
+        "moved": None,
+        "clients": None,
+        "rounds": "",
+        "flaps": None,
+        "verdict": "Not computed for a fleet of this size: choose it.",
+        "settings": "",
+    }
+    if least is None:
+        return row
+    after = _percent(least.deviation_after)
+    return row | {
+        "now": len(least.moves),
+        "moves": len(least.moves),
+        "one": after,
+        "settled": after,
+        "moved": least.moved_bytes_per_s / 1e6,
+        "clients": sum(move.clients or 0 for move in least.moves),
+        "rounds": "1" if least.moves else "0",
+        "flaps": 0,
+        "verdict": least.sentence,
+        "settings": least.goal,
+    }
+
+
+def _verdict(line: Line) -> str:
+    if isinstance(line.played, str):
+        return line.played
+    if line.acting > 1:
+        return f"Acts in round {line.acting}. {line.first.decision.sentence}"
+    skipped = len(line.first.skipped)
+    tail = f" {counted(skipped, 'bundle')} held back by the load manager." if skipped else ""
+    return line.first.decision.sentence + tail
+
+
+def _percent(ratio: float | None) -> float | None:
+    return None if ratio is None else ratio * 100
+
+
+def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list[Way]:
+    """Return what each candidate achieves for the traffic it moves, round by round."""
+    found = [
+        _way(line.played, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
+        for line in lines
+        if isinstance(line.played, Simulation) and line.played.move_count
+    ]
+    if least is not None and least.curve:
+        found.append(
+            Way(
+                name=least_name,
+                moved=np.array([point.moved_bytes_per_s for point in least.curve]),
+                deviation=np.array([point.deviation for point in least.curve]),
+                texts=[counted(point.moves, "move") for point in least.curve],
+                is_ours=True,
+            )
+        )
+    return found
+
+
+def _way(done: Simulation, name: str) -> Way:
+    rounds = [one for one in done.rounds if one.moves]
+    before = np.nan if done.deviation_before is None else done.deviation_before
+    after = [np.nan if one.deviation is None else one.deviation for one in rounds]
+    return Way(
+        name=name,
+        moved=np.cumsum([0.0, *(one.moved_bytes_per_s for one in rounds)]),
+        deviation=np.array([before, *after]),
+        texts=[
+            "now",
+            *(f"round {one.number}, {counted(len(one.moves), 'move')}" for one in rounds),
+        ],
+    )
+
+
+# -- why -------------------------------------------------------------------------------------------
+
+
+def ranked(traces: Sequence[BrokerTrace]) -> list[BrokerTrace]:
+    """Return the verdicts: the cluster's, those that shed, those nearest to it, then the rest."""
+    return sorted(
+        traces,
+        key=lambda trace: (
+            trace.broker is not None,
+            not trace.sheds,
+            -len(trace.gates),
+            trace.gates[-1].distance if trace.gates else float("inf"),
+        ),
+    )
+
+
+def gates_table(traces: Sequence[BrokerTrace]) -> pd.DataFrame:
+    """Return the last gate of each broker: measured, threshold, distance, verdict."""
+    rows = []
+    for trace in traces[:MAX_BROKERS]:
+        gate = trace.gates[-1] if trace.gates else None
+        rows.append(
+            {
+                "broker": trace.broker or "the cluster",
+                "verdict": _sheds(trace),
+                "gate": gate.name if gate else "",
+                "measured": in_words(gate.measured, gate.unit) if gate else "",
+                "threshold": in_words(gate.threshold, gate.unit) if gate else "",
+                "distance": _distance(gate.distance, gate.unit) if gate else "",
+                "why": trace.sentence,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def trail_table(trace: BrokerTrace) -> pd.DataFrame:
+    """Return every gate of one broker, in the order in which they are asked."""
+    return pd.DataFrame(
+        [
+            {
+                "gate": gate.name,
+                "measured": in_words(gate.measured, gate.unit),
+                "threshold": in_words(gate.threshold, gate.unit),
+                "distance": _distance(gate.distance, gate.unit),
+                "state": "✓ open" if gate.is_open else "✕ shut",
+                "why": gate.sentence,
+            }
+            for gate in trace.gates
+        ]
+    )
+
+
+def _distance(distance: float, unit: str) -> str:
+    if not np.isfinite(distance):
+        return "out of reach"
+    words = distance_in_words(distance, unit)
+    return f"{words} to go" if distance > 0 else f"{words} past"
+
+
+def _sheds(trace: BrokerTrace) -> str:
+    if trace.broker is None:
+        return "▶ acts" if trace.sheds else "■ rests"
+    return "▶ sheds" if trace.sheds else "■ stays"
+
+
+def bounds_words(least: Proposal) -> list[str]:
+    """Return what the plan is measured against, and what keeps it from its goal."""
+    words = [f"Goal: {least.goal}."]
+    if least.lower_bound_bytes_per_s is None:
+        words.append(
+            "It is proven that no plan reaches it; none comes below "
+            f"{format_ratio(least.deviation_floor)} of the mean."
+        )
+    elif least.ratio is not None:
+        words.append(
+            f"No plan moves less than {format_bytes_per_s(least.lower_bound_bytes_per_s)}; "
+            f"this one moves {least.ratio:.2f} times that."
+        )
+    words += [item.sentence for item in least.binding[:MAX_SENTENCES]]
+    more = len(least.binding) - MAX_SENTENCES
+    return words + ([f"{more:,} more brokers are held back likewise."] if more > 0 else [])
+
+
+def edited_marks(edits: Mapping[str, str]) -> dict[str, str]:
+    """Return the mark of each bundle whose destination a person chose."""
+    return {bundle: f"✎ to {broker}" for bundle, broker in edits.items()}

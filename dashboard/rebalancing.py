@@ -1,0 +1,306 @@
+"""What the Rebalance page asks of the kernels, each computed once for a snapshot and its settings.
+
+A *candidate* is a way to decide what moves: a shedding strategy of the cluster, or the
+smallest-moves planner. Shedding counts as switched on, for otherwise there is nothing to compare.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from core.errors import OpsError
+from core.optimize import LoadMeasure, Proposal, Wish, optimize
+from core.plan.build import build_unload_plan
+from core.plan.checks import Basis, check_destination, check_move
+from core.plan.clients import ClientImpact, client_impact
+from core.plan.edit import Ground, dropped, retargeted
+from core.plan.model import Plan, UnloadBundle
+from core.plan.preview import Preview, preview_plan
+from core.pulsar.placement import STRATEGY_NAMES, place_bundle
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf
+from core.simulation import Run, Simulation, simulate
+from core.snapshot.store import Shelved
+from dashboard import services
+from dashboard.later import Later
+from dashboard.memo import Memo
+from dashboard.reading import reading
+
+Number = bool | int | float
+Assumed = tuple[tuple[str, Number], ...]
+
+LEAST: Final = "Smallest moves"
+"""The candidate that is not one of Pulsar's."""
+
+ROUNDS: Final = 60
+SYNC_BUNDLES: Final = 20_000
+"""Up to so many bundles the planner answers within the page; beyond, it is asked beside it."""
+
+PLAY_BUNDLES: Final = 5_000
+"""Up to so many bundles the rounds are played unasked."""
+
+_LOOKED_AHEAD: Final = 12
+_MOST_CHECKED: Final = 60
+_RENEW_AFTER_S: Final = 300
+_SWITCHED_ON: Final = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A shedding strategy on a snapshot.
+
+    Attributes:
+        shelved: The snapshot.
+        strategy: Class name.
+        assumed: Settings that are assumed against the cluster's own.
+        pinned: Bundles that stay: they count as in their grace period.
+    """
+
+    shelved: Shelved
+    strategy: str
+    assumed: Assumed = ()
+    pinned: tuple[str, ...] = ()
+
+    def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
+        """Return the settings it goes by, some assumed otherwise still."""
+        overrides = {**_SWITCHED_ON, **dict(self.assumed), **(more or {})}
+        return effective_settings(reading(self.shelved).snapshot, overrides=overrides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeastWish:
+    """What the smallest-moves planner is asked on a snapshot; see :class:`core.optimize.Wish`."""
+
+    shelved: Shelved
+    within: float = 0.05
+    measure: LoadMeasure = "throughput"
+    relief: float | None = None
+    max_moves: int | None = None
+    exclusions: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What a strategy decides.
+
+    Attributes:
+        strategy: The strategy.
+        first: Its next round.
+        acting: The first round with moves, on the load of now; ``None``: none of those looked at.
+        number: Of that round, from 1; 0: there is none.
+        impact: What the moves of that round cost.
+    """
+
+    strategy: AnyStrategy
+    first: Round
+    acting: Round | None
+    number: int
+    impact: ClientImpact
+
+    @property
+    def moves_now(self) -> int:
+        """How many bundles the next round unloads."""
+        return len(self.first.moves)
+
+
+def _decided(candidate: Candidate) -> Decided:
+    one = reading(candidate.shelved)
+    strategy = find_shedding_strategy(candidate.strategy)
+    known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
+    rounds = shed_rounds(strategy, one.view, candidate.settings(), recently_unloaded=known)
+    first = next(rounds)
+    later = _LOOKED_AHEAD if one.view.bundles.size <= SYNC_BUNDLES else 0
+    numbered = enumerate(itertools.chain([first], itertools.islice(rounds, later)), 1)
+    number, acting = next(((at, done) for at, done in numbered if done.moves), (0, None))
+    rows = [one.view.find_bundle(move.bundle) for move in (acting.moves if acting else ())]
+    return Decided(
+        strategy=strategy,
+        first=first,
+        acting=acting,
+        number=number,
+        impact=client_impact(one.snapshot.bundles, rows),
+    )
+
+
+decided = Memo(_decided, max_entries=256)
+"""What a strategy decides, its next round and the first one that moves something."""
+
+
+def _proposed(wish: LeastWish) -> Proposal:
+    one = reading(wish.shelved)
+    return optimize(
+        one.snapshot,
+        Wish(
+            within=wish.within,
+            measure=wish.measure,
+            relief=wish.relief,
+            max_moves=wish.max_moves,
+            exclusions=wish.exclusions,
+            recently_moved=wish.pinned,
+        ),
+        settings=one.settings,
+    )
+
+
+proposed = Memo(_proposed, max_entries=64)
+proposed_later = Later(proposed)
+"""The smallest set of moves, computed here or beside the page."""
+
+
+def _played(candidate: Candidate) -> Simulation | str:
+    run = Run(shedding=candidate.strategy, rounds=ROUNDS, recently_unloaded=list(candidate.pinned))
+    try:
+        return simulate(reading(candidate.shelved).snapshot, run, overrides=dict(candidate.assumed))
+    except OpsError as error:
+        return f"{error.message} {error.hint}".strip()
+
+
+played = Later(_played, max_entries=128)
+"""The rounds of a strategy until it settles, or the sentence that says why they cannot be."""
+
+
+def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
+    candidate, broker = key
+    what_if = WhatIf(
+        find_shedding_strategy(candidate.strategy),
+        reading(candidate.shelved).view,
+        candidate.settings,
+        recently_unloaded=candidate.pinned,
+    )
+    return tuple(what_if.turning_points(broker))
+
+
+turning_points = Memo(_turning, max_entries=128)
+"""What would turn the verdict on a broker; every value is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """What a person changed about the moves.
+
+    Attributes:
+        left_out: Bundles whose moves are left out.
+        retargets: Bundle and broker that shall have it, ``None``: the cluster places it.
+    """
+
+    left_out: tuple[str, ...] = ()
+    retargets: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """The plan of a candidate; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        moves: Bundle and the broker that is asked to take it, ``None``: the cluster places it.
+        edits: What a person changed.
+        exclusions: Namespaces that the configuration keeps out of plans.
+        reason: Where the moves come from.
+    """
+
+    shelved: Shelved
+    moves: tuple[tuple[str, str | None], ...]
+    edits: Edits = Edits()
+    exclusions: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:
+    """Return the moves of a round, each with the destination that the strategy itself sees to."""
+    return tuple(
+        (
+            move.bundle,
+            move.destination
+            if done.destinations.get(move.bundle) in (None, {move.destination: 1.0})
+            else None,
+        )
+        for move in done.moves
+    )
+
+
+def rebalance_preview(request: PlanRequest) -> tuple[Plan, Preview]:
+    """Return the plan and its preview; the plan is made anew before it expires.
+
+    Raises:
+        InputError: No move is left.
+    """
+    return _previews((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _previewed(key: tuple[PlanRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(request.exclusions))
+    plan = _edited(request, ground)
+    return plan, preview_plan(snapshot, plan)
+
+
+_previews = Memo(_previewed, max_entries=64)
+
+
+def _edited(request: PlanRequest, ground: Ground) -> Plan:
+    plan = _built(request, ground)
+    gone = set(request.edits.left_out)
+    own = _bundles_of(plan)
+    refused = gone - own
+    if refused & {bundle for bundle, _ in request.moves}:  # no step: then it is not asked at all
+        kept = tuple(move for move in request.moves if move[0] not in refused)
+        plan = _built(replace(request, moves=kept), ground)
+    if gone & own:
+        plan = dropped(plan, gone & own, ground)
+    left = _bundles_of(plan)
+    wanted = {bundle: broker for bundle, broker in request.edits.retargets if bundle in left}
+    return retargeted(plan, wanted, ground) if wanted else plan
+
+
+def _bundles_of(plan: Plan) -> set[str]:
+    return {step.bundle for step in plan.steps if isinstance(step, UnloadBundle)}
+
+
+def _built(request: PlanRequest, ground: Ground) -> Plan:
+    destinations = {bundle: broker for bundle, broker in request.moves if broker is not None}
+    return build_unload_plan(
+        ground.snapshot,
+        [bundle for bundle, _ in request.moves],
+        destinations=destinations,
+        exclusions=request.exclusions,
+        reason=request.reason,
+        now=ground.now,
+    )
+
+
+def _allowed(key: tuple[Shelved, str]) -> tuple[str, ...]:
+    shelved, bundle = key
+    one = reading(shelved)
+    basis = Basis(snapshot=one.snapshot, view=one.view, settings=one.settings, now=services.now())
+    rule = STRATEGY_NAMES[0]
+    placed = place_bundle(one.view, bundle, one.settings, strategy=rule)
+    plain: list[str] = []
+    asked: list[str] = []
+    for broker in one.view.brokers:
+        reason = placed.ruled_out.get(broker, rule).partition(": ")[0]
+        (plain if reason == rule else asked).append(broker)
+    fit = set(plain) | {name for name in asked[:_MOST_CHECKED] if _may_go(basis, bundle, name)}
+    owner = one.view.owner[one.view.bundle_row(bundle)]
+    fit -= {one.view.brokers[owner]} if owner >= 0 else set()
+    return tuple(
+        name
+        for name in one.view.brokers
+        if name in fit
+        and not any(item.severity == "error" for item in check_destination(basis, name))
+    )
+
+
+def _may_go(basis: Basis, bundle: str, broker: str) -> bool:
+    return not any(item.severity == "error" for item in check_move(basis, bundle, broker))
+
+
+allowed_destinations = Memo(_allowed, max_entries=256)
+"""Brokers that may be asked to take a bundle, in the snapshot's order."""
