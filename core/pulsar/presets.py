@@ -1,0 +1,214 @@
+"""Sets of settings that go together: upstream's defaults by release, and sets from the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from core.errors import UnknownNameError
+from core.pulsar.settings import (
+    RELEASES,
+    SETTING_BY_KEY,
+    SETTINGS,
+    EffectiveSettings,
+    Setting,
+    typed_value,
+)
+
+_IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A set of settings that go together.
+
+    Attributes:
+        name: Short, for the address of a page and the command line.
+        title: For people.
+        summary: What it is for, one sentence.
+        values: Upstream key to value.
+        notes: What a person decides for the own cluster besides.
+    """
+
+    name: str
+    title: str
+    summary: str
+    values: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One setting that a preset has otherwise than the cluster.
+
+    Attributes:
+        setting: Which.
+        present: Value in force.
+        wanted: Value of the preset.
+        origin: Where the value in force comes from.
+    """
+
+    setting: Setting
+    present: Any
+    wanted: Any
+    origin: str
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether brokers take it without a change of their files."""
+        return self.setting.is_dynamic
+
+
+_BY_RATE: Final[Mapping[str, Any]] = {
+    "loadBalancerEnabled": True,
+    "loadBalancerSheddingEnabled": True,
+    "loadBalancerSheddingIntervalMinutes": 1,
+    "loadBalancerLoadSheddingStrategy": _IMPL + "UniformLoadShedder",
+    _PLACEMENT: _IMPL + "LeastLongTermMessageRate",
+    "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold": 4.0,
+    "maxUnloadPercentage": 0.5,
+    "loadBalancerReportUpdateMinIntervalMillis": 5000,
+    "loadBalancerReportUpdateMaxIntervalMinutes": 15,
+    "loadBalancerReportUpdateThresholdPercentage": 10,
+    "loadBalancerAutoBundleSplitEnabled": True,
+    "loadBalancerAutoUnloadSplitBundlesEnabled": False,
+    "loadBalancerNamespaceMaximumBundles": 512,
+    "loadBalancerNamespaceBundleMaxTopics": 100,
+    "loadBalancerNamespaceBundleMaxSessions": 1000,
+    "loadBalancerNamespaceBundleMaxMsgRate": 10_000,
+    "loadBalancerNamespaceBundleMaxBandwidthMbytes": 100,
+}
+"""A guide's list for many topics of similar size: rates decide, bundles stay small."""
+
+_OPEN_OF_RATES: Final = (
+    "How far apart two brokers' rates may be (loadBalancerMsgRateDifferenceShedderThreshold) and "
+    "how many bundles a round may move (maxUnloadBundleNumPerShedding) is yours to decide.",
+    "With it goes a high loadBalancerBrokerOverloadedThresholdPercentage: then measures of the "
+    "hardware have no say in placement.",
+)
+
+_BANDWIDTH: Final[Mapping[str, Any]] = {
+    "loadBalancerLoadSheddingStrategy": _IMPL + "ThresholdShedder",
+    "loadBalancerBrokerThresholdShedderPercentage": 10,
+    "loadBalancerBundleUnloadMinThroughputThreshold": 10.0,
+    "loadBalancerHistoryResourcePercentage": 0.9,
+    "loadBalancerCPUResourceWeight": 0.0,
+    "loadBalancerMemoryResourceWeight": 0.0,
+    "loadBalancerDirectMemoryResourceWeight": 0.0,
+    "loadBalancerBandwidthInResourceWeight": 1.0,
+    "loadBalancerBandwidthOutResourceWeight": 1.0,
+    "loadBalancerAutoBundleSplitEnabled": False,
+    "loadBalancerAutoUnloadSplitBundlesEnabled": False,
+}
+"""What vivo reports to run with: bandwidth alone counts, and bundles are numbered beforehand."""
+
+_OPEN_OF_BANDWIDTH: Final = (
+    "Plan the number of bundles with it (defaultNumberOfNamespaceBundles): the report has 180 "
+    "bundles for a topic of 120 partitions.",
+)
+
+
+def _defaults_of(release: str) -> Preset:
+    mark = " (as documented)" if release == RELEASES[-1] else ""
+    return Preset(
+        name=f"defaults-{release}",
+        title=f"Upstream defaults of {release}{mark}",
+        summary=f"The value that the class of release {release} has for every setting.",
+        values=MappingProxyType(
+            {
+                setting.key: setting.default_for(release)
+                for setting in SETTINGS
+                if setting.exists_in(release)
+            }
+        ),
+        notes=("A shipped broker.conf may say otherwise than the class.",),
+    )
+
+
+PRESETS: Final[tuple[Preset, ...]] = (
+    Preset(
+        name="even-rates",
+        title="Even message rates, small bundles",
+        summary="For many topics of similar size: message rates decide, and bundles are split "
+        "early, without an unload of the parts.",
+        values=MappingProxyType(dict(_BY_RATE)),
+        notes=(
+            (
+                "How far apart the rates of two brokers may be "
+                "(loadBalancerMsgRateDifferenceShedderThreshold), and how many bundles one round may "
+                "move (maxUnloadBundleNumPerShedding), is for the own cluster to decide."
+            ),
+            (
+                "With it goes a high loadBalancerBrokerOverloadedThresholdPercentage, so that hardware "
+                "measures have no say in placement."
+            ),
+        ),
+    ),
+    Preset(
+        name="bandwidth-only",
+        title="Bandwidth alone, bundles planned",
+        summary="For brokers whose network is what runs out: CPU and memory weigh nothing, and "
+        "nothing is split automatically.",
+        values=MappingProxyType(dict(_BANDWIDTH)),
+        notes=_OPEN_OF_BANDWIDTH,
+    ),
+    *(_defaults_of(release) for release in RELEASES),
+)
+"""In the order in which people are shown them."""
+
+PRESET_BY_NAME: Final[Mapping[str, Preset]] = {preset.name: preset for preset in PRESETS}
+
+
+def find_preset(name: str) -> Preset:
+    """Return the preset with that name.
+
+    Raises:
+        UnknownNameError: There is none; the hint offers near names.
+    """
+    preset = PRESET_BY_NAME.get(name)
+    if preset is None:
+        raise UnknownNameError.of("preset", name, PRESET_BY_NAME)
+    return preset
+
+
+def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Difference]:
+    """Yield what the preset has otherwise, in the order of the catalogue.
+
+    Settings that the cluster's release does not have are passed over.
+
+    Args:
+        preset: One of :data:`PRESETS`.
+        settings: In force.
+    """
+    for key in SETTING_BY_KEY:
+        setting = SETTING_BY_KEY[key]
+        if key not in preset.values or not setting.exists_in(settings.release):
+            continue
+        present, wanted = settings.value(key), typed_value(setting, preset.values[key])
+        if present != wanted:
+            yield Difference(
+                setting=setting, present=present, wanted=wanted, origin=settings.origin(key)
+            )
+
+
+def upstream_words(value: Any) -> str:
+    """Return a typed value as brokers write it; ``None``: empty.
+
+    Example:
+        >>> upstream_words(True), upstream_words(("a", "b")), upstream_words(0.5)
+        ('true', 'a,b', '0.5')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def set_option(key: str, value: Any) -> str:
+    """Return ``KEY=VALUE`` with VALUE as JSON, as ``--set`` and the pages' address have it."""
+    return f"{key}={json.dumps(value)}"

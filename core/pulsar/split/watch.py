@@ -1,0 +1,107 @@
+"""How near each bundle of a fleet is to an automatic split: all bundles at once, nearest first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.split.algorithms import Floats, SplitLimits
+from core.snapshot import PulsarSnapshot
+
+MEASURES: Final = ("topics", "sessions", "msg_rate", "throughput")
+"""The limits in the order in which they are asked."""
+
+NEAR_RATIO: Final = 0.7
+"""From this share of a limit on a bundle is near it."""
+
+WATCH: Final = pa.schema(
+    [
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field("namespace", pa.string(), nullable=False),
+        pa.field("owner", pa.string()),
+        pa.field("topics", pa.float64()),
+        pa.field("sessions", pa.float64()),
+        pa.field("msg_rate", pa.float64(), metadata={"unit": "msgs/s"}),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("nearest", pa.string()),
+        pa.field("ratio", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("is_single", pa.bool_(), nullable=False),
+    ]
+)
+"""One row a bundle. ``nearest``: the limit that it is nearest to (one of :data:`MEASURES`),
+``ratio``: the share of it that is reached, above 1 when it is exceeded; null where nothing is
+known. ``is_single``: fewer than two topics, so it is never split."""
+
+
+def split_watch(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, *, most: int = 200
+) -> pa.Table:
+    """Return the bundles nearest to one of the four limits, as :data:`WATCH`.
+
+    The modular manager compares long-term averages, what was measured last where it holds none; the
+    extensible one what was measured last. Bundles that belong to a broker are left out.
+
+    Args:
+        snapshot: The cluster.
+        settings: In force.
+        most: Rows at most.
+    Cost:
+        O(n_bundles), no Python loop.
+    """
+    bundles = snapshot.bundles
+    limits = SplitLimits.of(settings)
+    prefix = "" if snapshot.manifest.load_manager == "extensible" else "long_"
+    values = {
+        "topics": _floats(bundles, "topic_count"),
+        "sessions": _sum(bundles, "producer_count", "consumer_count"),
+        "msg_rate": _measured(bundles, "msg_rate", prefix),
+        "throughput": _measured(bundles, "msg_throughput", prefix),
+    }
+    lines = (limits.topics, limits.sessions, limits.msgs_per_s, limits.bytes_per_s)
+    ratios = np.stack(
+        [
+            values[name] / line if line > 0 else np.full(bundles.num_rows, np.nan)
+            for name, line in zip(MEASURES, lines, strict=True)
+        ]
+    )
+    known = np.where(np.isnan(ratios), -np.inf, ratios)
+    best = known.max(axis=0, initial=-np.inf)
+    free = ~np.asarray(bundles.column("is_broker_bound"), np.bool_)
+    rows = np.flatnonzero(free)
+    rows = rows[np.argsort(-best[rows], kind="stable")][:most]
+    shown = bundles.take(pa.array(rows))
+    is_known = np.isfinite(best[rows])
+    nearest = np.array(MEASURES, dtype=object)[known[:, rows].argmax(axis=0)]
+    columns = {
+        **{name: shown.column(name) for name in ("bundle", "namespace", "owner")},
+        **{name: _nullable(column[rows]) for name, column in values.items()},
+        "nearest": pa.array(nearest, pa.string(), mask=~is_known),
+        "ratio": pa.array(np.where(is_known, best[rows], 0.0), mask=~is_known),
+        "is_single": pa.array(values["topics"][rows] < 2),
+    }
+    return pa.Table.from_arrays([columns[name] for name in WATCH.names], schema=WATCH)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table.column(name).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _sum(table: pa.Table, *names: str) -> Floats:
+    """Sum of what is known; NaN where nothing is."""
+    columns = np.stack([_floats(table, name) for name in names])
+    return np.where(np.isnan(columns).all(axis=0), np.nan, np.nansum(columns, axis=0))
+
+
+def _measured(table: pa.Table, name: str, prefix: str) -> Floats:
+    last = _sum(table, f"{name}_in", f"{name}_out")
+    if not prefix:
+        return last
+    average = _sum(table, f"{prefix}{name}_in", f"{prefix}{name}_out")
+    return np.where(np.isnan(average), last, average)
+
+
+def _nullable(values: Floats) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=np.isnan(values))
