@@ -32,6 +32,7 @@ def cluster(
     ages_s: dict[str, float] | None = None,
     groups: tuple[str, ...] = (),
     missing: tuple[str, ...] = (),
+    unregistered: tuple[str, ...] = (),
     **overrides: Any,
 ) -> tuple[LoadView, EffectiveSettings]:
     """Brokers with usage and the throughput of their published bundles, coldest first."""
@@ -57,7 +58,7 @@ def cluster(
                 "msg_throughput_in": sum(loads[name][1]) * MB if name in loads else None,
                 "msg_throughput_out": 0.0,
             }
-            for name in sorted(names)
+            for name in sorted(set(names) - set(unregistered))
         ],
         "bundles": [
             {
@@ -186,6 +187,14 @@ def test_a_broker_without_a_record_stops_the_round_and_is_named() -> None:
     decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
     assert decision.reason == "no_load_data"
     assert "9:80" in decision.sentence
+
+
+def test_records_of_brokers_that_are_gone_are_left_out() -> None:
+    """Deviation TRANSFER-1: the real class counts them until they are withdrawn."""
+    gone = {**FIVE, "9:80": (0.0, [1.0, 1.0])}
+    view, settings = cluster(gone, unregistered=("9:80",))
+    assert "9:80" not in view.brokers
+    assert rounds(view, settings)[3] == rounds(*cluster(FIVE))[3]
 
 
 def test_records_of_half_an_hour_ago_do_not_count() -> None:
