@@ -234,20 +234,24 @@ class Explanation:
         is_bound = bool(self.view.is_broker_bound[row])
         free = "It belongs to no broker in particular."
         bound = "It belongs to its broker (heartbeat or SLA) and never moves."
-        yield Hurdle("may move", not is_bound, bound if is_bound else free)
+        yield Hurdle("may move", is_open=not is_bound, sentence=bound if is_bound else free)
         if self.view.load_manager != "extensible":
             yield self._reported(row)
         is_resting = bundle in self._known_recent
         rests = "It changed hands a moment ago and may be in its grace period."
         rested = "No move of it was seen within the grace period."
-        yield Hurdle("rested", not is_resting, rests if is_resting else rested)
+        yield Hurdle("rested", is_open=not is_resting, sentence=rests if is_resting else rested)
         yield self._allowed(row)
         yield self._on_a_shedding_broker(row)
         yield self._picked(row, bundle)
         landing = self._landing(row, bundle)
         why = landing.skipped if landing else ""
         left = f"It was picked, and the load manager leaves it: {why}."
-        yield Hurdle("checked", not why, left if why else "The load manager finds a place for it.")
+        yield Hurdle(
+            "checked",
+            is_open=not why,
+            sentence=left if why else "The load manager finds a place for it.",
+        )
 
     def _landing(self, row: int, bundle: str) -> Landing | None:
         broker = self._holder(row)
@@ -263,8 +267,8 @@ class Explanation:
                 name, False, "No load report names it: it has no topics, and nobody looks at it."
             )
         if not view.is_measured[row]:
-            return Hurdle(name, False, "Nothing is measured of it yet.")
-        return Hurdle(name, True, f"{view.brokers[reporter]} reports it.")
+            return Hurdle(name, is_open=False, sentence="Nothing is measured of it yet.")
+        return Hurdle(name, is_open=True, sentence=f"{view.brokers[reporter]} reports it.")
 
     def _allowed(self, row: int) -> Hurdle:
         namespace = self.view.namespaces[int(self.view.bundle_namespace[row])]
@@ -274,16 +278,16 @@ class Explanation:
             if excluded
             else f"{namespace} is not kept out of shedding."
         )
-        return Hurdle("namespace is shed", not excluded, sentence)
+        return Hurdle("namespace is shed", is_open=not excluded, sentence=sentence)
 
     def _on_a_shedding_broker(self, row: int) -> Hurdle:
         name, broker = "on a broker that sheds", self._holder(row)
         if broker is None:
-            return Hurdle(name, False, "Nobody has it, as far as is known.")
+            return Hurdle(name, is_open=False, sentence="Nobody has it, as far as is known.")
         picked = any(move.broker == broker for move in self.decision.moves)
         trace = self._trace_of.get(broker)
         why = trace.sentence if trace else self.decision.sentence.rstrip(".")
-        return Hurdle(name, picked, f"{broker}: {why}.")
+        return Hurdle(name, is_open=picked, sentence=f"{broker}: {why}.")
 
     def _holder(self, row: int) -> str | None:
         view = self.view
@@ -298,10 +302,12 @@ class Explanation:
         place, of, load = self._place(row)
         where = f"it is number {place} of {of} by traffic ({load})"
         if bundle in picked:
-            return Hurdle("picked", True, f"Of {broker}'s bundles {where}, and it is picked.")
+            return Hurdle(
+                "picked", is_open=True, sentence=f"Of {broker}'s bundles {where}, and it is picked."
+            )
         enough = f"{counted(len(picked), 'bundle')} {'is' if len(picked) == 1 else 'are'} enough"
         what = f"{enough} for what {broker} is to give away, and {where}."
-        return Hurdle("picked", False, what)
+        return Hurdle("picked", is_open=False, sentence=what)
 
     def _place(self, row: int) -> tuple[int, int, str]:
         """Place of a bundle among the movable ones of its broker by short-term traffic."""

@@ -85,10 +85,8 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 """A guide's list for many topics of similar size: rates decide, bundles stay small."""
 
 _OPEN_OF_RATES: Final = (
-    "How far apart two brokers' rates may be (loadBalancerMsgRateDifferenceShedderThreshold) and "
-    "how many bundles a round may move (maxUnloadBundleNumPerShedding) is yours to decide.",
-    "With it goes a high loadBalancerBrokerOverloadedThresholdPercentage: then measures of the "
-    "hardware have no say in placement.",
+    "loadBalancerMsgRateDifferenceShedderThreshold and maxUnloadBundleNumPerShedding are yours.",
+    "A high loadBalancerBrokerOverloadedThresholdPercentage goes with it: no say for hardware.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {
@@ -107,8 +105,7 @@ _BANDWIDTH: Final[Mapping[str, Any]] = {
 """What vivo reports to run with: bandwidth alone counts, and bundles are numbered beforehand."""
 
 _OPEN_OF_BANDWIDTH: Final = (
-    "Plan the number of bundles with it (defaultNumberOfNamespaceBundles): the report has 180 "
-    "bundles for a topic of 120 partitions.",
+    "Plan defaultNumberOfNamespaceBundles with it: the report has 180 for 120 partitions.",
 )
 
 
@@ -136,17 +133,7 @@ PRESETS: Final[tuple[Preset, ...]] = (
         summary="For many topics of similar size: message rates decide, and bundles are split "
         "early, without an unload of the parts.",
         values=MappingProxyType(dict(_BY_RATE)),
-        notes=(
-            (
-                "How far apart the rates of two brokers may be "
-                "(loadBalancerMsgRateDifferenceShedderThreshold), and how many bundles one round may "
-                "move (maxUnloadBundleNumPerShedding), is for the own cluster to decide."
-            ),
-            (
-                "With it goes a high loadBalancerBrokerOverloadedThresholdPercentage, so that hardware "
-                "measures have no say in placement."
-            ),
-        ),
+        notes=_OPEN_OF_RATES,
     ),
     Preset(
         name="bandwidth-only",
