@@ -59,11 +59,8 @@ def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
 
     def show() -> None:
         _show(rounds, options)
-        if not wish.rounds and rounds[-1].plans and not options.is_check:
-            say(
-                "It never settles: the last round leads back to a state that was there before, "
-                "and the next ones would copy the same data again and again."
-            )
+        if not wish.rounds and not options.is_check:
+            _show_end(rounds)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -137,6 +134,16 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
         say()
     say(f"{whose}, {counted(len(rounds), 'round')}. Primaries and replicas of every node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
+
+
+def _show_end(rounds: Sequence[BalanceRound]) -> None:
+    if len(rounds) >= MOST_ROUNDS:
+        say(f"Given up after {counted(len(rounds), 'round')}.")
+    elif rounds[-1].plans:
+        say(
+            "It never settles: the last round leads back to a state that was there before, "
+            "and the next ones would copy the same data again and again."
+        )
 
 
 def _verdict(done: BalanceRound, options: BalanceOptions) -> str:

@@ -74,7 +74,7 @@ def balance_primaries(
     plans: list[BalancePlan] = []
     for table, path in zip(tables.tolist(), find_flows(view, imbalance, tables), strict=True):
         if path is not None:
-            moved = _move_along(view, table, path)
+            moved = move_along(view, table, path)
             planned.update(plan.row for plan in moved)
             plans += moved
         elif not only_move_primary:
@@ -82,7 +82,7 @@ def balance_primaries(
     return plans
 
 
-def _move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePlan]:
+def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePlan]:
     """Return the moves of one path, hop by hop from its end.
 
     What a node gives away lowers its disk load before it is looked at as a taker; what it takes in

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.pegasus.balance.app_policy import balance_primaries
-from core.pegasus.balance.max_flow import Imbalance
+from core.pegasus.balance.app_policy import move_along
+from core.pegasus.balance.max_flow import TABLES_AT_ONCE, Imbalance, find_flows
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, PlanKind
 from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
 
@@ -36,17 +36,26 @@ def balance_cluster(view: ClusterView, options: BalanceOptions, pick: Pick) -> l
     if options.is_check or view.has_unknown_disk or not view.nodes:
         return []
     imbalance = Imbalance.of(view)
-    for table in np.nonzero(imbalance.is_uneven & view.is_balanceable)[0]:
-        one = np.array([table])
-        plans = balance_primaries(view, imbalance, one, set(), only_move_primary=True)
-        if plans:
-            return sorted(plans, key=lambda plan: plan.row)
+    moves = _first_moves(view, imbalance)
+    if moves:
+        return moves
     if len(view.nodes) < _FEWEST_NODES or not _has_wanted_replicas(view):
         return []
     for kind in (PlanKind.COPY_SECONDARY, PlanKind.COPY_PRIMARY):
         plans = _Copies.of(view, kind, options).plan(pick)
         if plans:
             return sorted(plans, key=lambda plan: plan.row)
+    return []
+
+
+def _first_moves(view: ClusterView, imbalance: Imbalance) -> list[BalancePlan]:
+    """Return the moves of the first table that has any; many tables are searched at once."""
+    uneven = np.nonzero(imbalance.is_uneven & view.is_balanceable)[0]
+    for start in range(0, len(uneven), TABLES_AT_ONCE):
+        some = uneven[start : start + TABLES_AT_ONCE]
+        for table, path in zip(some.tolist(), find_flows(view, imbalance, some), strict=True):
+            if path is not None:
+                return sorted(move_along(view, table, path), key=lambda plan: plan.row)
     return []
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
 
 UNLIMITED: Final = np.iinfo(np.int32).max
-_BATCH: Final = 128
+TABLES_AT_ONCE: Final = 128
 """Tables searched together: bounds the memory, 128 x 102 x 102 x 4 bytes = 5 MB at 100 nodes."""
 
 
@@ -173,7 +173,7 @@ def find_flows(
 ) -> list[FlowPath | None]:
     """Return the widest path of each of the tables, a bounded number of them at a time."""
     found: list[FlowPath | None] = []
-    for start in range(0, len(tables), _BATCH):
-        batch = tables[start : start + _BATCH].astype(np.int32)
+    for start in range(0, len(tables), TABLES_AT_ONCE):
+        batch = tables[start : start + TABLES_AT_ONCE].astype(np.int32)
         found += widest_paths(capacities(view, imbalance, batch))
     return found

@@ -14,7 +14,7 @@ from core.pegasus.balance.cluster_policy import balance_cluster
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, PlanKind
 from core.pegasus.view import NOBODY, ClusterView
 
-MOST_ROUNDS: Final = 10_000
+MOST_ROUNDS: Final = 100_000
 """When to give up waiting for a balance that the real balancer would not reach either."""
 
 
