@@ -14,6 +14,8 @@ from pegasus_plain import Plain
 from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
 from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import BalanceRound, balance_rounds, balance_until_done
+from core.pegasus.even.planner import EvenGoal, even_out
+from core.pegasus.even.weights import node_loads, rate_weights
 from core.pegasus.view import NOBODY, ClusterView
 
 CLUSTERS = 200
@@ -155,3 +157,31 @@ def test_every_round_is_the_one_of_the_plain_description(view, switches, count):
                 plan.row: (plan.kind.word, plan.source + 1, plan.target + 1) for plan in done.plans
             }
             assert told == wanted
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    clusters(),
+    st.integers(0, 2**32 - 1),
+    st.floats(0.0, 1.0),
+    st.sampled_from([0.02, 0.1, 0.5]),
+    st.booleans(),
+)
+def test_evening_out_never_harms_and_never_undercuts_its_bound(view, seed, share, within, is_tight):
+    rng = np.random.default_rng(seed)
+    rates, sizes_mb = rng.lognormal(2, 1, (2, view.partition_count))
+    weights = rate_weights(view, "requests", "1/s", rates, secondary_share=share)
+    room_mb = np.full(len(view.nodes), sizes_mb.mean() * 2) if is_tight else None
+    plan = even_out(view, weights, EvenGoal(within, sizes_mb=sizes_mb, room_mb=room_mb))
+    assert (plan.after**2).sum() <= (plan.before**2).sum() + 1e-6
+    assert np.isclose(plan.after.sum(), plan.before.sum())
+    assert np.allclose(node_loads(plan.end, weights), plan.after)
+    check_round(BalanceRound(view, tuple(sorted(plan.steps, key=lambda one: one.row)), plan.end))
+    if room_mb is not None:
+        assert (plan.cost.received_mb <= room_mb + 1e-9).all()
+    if plan.verdict == "reached":
+        assert plan.deviation_after <= within
+        assert plan.bound.step_count <= len(plan.steps)
+        assert plan.bound.moved_weight <= np.abs(plan.after - plan.before).sum() / 2 + 1e-6
+        assert plan.bound.copy_mb is not None
+        assert plan.bound.copy_mb <= plan.cost.copy_mb + 1e-6
