@@ -66,6 +66,28 @@ class Balance:
         bundles = self.fleet.bundles_of(broker)
         return bundles[self.destination[bundles] < 0]
 
+    def present(self, broker: int) -> Ints:
+        """Return the movable bundles that a broker has now, those that came to it included."""
+        came = np.flatnonzero(self.destination == broker)
+        return np.concatenate([self.staying(broker), came])
+
+    def may_come(self, brokers: Rows, bundles: Ints) -> Flags:
+        """Return whether brokers may have bundles: their own always, others by the constraints."""
+        at_home = self.fleet.owner[bundles] == brokers
+        return np.asarray(self.may_take(brokers, bundles) | at_home, np.bool_)
+
+    def relocate(self, bundle: int, broker: int) -> None:
+        """Send a bundle somewhere else than so far; to its owner: it does not move at all."""
+        at = self.undo(bundle) if self.destination[bundle] >= 0 else None
+        if broker != self.fleet.owner[bundle]:
+            self.move(bundle, broker, at=at)
+
+    def added_bytes(self, bundles: Ints, broker: Rows) -> Floats:
+        """Return how much more traffic moves in all once each bundle is sent to the broker."""
+        moved = (self.destination[bundles] >= 0).astype(np.float64)
+        moves = (self.fleet.owner[bundles] != broker).astype(np.float64)
+        return np.asarray(self.fleet.bytes_per_s[bundles] * (moves - moved), np.float64)
+
     def load_without(self, brokers: Rows, bundles: Ints) -> Floats:
         """Return the brokers' load without each of the bundles; both are broadcast."""
         return load_of(self.used[brokers] - self._adds(brokers, bundles))

@@ -28,6 +28,9 @@ _SMALL_RATIO: Final = 0.25
 _GENTLE_RATIO: Final = 0.9
 """Among bundles of nearly the same size the one that disturbs least is taken."""
 
+_MOST_EXCHANGES: Final = 20
+"""And one more a broker: exchanges may go round in circles, single moves cannot."""
+
 _BLUR: Final = (0.85, 1.15)
 _PORTIONS: Final = (4, 32, 128)
 _PARTNERS: Final = 24
@@ -54,6 +57,7 @@ class Repair:
         self._fleet = fleet
         self._band = band
         self._rng = rng
+        self._exchanges_left = _MOST_EXCHANGES + len(fleet.view.brokers)
         self._budget = fleet.rows.size if max_moves is None else max_moves
         self._first_need = np.maximum(band.violation(balance.load), 0.0)
         self._kinds_at = np.zeros((len(fleet.view.brokers), len(fleet.where.allowed)), np.bool_)
@@ -67,7 +71,7 @@ class Repair:
 
     def _run(self, mend: Callable[[int], bool]) -> None:
         stuck = ~self._fleet.known
-        while self._left() > 0 and not stuck.all():
+        while self._left() > 0 and self._exchanges_left > 0 and not stuck.all():
             violation = np.where(stuck, -np.inf, self._band.violation(self._balance.load))
             broker = int(violation.argmax())
             if violation[broker] <= self._band.slack:
@@ -162,17 +166,18 @@ class Repair:
         if self._left() < 2:
             return False
         best: tuple[float, float, int, int, int] | None = None
-        mine = _sample(self._balance.staying(broker))
+        mine = _sample(self._balance.present(broker))
         for partner in self._partners(broker).tolist():
-            theirs = _sample(self._balance.staying(partner))
+            theirs = _sample(self._balance.present(partner))
             found = self._best_swap(broker, partner, mine, theirs)
             if found is not None and (best is None or found < best[:2]):
                 at = self._swap_at
                 best = (*found, partner, int(mine[at[0]]), int(theirs[at[1]]))
         if best is None:
             return False
-        self._balance.move(best[3], best[2])
-        self._balance.move(best[4], broker)
+        self._balance.relocate(best[3], best[2])
+        self._balance.relocate(best[4], broker)
+        self._exchanges_left -= 1
         return True
 
     def _best_swap(
@@ -189,12 +194,13 @@ class Repair:
         partner_now = max(float(band.violation(balance.load[[partner]])[0]), band.slack)
         left = np.maximum(band.violation(here), 0.0)
         fits = (left <= _PROGRESS_RATIO * now) & (band.violation(there) <= partner_now)
-        fits &= balance.may_take(partner, mine)[:, None]
-        fits &= balance.may_take(broker, theirs)[None, :]
+        fits &= balance.may_come(partner, mine)[:, None]
+        fits &= balance.may_come(broker, theirs)[None, :]
         if not fits.any():
             return None
         left = np.where(left <= band.slack, 0.0, left)
-        cost = fleet.bytes_per_s[mine][:, None] + fleet.bytes_per_s[theirs][None, :]
+        cost = balance.added_bytes(mine, partner)[:, None]
+        cost = cost + balance.added_bytes(theirs, broker)[None, :]
         least = float(left[fits].min())
         cost = np.where(fits & (left <= least), cost, np.inf)
         self._swap_at = np.unravel_index(int(cost.argmin()), cost.shape)
@@ -208,8 +214,8 @@ class Repair:
         now = float(band.violation(balance.load[[broker]])[0])
         for partner in self._partners(broker).tolist():
             source, destination = (broker, partner) if is_over else (partner, broker)
-            bundles = balance.staying(source)
-            bundles = bundles[balance.may_take(destination, bundles)]
+            bundles = balance.present(source)
+            bundles = bundles[balance.may_come(destination, bundles)]
             if not bundles.size:
                 continue
             left = np.maximum(
@@ -221,7 +227,8 @@ class Repair:
                 best = (float(left[at]), int(bundles[at]), destination)
         if best is None:
             return False
-        balance.move(best[1], best[2])
+        balance.relocate(best[1], best[2])
+        self._exchanges_left -= 1
         return True
 
 

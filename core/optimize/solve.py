@@ -27,8 +27,8 @@ _PEAK_ROOM_RATIO: Final = 0.005
 _SEED: Final = 1
 _HAIR_RATIO: Final = 1e-8
 
-_MAX_TRIES: Final = 24
-_BUNDLES_TO_TRY: Final = 24_000
+_MAX_TRIES: Final = 12
+_BUNDLES_TO_TRY: Final = 12_000
 """Small fleets are hard (few bundles have to fit) and quick: so many are worth another try."""
 
 _GOOD_RATIO: Final = 1.02
@@ -99,7 +99,8 @@ def _search(fleet: Fleet, band: Band, max_moves: int | None, bounds: Bounds) -> 
     """Return the best of a first try and, where that is not good enough, of blurred ones."""
     best = _try(fleet, band, max_moves, None)
     rng = np.random.default_rng(_SEED)
-    for _ in range(min(_MAX_TRIES, _BUNDLES_TO_TRY // max(fleet.rows.size, 1))):
+    tries = min(_MAX_TRIES, _BUNDLES_TO_TRY // max(fleet.rows.size, 1))
+    for _ in range(tries if _may_be_reached(fleet, band, bounds) else 0):
         if is_inside(best, band) and moved_bytes(best) <= _GOOD_RATIO * (
             bounds.least_bytes_per_s or 0.0
         ):
@@ -108,6 +109,14 @@ def _search(fleet: Fleet, band: Band, max_moves: int | None, bounds: Bounds) -> 
         if _rank(tried, band) < _rank(best, band):
             best = tried
     return best
+
+
+def _may_be_reached(fleet: Fleet, band: Band, bounds: Bounds) -> bool:
+    """Return whether nothing proves that the band cannot be reached."""
+    floor = _mean(fleet, fleet.load) * (1 + bounds.deviation_floor)
+    return bounds.least_bytes_per_s is not None and (
+        fleet.measure == "usage" or floor <= band.high + band.slack
+    )
 
 
 def _try(
