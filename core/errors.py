@@ -132,6 +132,12 @@ class PlanConflictError(PlanError):
     code = "plan_conflict"
 
 
+class AlreadyAppliedError(PlanConflictError):
+    """Another run carries this very plan out, or has done so."""
+
+    code = "already_applied"
+
+
 class GuardRefusedError(PlanError):
     """A guard forbids the step; the message names the limit, the value and the bound."""
 

@@ -343,6 +343,15 @@ class _Journal(_Port):
             for entry in self.world.entries
         )
 
+    def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
+        self._reach()
+        return [
+            entry.record.run_id
+            for entry in self.world.entries
+            if isinstance(entry.record.event, RunRequested)
+            and entry.record.event.plan.plan_id == plan.plan_id
+        ]
+
     def _reach(self) -> None:
         if self.world.is_journal_down:
             raise UnreachableError(

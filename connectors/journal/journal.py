@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +19,16 @@ from connectors.journal.verify import Row, Verification, verify_rows
 from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
+from core.plan.model import Plan
 from core.units import datetime_to_ms
 
 MOST_TRIES: Final = 500
 """How often an append is tried while others are quicker."""
 
 _BATCH: Final = 1000
+_CLOCKS_APART: Final = timedelta(hours=1)
+"""How far the clocks of those who write to a journal may be apart."""
+
 _ENDS: Final = ("RunEnded", "RunRefused")
 
 
@@ -188,6 +192,37 @@ class SqlJournal:
         )
         with self.database.reading("count moves") as connection:
             return int(connection.execute(query).scalar_one())
+
+    def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
+        """Return the runs that were ever requested with this very plan, oldest first.
+
+        Nobody asks for a plan long before it was made, so the entries before that are passed over.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        since = plan.created_at - _CLOCKS_APART
+        query = sa.select(ENTRIES.c.run_id).where(
+            ENTRIES.c.cluster == plan.cluster,
+            ENTRIES.c.kind == "RunRequested",
+            ENTRIES.c.at_ms >= datetime_to_ms(since),
+            ENTRIES.c.body.contains(f'"plan_id":"{plan.plan_id}"', autoescape=True),
+        )
+        return self._run_ids(query.order_by(ENTRIES.c.seq))
+
+    def runs_acting(self, cluster: str, since: datetime, until: datetime) -> Sequence[RunId]:
+        """Return the runs of a cluster that began a step after ``since`` and up to ``until``.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(ENTRIES.c.run_id).where(
+            ENTRIES.c.cluster == cluster,
+            ENTRIES.c.kind == "StepBegun",
+            ENTRIES.c.at_ms > datetime_to_ms(since),
+            ENTRIES.c.at_ms <= datetime_to_ms(until),
+        )
+        return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
 
     def newest(self) -> tuple[int, str]:
         """Return place and hash of the last entry; ``(0, FIRST_LINK)`` when there is none.

@@ -23,6 +23,7 @@ from core.actions.settle import look_again, settle_begun, watch, write_ending
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError, SnapshotError
 from core.plan.verify import recheck
+from core.plan.words import doing
 from core.snapshot import PulsarSnapshot
 from core.units import format_age
 
@@ -165,7 +166,7 @@ def _send(action: Action, step: StepView) -> Ending | None:
         return Ending(
             state="FAILED",
             code="refused" if is_refused else "not_sent",
-            sentence=f"Unloading {step.step.bundle} from {step.step.owner} {what}: {exc.message}",
+            sentence=f"{doing(step.step)} {what}: {exc.message}",
             hint=exc.hint,
             after=_look_after(action),
         )

@@ -136,6 +136,8 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     """What came of it, read from a snapshot some time after the end.
 
     ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers.
+    ``disturbed_by``: another run that began a step between the end and the snapshot: what is
+    measured is not this run's doing alone.
     """
 
     snapshot_id: str
@@ -143,6 +145,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     usage_deviation: float | None
     throughput_deviation: float | None
     brokers: tuple[Measured, ...] = ()
+    disturbed_by: RunId | None = None
 
 
 Event = (

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from core.actions.events import ForeignMove
 from core.actions.session import Session
 from core.actions.views import RunView, StepView
+from core.ids import parse_range
+from core.plan.model import SplitBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.diff import diff_snapshots
 from core.units import counted
@@ -42,7 +44,7 @@ def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
 
 def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
     """Put on record that a step found its bundle with another owner than planned."""
-    note(session, _move(step.step.bundle, step.step.owner, holder))
+    note(session, _move(step.step.subject, step.step.owner, holder))
 
 
 def note(session: Session, move: ForeignMove) -> None:
@@ -56,15 +58,32 @@ def foreign_moves(
     view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
 ) -> Iterator[ForeignMove]:
     """Yield what changed hands from one snapshot to the next and is not the run's own doing."""
-    begun = {step.step.bundle: step for step in view.steps if step.begun_at is not None}
+    begun = {
+        step.step.subject: step
+        for step in view.steps
+        if step.begun_at is not None and step.step.namespace is not None
+    }
+    cut = [step.step for step in begun.values() if isinstance(step.step, SplitBundle)]
     for row in diff_snapshots(earlier, later).moved.to_pylist():  # only what moved: few
-        if row["bundle"] not in begun:
+        if row["bundle"] not in begun and not _is_part(row["bundle"], cut):
             yield _move(row["bundle"], row["from_broker"], row["to_broker"])
     # the run's own bundles moved in any case: what counts is where their steps left them
     for bundle, holder in _owners(later, begun):
         left_with = _left_with(begun[bundle])
         if left_with is not None and holder != left_with:
             yield _move(bundle, left_with, holder)
+
+
+def _is_part(bundle: str, cut: Iterable[SplitBundle]) -> bool:
+    """Whether a bundle is part of one that the run split and unloaded: it moves on its own."""
+    namespace, _, text = bundle.rpartition("/")
+    for step in cut:
+        if step.is_unloaded and step.namespace == namespace:
+            lower, upper = parse_range(text)
+            lowest, highest = parse_range(step.bundle.rpartition("/")[2])
+            if lowest <= lower and upper <= highest:
+                return True
+    return False
 
 
 def _owners(snapshot: PulsarSnapshot, bundles: Iterable[str]) -> Iterator[tuple[str, str | None]]:

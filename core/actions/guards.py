@@ -14,8 +14,9 @@ from typing import Final, Literal
 
 from core.actions.model import Refusal
 from core.actions.ports import Cluster
+from core.actions.request import is_begun
+from core.actions.runs import fold
 from core.actions.session import Session
-from core.ids import namespace_of
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.units import counted, format_age
 
@@ -61,6 +62,7 @@ def admission(session: Session) -> Refusal | None:
         or _not_applyable(plan)
         or read_only_refusal(cluster)
         or _expired(plan, now)
+        or _applied_already(session)
     )
 
 
@@ -149,14 +151,16 @@ def not_overdue(session: Session) -> Hold | None:
 def exclusions(session: Session) -> Hold | None:
     """Skip a step of a namespace that plans never touch."""
     for step in session.steps_in("PENDING")[:1]:
-        namespace = namespace_of(step.step.bundle)
+        namespace = step.step.namespace
+        if namespace is None:
+            continue
         pattern = _matching(namespace, session.ports.cluster.exclusions)
         if pattern is not None:
             return _hold(
                 "skip",
                 "excluded",
-                f"{step.step.bundle} is left alone: {namespace} is excluded ({pattern}) from every "
-                "plan by Trimtab's configuration.",
+                f"{step.step.subject} is left alone: {namespace} is excluded ({pattern}) from "
+                "every plan by Trimtab's configuration.",
                 "Take it out of `exclusions` first.",
             )
     return None
@@ -190,12 +194,12 @@ def in_flight(session: Session) -> Hold | None:
     ended_at = first.ended_at or session.ports.clock.now()
     for_s = (session.ports.clock.now() - ended_at).total_seconds()
     sentence = (
-        f"Step {first.index + 1} ({first.step.bundle}) has been unknown for {format_age(for_s)}; "
+        f"Step {first.index + 1} ({first.step.subject}) has been unknown for {format_age(for_s)}; "
         f"at most 1 step may be under way, and one is waited for {format_age(UNSETTLED_FOR_S)}."
     )
     if for_s < UNSETTLED_FOR_S:
         return _hold("wait", "in_flight", sentence, wait_s=1.0)
-    return _hold("end", "unsettled", sentence, "Look who owns that bundle before the rest is done.")
+    return _hold("end", "unsettled", sentence, "Look at it by hand before the rest is done.")
 
 
 def failures(session: Session) -> Hold | None:
@@ -351,6 +355,19 @@ def _expired(plan: Plan, now: datetime) -> Refusal | None:
         f"{plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, before a worker took it up.",
         hint="Preview it anew on a fresh snapshot.",
     )
+
+
+def _applied_already(session: Session) -> Refusal | None:
+    """One plan is one run: a second one would not do again what a person has seen previewed."""
+    journal = session.ports.journal
+    for run_id in journal.runs_of_plan(session.plan):
+        if run_id != session.run_id and is_begun(fold(journal.entries(run_id=run_id))):
+            return Refusal(
+                code="already_applied",
+                sentence=f"Plan {session.plan.short_id} is carried out by run {run_id} already.",
+                hint="Look at that run; what is left to do is a new plan on a fresh snapshot.",
+            )
+    return None
 
 
 def _hold(effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0) -> Hold:

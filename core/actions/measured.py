@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.actions.events import Measured, RunMeasured
+from core.actions.model import RunId
 from core.actions.views import RunView
 from core.health.measures import measure
 from core.snapshot import PulsarSnapshot
@@ -30,12 +31,15 @@ def is_to_be_measured(view: RunView, now: datetime) -> bool:
     return is_time and any(step.begun_at is not None for step in view.steps)
 
 
-def measured(view: RunView, snapshot: PulsarSnapshot) -> RunMeasured:
+def measured(
+    view: RunView, snapshot: PulsarSnapshot, disturbed_by: RunId | None = None
+) -> RunMeasured:
     """Return what ``snapshot`` shows of the brokers that the run touched and of the balance.
 
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
+        disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
     """
     found = measure(snapshot)
     return RunMeasured(
@@ -43,6 +47,7 @@ def measured(view: RunView, snapshot: PulsarSnapshot) -> RunMeasured:
         taken_at=snapshot.manifest.taken_at,
         usage_deviation=found.usage.max_deviation_ratio,
         throughput_deviation=found.throughput.max_deviation_ratio,
+        disturbed_by=disturbed_by,
         brokers=tuple(
             Measured(
                 broker=broker,
@@ -60,8 +65,7 @@ def _touched(view: RunView) -> list[str]:
     for step in view.steps:
         if step.begun_at is None:
             continue
-        names.append(step.step.owner)
         after = step.ending.after if step.ending else None
-        if after is not None and after.holder is not None:
-            names.append(after.holder)
+        holders = (step.step.owner, after.holder if after else None)
+        names += [name for name in holders if name is not None]
     return list(dict.fromkeys(names))

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from core.actions.events import Entry, Record
 from core.actions.model import Ending, Observation, Refusal, RunId
-from core.plan.model import Step
+from core.plan.model import Plan, Step
 from core.snapshot import PulsarSnapshot
 
 
@@ -40,6 +40,10 @@ class Journal(Protocol):
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
         """Return how many steps of the cluster were begun since ``moment``: the move budget."""
+        ...
+
+    def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
+        """Return the runs that were ever requested with this very plan, oldest first."""
         ...
 
 

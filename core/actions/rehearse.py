@@ -29,8 +29,8 @@ from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan, Step
+from core.plan.words import would
 from core.snapshot import PulsarSnapshot
-from core.units import format_ratio
 
 T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
@@ -208,18 +208,8 @@ class _RecordingAction:
         return self.ending_at_last(before, now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
-        step = self._step
-        asked = f", {step.destination} asked for" if step.destination else ""
-        foreseen = ", ".join(
-            f"{broker} ({format_ratio(step.foreseen[broker])})" for broker in step.likely[:3]
-        )
-        where = f"; foreseen on {foreseen}" if foreseen else ""
-        return Ending(
-            state="DONE",
-            code=_WOULD_SEND,
-            sentence=f"{step.bundle} would be unloaded from {before.holder}{asked}{where}.",
-            after=now,
-        )
+        sentence = would(self._step, before.holder)
+        return Ending(state="DONE", code=_WOULD_SEND, sentence=sentence, after=now)
 
 
 class _PaperJournal:
@@ -251,6 +241,14 @@ class _PaperJournal:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
         begun = [item for item in own if isinstance(item.event, StepBegun) and item.at >= moment]
         return self._moves_spent + len(begun)
+
+    def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
+        events = ((entry.record.run_id, entry.record.event) for entry in self._entries)
+        return [
+            run_id
+            for run_id, event in events
+            if isinstance(event, RunRequested) and event.plan.plan_id == plan.plan_id
+        ]
 
 
 class _OwnLease:

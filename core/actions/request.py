@@ -5,11 +5,19 @@ The worker checks again: between the request and its turn everything may have ch
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from core.actions.model import RunOptions
-from core.errors import GuardRefusedError, InputError, PlanConflictError, UnusablePlanError
+from core.actions.views import RunView
+from core.errors import (
+    AlreadyAppliedError,
+    GuardRefusedError,
+    InputError,
+    PlanConflictError,
+    UnusablePlanError,
+)
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.units import counted
 
@@ -62,6 +70,29 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
             f"may have {limits.max_steps}.",
             hint="Split it into several plans, or raise max_steps under [clusters.apply].",
         )
+
+
+def is_begun(view: RunView) -> bool:
+    """Return whether a run has begun to carry its plan out, or is about to."""
+    is_under_way = view.started_at is not None and not view.is_ended
+    return is_under_way or any(step.begun_at is not None for step in view.steps)
+
+
+def check_unapplied(plan: Plan, runs: Iterable[RunView]) -> None:
+    """Check that no run of this plan waits, is under way or has begun a step.
+
+    Args:
+        plan: What is asked for.
+        runs: The runs that were ever requested with it.
+    Raises:
+        AlreadyAppliedError: Another run has it; the message names that run.
+    """
+    for view in runs:
+        if is_begun(view) or not view.is_ended:
+            raise AlreadyAppliedError(
+                f"Plan {plan.short_id} is run {view.run_id} already ({view.state}).",
+                hint="Look at that run; what is left to do is a new plan on a fresh snapshot.",
+            )
 
 
 def check_options(options: RunOptions, limits: RunLimits) -> None:

@@ -11,6 +11,8 @@ from core.actions.ports import Action
 from core.actions.session import Session
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError
+from core.plan.model import SetDynamicSetting
+from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
@@ -98,8 +100,10 @@ def _glance(action: Action, before: Observation, *, is_last: bool) -> Ending | N
 
 
 def _seen_before(step: StepView) -> Observation:
-    """What was seen at the intent, which names the planned owner as its precondition."""
-    return step.before or Observation(exists=True, holder=step.step.owner)
+    """What was seen at the intent; without it, what the step names as its precondition."""
+    planned = step.step
+    value = planned.before if isinstance(planned, SetDynamicSetting) else None
+    return step.before or Observation(exists=True, holder=planned.owner, value=value)
 
 
 def _age_s(session: Session, step: StepView) -> float:
@@ -112,7 +116,6 @@ def _unreadable(step: StepView, exc: RemoteError) -> Ending:
     return Ending(
         state="UNKNOWN",
         code="timed_out",
-        sentence=f"Whether {step.step.bundle} moved is unknown: it could not be looked at: "
-        f"{exc.message}",
+        sentence=f"It is unknown {whether(step.step)}: it could not be looked at: {exc.message}",
         hint="It is settled by looking as soon as the cluster can be read; it is not sent again.",
     )

@@ -1,4 +1,4 @@
-"""Taking a run back: a new plan that brings each bundle to where it was before.
+"""Taking a run back: a new plan that brings each bundle to where it was before, and each setting.
 
 What a run did is read from its journal, where the bundles are now from a fresh snapshot. Only what
 still is where the run left it is brought back: everything else has been moved since by somebody
@@ -7,14 +7,27 @@ else, for reasons that a plan does not know. What stays is named in the plan.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
+from typing import assert_never
 
 from core.actions.runs import RunView, StepView
+from core.actions.undo_setting import is_set, not_undone, setting_hindrance
 from core.errors import PlanConflictError
-from core.plan.build import build_unload_plan
+from core.plan.bare import Terms
+from core.plan.build import build_unload_plan, in_order
 from core.plan.checks import Basis, check_bundle, check_destination, check_move
 from core.plan.edit import Ground, with_findings
-from core.plan.model import Diagnostic, Plan
+from core.plan.model import (
+    Diagnostic,
+    Plan,
+    SetDynamicSetting,
+    SplitBundle,
+    UnloadBundle,
+    sealed,
+)
+from core.plan.setting import build_setting_plan
 from core.plan.verify import first_refusal
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -53,15 +66,8 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
         now=ground.now,
         exclusions=frozenset(ground.exclusions),
     )
-    back: dict[str, str] = {}
-    found: list[Diagnostic] = []
-    for step in reversed(view.steps):
-        hindrance = _hindrance(basis, step)
-        if hindrance is not None:
-            found.append(hindrance)
-        elif (origin := _origin(step)) is not None:
-            back[step.step.bundle] = origin
-    if not back:
+    back, values, found = _sorted_out(basis, view)
+    if not back and not values:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
         raise PlanConflictError(
@@ -69,17 +75,66 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
+    plan = _plan_of(
+        back, values, ground, view, reason or f"Undoes run {view.run_id}: {view.reason}"
+    )
+    is_complete = not any(item.severity == "warning" for item in found)
+    return with_findings(plan, found, is_complete=is_complete)
+
+
+def _sorted_out(
+    basis: Basis, view: RunView
+) -> tuple[dict[str, str], dict[str, str | None], list[Diagnostic]]:
+    """Bundles with where they go back to, settings with their values, and what stays."""
+    back: dict[str, str] = {}
+    values: dict[str, str | None] = {}
+    found: list[Diagnostic] = []
+    for step in reversed(view.steps):
+        hindrance = _hindrance(basis, step)
+        if hindrance is not None:
+            found.append(hindrance)
+        elif isinstance(step.step, SetDynamicSetting):
+            if is_set(step) and step.before is not None:
+                values[step.step.key] = step.before.value
+        elif (origin := _origin(step)) is not None:
+            back[step.step.subject] = origin
+    return back, values, found
+
+
+def _plan_of(
+    back: Mapping[str, str],
+    values: Mapping[str, str | None],
+    ground: Ground,
+    view: RunView,
+    reason: str,
+) -> Plan:
+    """Bundles go back first, while the settings are still as they were when the bundles left."""
+    terms = Terms(now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id)
+    if not back:
+        return build_setting_plan(ground.snapshot, values, terms)
     plan = build_unload_plan(
         ground.snapshot,
         back,
         now=ground.now,
         destinations=back,
-        reason=reason or f"Undoes run {view.run_id}: {view.reason}",
+        reason=reason,
         exclusions=ground.exclusions,
         undoes=view.run_id,
     )
-    is_complete = not any(item.severity == "warning" for item in found)
-    return with_findings(plan, found, is_complete=is_complete)
+    if not values:
+        return plan
+    settings = build_setting_plan(ground.snapshot, values, terms)
+    errored = plan.errored or settings.errored
+    return sealed(
+        replace(
+            plan,
+            steps=(*plan.steps, *settings.steps),
+            diagnostics=in_order([*plan.diagnostics, *settings.diagnostics]),
+            complete=plan.complete and settings.complete,
+            errored=errored,
+            applyable=bool(plan.steps or settings.steps) and not errored,
+        )
+    )
 
 
 def _origin(step: StepView) -> str | None:
@@ -89,9 +144,31 @@ def _origin(step: StepView) -> str | None:
 
 def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
     """Return why a step is not taken back; nothing for one that never happened."""
-    bundle = step.step.bundle
+    match step.step:
+        case SetDynamicSetting():
+            return setting_hindrance(basis, step)
+        case SplitBundle():
+            return _split_hindrance(step)
+        case UnloadBundle():
+            return _unload_hindrance(basis, step, step.step.bundle)
+        case _:
+            assert_never(step.step)
+
+
+def _split_hindrance(step: StepView) -> Diagnostic | None:
+    if step.state not in ("DONE", "UNKNOWN"):
+        return None
+    return not_undone(
+        step,
+        "undo_split",
+        f"The split of {step.step.subject} cannot be taken back: bundles are never merged again.",
+        "Unload the parts to one broker, if they belong together.",
+    )
+
+
+def _unload_hindrance(basis: Basis, step: StepView, bundle: str) -> Diagnostic | None:
     if step.state == "UNKNOWN":
-        return _not_undone(
+        return not_undone(
             step,
             "undo_unknown",
             f"What became of {bundle} is unknown: it is left where it is.",
@@ -103,7 +180,7 @@ def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
     refusal = first_refusal(check_bundle(basis, bundle))
     if refusal is not None:
         sentence = f"{bundle} cannot be brought back: {refusal.sentence}"
-        return _not_undone(step, "undo_refused", sentence, refusal.hint)
+        return not_undone(step, "undo_refused", sentence, refusal.hint)
     stays = _stays(basis, step, origin)
     if stays is not None:
         return stays
@@ -115,12 +192,12 @@ def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
         return None
     code = "undo_owner_gone" if refusal.code == "destination_unknown" else "undo_refused"
     sentence = f"{bundle} cannot go back to {origin}: {refusal.sentence}"
-    return _not_undone(step, code, sentence, refusal.hint)
+    return not_undone(step, code, sentence, refusal.hint)
 
 
 def _stays(basis: Basis, step: StepView, origin: str) -> Diagnostic | None:
     """Compare where the bundle is with where it was and where the run left it."""
-    bundle = step.step.bundle
+    bundle = step.step.subject
     owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
     if owner == origin:
         return Diagnostic(
@@ -133,15 +210,9 @@ def _stays(basis: Basis, step: StepView, origin: str) -> Diagnostic | None:
     if after is not None and after.holder in (None, owner):
         return None  # left with nobody, a lookup has given it to this owner since
     left_at = after.holder if after else "an unknown place"
-    return _not_undone(
+    return not_undone(
         step,
         "undo_moved_since",
         f"{bundle} is at {owner} now; the run left it at {left_at}: somebody moved it since.",
         "Ask who did, and move it by hand if it still has to go back.",
-    )
-
-
-def _not_undone(step: StepView, code: str, sentence: str, hint: str) -> Diagnostic:
-    return Diagnostic(
-        severity="warning", code=code, sentence=sentence, subject=step.step.bundle, hint=hint
     )

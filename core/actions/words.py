@@ -23,7 +23,8 @@ from core.actions.events import (
     StepEnded,
 )
 from core.actions.model import Observation
-from core.units import counted, format_ratio
+from core.plan.words import tally
+from core.units import format_ratio
 
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
@@ -72,8 +73,9 @@ def told(event: Event) -> Told:
                 after=event.destination or "nobody",
             )
         case RunMeasured():
+            other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
             return Told(
-                what=f"Measured on snapshot {event.snapshot_id}.",
+                what=f"Measured on snapshot {event.snapshot_id}.{other}",
                 after=f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
             )
         case _:
@@ -83,9 +85,9 @@ def told(event: Event) -> Told:
 def _run_told(event: RunRequested | ControlAsked | RunClaimed | RunRefused | RunEnded) -> Told:
     match event:
         case RunRequested():
-            what = f"Asked to unload {counted(len(event.plan.steps), 'bundle')}"
+            what = f"Asked to {tally(event.plan.steps)}"
             undo = f", to undo run {event.undoes}" if event.undoes else ""
-            names = ", ".join(step.bundle for step in event.plan.steps[:3])
+            names = ", ".join(step.subject for step in event.plan.steps[:3])
             return Told(what=f"{what}{undo}: {names}.", why=event.reason)
         case ControlAsked():
             return Told(what=f"Asked to {event.control} the run.", why=event.reason)
@@ -129,5 +131,5 @@ def _seen(seen: Observation | None) -> str:
     if seen is None:
         return ""
     if not seen.exists:
-        return "gone"
+        return seen.detail or "gone"
     return seen.holder or seen.value or "nobody"
