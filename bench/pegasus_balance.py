@@ -32,6 +32,8 @@ from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import balance_round, balance_until_done
 from core.pegasus.balance.score import count_spread
+from core.pegasus.even.planner import EvenGoal, even_out
+from core.pegasus.even.weights import primary_weights, replica_weights
 from core.pegasus.view import ClusterView
 
 TARGET_ROUND_MS: Final = 350.0
@@ -52,6 +54,7 @@ def main() -> None:
     )
     _round(view)
     _convergence(view)
+    _even(view)
     _searches(view)
 
 
@@ -89,6 +92,19 @@ def _convergence(view: ClusterView) -> None:
         f"standard deviation of primaries {was.primary_stddev} -> {now.primary_stddev}, "
         f"of replicas {was.replica_stddev} -> {now.replica_stddev}"
     )
+
+
+def _even(view: ClusterView) -> None:
+    """Our own balance of the same cluster, which looks at nodes as a whole."""
+    for weights in (primary_weights(view), replica_weights(view)):
+        started = time.perf_counter()
+        plan = even_out(view, weights, EvenGoal())
+        took_s = time.perf_counter() - started
+        print(
+            f"ours, {weights.name} of the whole cluster within 5 %: {len(plan.steps)} steps "
+            f"(no plan takes fewer than {plan.bound.step_count}), farthest node "
+            f"{plan.deviation_before:.1%} -> {plan.deviation_after:.1%} off the mean, {took_s:.1f} s"
+        )
 
 
 def _searches(view: ClusterView) -> None:
