@@ -36,6 +36,7 @@ from dashboard.cli_snapshots import Assumptions
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
+_MOST_MOVES: Final = 40
 _MOST_TRIED: Final = 150_000
 """Bundles up to which turning points are sought: each is found by some fifty rounds."""
 
@@ -87,17 +88,9 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
         body["path"] = str(wish.plan_file)
 
     def show() -> None:
-        for number, done in enumerate(answer.rounds, 1):
-            _show_round(number, done, is_only=len(answer.rounds) == 1)
-            for point in answer.turning_points if number == 1 else ():
-                say(f"{point.sentence}.")
+        _show_rounds(answer)
         if plan is not None:
-            say()
-            say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
-            for item in plan.diagnostics:
-                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            say(f"Written to {wish.plan_file}.")
-            say(f"See `trimtab preview {wish.plan_file} --snapshot {directory}`.")
+            _show_plan(plan, wish.plan_file, directory)
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -224,6 +217,24 @@ def _write(path: Path, content: bytes) -> None:
         ) from exc
 
 
+def _show_rounds(answer: ShedAnswer) -> None:
+    for number, done in enumerate(answer.rounds, 1):
+        _show_round(number, done, is_only=len(answer.rounds) == 1)
+        for point in answer.turning_points if number == 1 else ():
+            say(f"{point.sentence}.")
+    if len(answer.rounds) > 1:
+        say("Every round sees the same load: what moved still counts where it was.")
+
+
+def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
+    say()
+    say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
+    for item in plan.diagnostics:
+        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    say(f"Written to {path}.")
+    say(f"See `trimtab preview {path} --snapshot {directory}`.")
+
+
 def _show_round(number: int, done: Round, *, is_only: bool) -> None:
     say(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
     rows = [
@@ -232,9 +243,11 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
             move.bundle,
             _destination(done.destinations.get(move.bundle), move.destination),
         )
-        for move in done.moves
+        for move in done.moves[:_MOST_MOVES]
     ]
     table(("broker", "bundle", "goes to"), rows)
+    if len(done.moves) > _MOST_MOVES:
+        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json has them all.")
     for bundle, reason in done.skipped.items():
         say(f"Not unloaded: {bundle}: {reason}.")
     for note in done.decision.notes:

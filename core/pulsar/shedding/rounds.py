@@ -132,7 +132,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
         return Decision(
             label="skip",
             reason="no_brokers",
-            sentence=f"Nothing to unload: there is {there}, so nobody could take a bundle.",
+            sentence=f"Nothing to unload: with {there} nobody could take a bundle.",
         )
     return None
 

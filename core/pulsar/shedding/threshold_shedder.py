@@ -135,7 +135,7 @@ class ThresholdShedder:
             decision = lower.decision(trial.decision(self.name, moves))
         else:
             decision = trial.decision(self.name, moves)
-        if not mean:
+        if not mean and names:
             idle = "Nothing to unload: the average usage of all brokers is 0."
             decision = replace(decision, reason="no_load_data", sentence=idle)
         notes = (*decision.notes, *_unknown_past(past, config.history_ratio))

@@ -285,8 +285,10 @@ def _decision(trial: _Trial) -> Decision:
     by = trial.acting
     notes = missing_reports(trial.basis)
     if by is None:
-        sentence = f"Nothing to unload: {' and '.join(g.sentence for g in trial.gap_gates)}."
-        reason: Reason = "balanced" if trial.basis.brokers.size else "no_load_data"
+        is_known = trial.basis.brokers.size > 0
+        why = " and ".join(gate.sentence for gate in trial.gap_gates)
+        sentence = f"Nothing to unload: {why if is_known else 'of no broker the load is known'}."
+        reason: Reason = "balanced" if is_known else "no_load_data"
         return Decision(
             label="skip", reason=reason, sentence=sentence, explain=trial.trace, notes=notes
         )
