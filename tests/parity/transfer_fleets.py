@@ -17,8 +17,8 @@ from core.snapshot.znodes import ProblemLog
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
-TRANSFER_SEEDS = range(600)
-POLICED_SEEDS = range(400, 600)
+TRANSFER_SEEDS = range(500)
+POLICED_SEEDS = range(400, 500)
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 8, 11, 12, 13, 20, 24, 25, 40, 100, 200)
 
 
@@ -54,7 +54,7 @@ class TransferFleet:
             "recent_bundles": self.recent,
             "gave_at": self.gave_at,
             "rounds": self.rounds,
-            "draws": 40 + 8 * len(self.brokers) if len(self.brokers) <= 25 else 0,
+            "draws": 60 + 40 * len(self.brokers) if len(self.brokers) <= 25 else 0,
         }
 
     def asked(self) -> list[str]:

@@ -49,6 +49,7 @@ import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.broker.resources.PulsarResources;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
 import org.apache.pulsar.common.naming.NamespaceBundleFactory;
+import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.common.util.ObjectMapperFactory;
 import org.apache.pulsar.metadata.api.MetadataStoreConfig;
 import org.apache.pulsar.metadata.api.extended.MetadataStoreExtended;
@@ -191,7 +192,14 @@ public class TransferDriver {
             members.set("brokers", domain.getValue());
             store(store, "/admin/clusters/parity/failureDomain/" + domain.getKey(), members);
         }
-        return broker.use(settings, store);
+        broker.use(settings, store);
+        // read once: a read from within another's callback waits for itself, half a minute long
+        PulsarResources resources = broker.getPulsarResources();
+        resources.getNamespaceResources().getIsolationPolicies().getIsolationDataPolicies("parity");
+        for (int number = 0; number < 9; number++) {
+            resources.getLocalPolicies().getLocalPolicies(NamespaceName.get("acme/n" + number));
+        }
+        return broker;
     }
 
     private static void store(MetadataStoreExtended store, String path, JsonNode value) throws Exception {
@@ -226,11 +234,12 @@ public class TransferDriver {
     private static void chain(IdleBroker broker, ServiceUnitStateChannel channel, JsonNode fleet, LoadManagerContext context,
                               ObjectNode answer) throws Exception {
         ObjectNode left = answer.putObject("chain");
+        List<BrokerFilter> filters = pipeline(broker, channel);
         for (JsonNode asked : fleet.get("chain")) {
             String bundle = asked.asText();
             int cut = bundle.lastIndexOf('/');
             Map<String, BrokerLookupData> brokers = new ConcurrentHashMap<>(context.brokerRegistry().getAvailableBrokerLookupDataAsync().get());
-            for (BrokerFilter filter : pipeline(broker, channel)) {
+            for (BrokerFilter filter : filters) {
                 try {
                     filter.filterAsync(brokers, broker.getNamespaceService().getNamespaceBundleFactory()
                             .getBundle(bundle.substring(0, cut), bundle.substring(cut + 1)), context).get();
