@@ -64,8 +64,13 @@ class Transport:
         return self.mass.size > 0 and 2 * self.mass.size <= MAX_VARIABLES
 
     def is_free(self, over: Floats) -> bool:
-        """Return whether everybody may take everything and has enough to give: sums say it all."""
-        return bool(self.allowed.all() and (self.mass.sum(axis=0) >= over[: self.load.size]).all())
+        """Return whether everybody may take everything and has enough to give: sums say it all.
+
+        Args:
+            over: ``(n_known,)``: what each broker has to give, bytes/s.
+        """
+        has_enough = self.mass.sum(axis=0) >= over / self.unit
+        return bool(self.allowed.all() and has_enough.all())
 
     def least_flow(self, band: Band) -> float | None:
         """Return the least traffic that has to move, bytes/s; ``None``: nothing does it."""
