@@ -288,7 +288,7 @@ def test_every_command_of_the_contract_is_there() -> None:
     }
     assert names == {
         "demo", "sandbox", "dashboard", "check", "collect", "capture",
-        "import-zk", "health", "lookup", "place", "unload", "preview",
+        "import-zk", "health", "lookup", "place", "unload", "preview", "shed", "split",
     }  # fmt: skip
 
 
