@@ -2,8 +2,9 @@
 
 A broker above it gives bundles to the coolest brokers that may have them, one below it takes from
 the hottest. Large bundles go first, and the last one is the one that fits best: few moves, little
-more traffic than has to move. Where no single bundle fits, two brokers exchange bundles; where that
-does not help either, any move that brings the worst of two brokers nearer is taken.
+more traffic than has to move. Where no single bundle fits, two brokers exchange bundles, and those
+that came from elsewhere may be sent on; where that does not help either, any move that brings the
+worse of two brokers nearer is taken.
 """
 
 from __future__ import annotations

@@ -321,3 +321,27 @@ def test_clusters_of_the_extensible_manager_keep_its_own_filters():
     pool = {"10.1.0.1:8080", "10.1.0.2:8080"}
     for move in moves:
         assert (move.destination in pool) == move.bundle.startswith("acme/")
+
+
+@pytest.mark.parametrize("wish", [Wish(), Wish(measure="usage"), Wish(relief=0.01)])
+def test_nothing_that_may_move_is_said(wish):
+    kept = Wish(within=wish.within, measure=wish.measure, relief=wish.relief, exclusions=["*"])
+    proposal = optimize(small(), kept)
+    assert proposal.verdict == "best_effort"
+    assert proposal.moves == ()
+    assert "fixed_load" in {item.code for item in proposal.binding}
+    assert proposal.sentence.startswith("Nothing helps")
+
+
+def test_a_fleet_without_traffic_is_balanced():
+    snapshot = every(small(), "brokers", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
+    snapshot = every(snapshot, "bundles", {"msg_throughput_in": 0.0, "msg_throughput_out": 0.0})
+    assert optimize(snapshot, Wish()).verdict == "nothing_to_do"
+
+
+def test_a_fleet_without_bundles_is_judged_all_the_same():
+    snapshot = small()
+    names = snapshot.bundles["bundle"].to_pylist()
+    proposal = optimize(without(snapshot, "bundles", *names), Wish())
+    assert proposal.verdict == "best_effort"
+    assert proposal.moves == ()
