@@ -276,13 +276,16 @@ class _Loop:
             pulsar.close()
         Shelf(self._config.state_dir / "snapshots").put(snapshot, self._config.keep.retention())
         for view in views:
+            since = view.ended_at or snapshot.manifest.taken_at
+            acting = journal.runs_acting(view.cluster, since, snapshot.manifest.taken_at)
+            other = next((run_id for run_id in acting if run_id != view.run_id), None)
             journal.append(
                 Record(
                     run_id=view.run_id,
                     cluster=view.cluster,
                     at=self._clock.now(),
                     actor=self._name,
-                    event=measured(view, snapshot),
+                    event=measured(view, snapshot, other),
                 )
             )
 

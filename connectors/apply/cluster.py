@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
-from urllib.parse import quote
+from typing import Final, TypeVar, assert_never
 
 from connectors.apply.addresses import Addresses
+from connectors.apply.setting import SettingAction
 from connectors.apply.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
+from connectors.apply.split import SplitAction
 from connectors.apply.unload import UnloadAction
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
 from connectors.pulsar_admin.capture import ADMIN
-from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
-from core.errors import InputError, NotFoundError, ProtocolError, RemoteError, UnreachableError
-from core.plan.model import Step, UnloadBundle
-from core.plan.words import describe
+from core.errors import NotFoundError, ProtocolError, RemoteError, UnreachableError
+from core.plan.commands import request_body, request_path
+from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
@@ -27,6 +29,7 @@ from core.snapshot.znodes.brokers import leader_of
 
 T = TypeVar("T")
 _CONFIGURATION: Final = f"{ADMIN}/brokers/configuration"
+_RUNTIME: Final = f"{_CONFIGURATION}/runtime"
 _LEADER: Final = f"{ADMIN}/brokers/leaderBroker"
 
 
@@ -97,17 +100,20 @@ class PulsarCluster:
 
         Raises:
             RemoteError: The cluster could not be read.
-            InputError: No action of this release carries out such a step.
         """
-        if not isinstance(step, UnloadBundle):
-            raise InputError(
-                f"Nothing in this release carries out such a step: {describe(step)}.",
-                hint="Do it by hand; see the plan's commands.",
-            )
         asked = OwnersAsked(
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
-        return UnloadAction(step, self._eyes(asked), self._send, asked.still_serves)
+        match step:
+            case UnloadBundle():
+                return UnloadAction(step, self._eyes(asked), self._send, asked.still_serves)
+            case SplitBundle():
+                eyes = self._eyes(asked)
+                return SplitAction(step, eyes, self._send_split, asked.still_serves)
+            case SetDynamicSetting():
+                return SettingAction(step, self)
+            case _:
+                assert_never(step)
 
     def _eyes(self, asked: OwnersAsked) -> Eyes:
         is_modular = self._load_manager() == "modular"  # the cluster's facts are known from here on
@@ -125,6 +131,13 @@ class PulsarCluster:
         else:
             base = self._addresses.find(step.owner) or self._any_base()
         self._client.request("PUT", base, path)
+
+    def _send_split(self, step: SplitBundle) -> None:
+        """Send the request of a split to the owner, with its positions as the body."""
+        base = self._addresses.find(step.owner) or self._any_base()
+        text = request_body(step)
+        body = None if text is None else text.encode("ascii")
+        self._client.request("PUT", base, f"{ADMIN}/{request_path(step)}", body=body)
 
     def _leader_url(self) -> str:
         """Return the leader's web address as of now.
@@ -200,17 +213,58 @@ class PulsarCluster:
         Raises:
             RemoteError: It was refused, or nobody knows.
         """
-        name = quote(key, safe="")
-        if value is None:
-            ask = partial(self._client.request, "DELETE", path=f"{_CONFIGURATION}/{name}")
-        else:
-            path = f"{_CONFIGURATION}/{name}/{quote(value, safe='')}"
-            ask = partial(self._client.request, "POST", path=path)
         try:
-            self._first(ask)
+            self._first(self._setting_request(key, value))
         except RemoteError as exc:
             if exc.outcome == "refused" or self.dynamic_setting(key) != value:
                 raise
+
+    def send_setting(self, key: str, value: str | None) -> None:
+        """Ask for a setting to be stored or taken away: one broker, once.
+
+        Raises:
+            RemoteError: It was refused, or nobody knows.
+        """
+        ask = self._setting_request(key, value)
+        failure: RemoteError | None = None
+        for base in self._bases():
+            try:
+                ask(base)
+            except RemoteError as exc:
+                if exc.outcome != "not_sent":
+                    raise
+                failure = failure or exc
+            else:
+                return
+        raise failure or self._nobody()
+
+    def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
+        """Return what asks a broker, given its address."""
+        method = "DELETE" if value is None else "POST"
+        step = SetDynamicSetting(key=key, value=value)
+        return partial(self._client.request, method, path=f"{ADMIN}/{request_path(step)}")
+
+    def brokers(self) -> Collection[str]:
+        """Return the ids of the brokers that may be asked."""
+        self._facts()
+        return self._addresses.brokers()
+
+    def running(self, key: str, brokers: Collection[str]) -> Mapping[str, str | None]:
+        """Return what those brokers run; ``None``: one does not answer or has no such setting."""
+        if not brokers:
+            return {}
+        with ThreadPoolExecutor(min(self._config.rest_fan_out, len(brokers))) as pool:
+            texts = pool.map(lambda name: self._running_at(name, key), brokers)
+            return dict(zip(brokers, texts, strict=True))
+
+    def _running_at(self, broker: str, key: str) -> str | None:
+        url = self._addresses.find(broker)
+        if url is None:
+            return None
+        try:
+            return self._client.get(url, _RUNTIME, dict[str, str]).get(key)
+        except RemoteError:
+            return None
 
     # -- facts ----------------------------------------------------------------------------------
 
@@ -258,7 +312,10 @@ class PulsarCluster:
                 if exc.outcome == "refused":
                     raise
                 failure = failure or exc
-        raise failure or UnreachableError(
+        raise failure or self._nobody()
+
+    def _nobody(self) -> UnreachableError:
+        return UnreachableError(
             f"No broker of {self.name} is known that may be asked.",
             endpoint=self.name,
             operation="find a broker",

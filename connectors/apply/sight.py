@@ -22,12 +22,15 @@ from connectors.pulsar_admin.client import AdminClient, quoted
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
 from core.ids import FULL_UPPER, namespace_of, parse_range
-from core.plan.model import UnloadBundle
+from core.plan.model import SplitBundle, UnloadBundle
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.decode import decode_record
 from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
 from core.snapshot.znodes.records import Ownership
+
+BundleStep = UnloadBundle | SplitBundle
+"""A step whose subject is a bundle."""
 
 _MOST_NAMED: Final = 4
 
@@ -71,7 +74,7 @@ class Sight:
 class Eyes(Protocol):
     """Looks at bundles of one cluster."""
 
-    def look(self, step: UnloadBundle) -> Sight:
+    def look(self, step: BundleStep) -> Sight:
         """Return what is to be seen of a step's bundle.
 
         Raises:
@@ -172,7 +175,7 @@ class ZnodeEyes:
         self._addresses = addresses
         self._asked = asked
 
-    def look(self, step: UnloadBundle) -> Sight:
+    def look(self, step: BundleStep) -> Sight:
         """Return what is to be seen of a step's bundle."""
         namespace = namespace_of(step.bundle)
         destination = step.destination or step.owner
@@ -234,7 +237,7 @@ class AdminEyes:
         self._asked = asked
         self._bases = bases
 
-    def look(self, step: UnloadBundle) -> Sight:
+    def look(self, step: BundleStep) -> Sight:
         """Return what is to be seen of a step's bundle."""
         namespace = namespace_of(step.bundle)
         live = msgspec.json.decode(self._body(f"{ADMIN}/brokers"), type=list[str])

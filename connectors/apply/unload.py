@@ -7,9 +7,9 @@ nothing about where the bundle lands, and no answer does not mean that nothing h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 from urllib.parse import quote
 
+from connectors.apply.planned import SPLIT_HINT, not_as_planned
 from connectors.apply.sight import Eyes, Sight
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import quoted
@@ -22,7 +22,6 @@ Send = Callable[[UnloadBundle, str], None]
 """Sends a step's request, a ``PUT`` of that path, to whoever has to get it."""
 Serves = Callable[[str, str], bool]
 """Whether a broker says that it owns a bundle and is not giving it up; raises RemoteError."""
-_SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
 
 
 class UnloadAction:
@@ -56,25 +55,9 @@ class UnloadAction:
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why the bundle may not be unloaded as planned."""
-        step = self._step
-        if not seen.exists:
-            is_split = self._seen is not None and self._seen.is_split(step.bundle)
-            code = "bundle_split" if is_split else "unknown_bundle"
-            return Refusal(code=code, sentence=seen.detail, hint=_SPLIT_HINT)
-        if seen.holder is None:
-            return Refusal(
-                code="not_owned",
-                sentence=f"Nobody owns {step.bundle} any more; {step.owner} did when the plan was "
-                "made. There is nothing to unload.",
-                hint="The next lookup of one of its topics assigns it; plan anew then.",
-            )
-        if seen.holder != step.owner:
-            return Refusal(
-                code="moved_meanwhile",
-                sentence=f"{step.bundle} moved from {step.owner} to {seen.holder} since the plan "
-                "was made.",
-                hint="Take a fresh snapshot and plan anew.",
-            )
+        refusal = not_as_planned(self._step, seen, self._seen, "There is nothing to unload.")
+        if refusal is not None or seen.holder is None:
+            return refusal
         return self._forbids_destination(seen.holder)
 
     def _forbids_destination(self, holder: str) -> Refusal | None:
@@ -199,7 +182,7 @@ class UnloadAction:
             state="FAILED",
             code="bundle_split",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}".strip(),
-            hint=_SPLIT_HINT,
+            hint=SPLIT_HINT,
             after=now,
         )
 

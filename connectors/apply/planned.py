@@ -1,0 +1,42 @@
+"""Is a bundle still as a step of a plan found it? What any step on a bundle asks before it acts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connectors.apply.sight import BundleStep, Sight
+from core.actions.model import Observation, Refusal
+
+SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
+
+
+def not_as_planned(
+    step: BundleStep, seen: Observation, sight: Sight | None, idle: str = ""
+) -> Refusal | None:
+    """Return why a bundle is not where the plan found it; ``None``: it is.
+
+    Args:
+        step: What was planned.
+        seen: The bundle now.
+        sight: The same with what only the cluster's port knows.
+        idle: What nobody owning the bundle means for the step, one sentence.
+    """
+    if not seen.exists:
+        is_split = sight is not None and sight.is_split(step.bundle)
+        code = "bundle_split" if is_split else "unknown_bundle"
+        return Refusal(code=code, sentence=seen.detail, hint=SPLIT_HINT)
+    if seen.holder is None:
+        sentence = f"Nobody owns {step.bundle} any more; {step.owner} did when the plan was made."
+        return Refusal(
+            code="not_owned",
+            sentence=f"{sentence} {idle}".strip(),
+            hint="The next lookup of one of its topics assigns it; plan anew then.",
+        )
+    if seen.holder != step.owner:
+        return Refusal(
+            code="moved_meanwhile",
+            sentence=f"{step.bundle} moved from {step.owner} to {seen.holder} since the plan "
+            "was made.",
+            hint="Take a fresh snapshot and plan anew.",
+        )
+    return None

@@ -1,0 +1,154 @@
+"""Changing a dynamic setting: one step of a plan on a Pulsar cluster.
+
+Brokers store whatever they are told and go on with the old value where they cannot read the new
+one. So a change counts as done when it is stored and every broker that answers runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Protocol
+
+from core.actions.model import Ending, Observation, Refusal
+from core.plan.model import SetDynamicSetting
+from core.plan.setting import is_same
+from core.plan.words import NOT_SET
+from core.pulsar.settings import known_setting
+
+_MOST_NAMED: Final = 4
+
+
+class Store(Protocol):
+    """Where dynamic settings are kept."""
+
+    def dynamic_setting(self, key: str) -> str | None:
+        """Return the dynamic value of a setting, ``None`` when it has none."""
+        ...
+
+    def send_setting(self, key: str, value: str | None) -> None:
+        """Ask for a setting to be stored or taken away, once."""
+        ...
+
+    def brokers(self) -> Collection[str]:
+        """Return the ids of the brokers that may be asked."""
+        ...
+
+    def running(self, key: str, brokers: Collection[str]) -> Mapping[str, str | None]:
+        """Return what those brokers run; ``None``: one does not answer."""
+        ...
+
+
+class SettingAction:
+    """One change of a dynamic setting.
+
+    Args:
+        step: What to do.
+        store: The cluster's settings.
+    """
+
+    def __init__(self, step: SetDynamicSetting, store: Store) -> None:
+        self._step = step
+        self._store = store
+        self._setting = known_setting(step.key)
+        self._followers: set[str] = set()
+        self._behind: dict[str, str | None] = {}
+
+    def look(self) -> Observation:
+        """Read the stored value and, where it is the wanted one, what the brokers run."""
+        step = self._step
+        value = self._store.dynamic_setting(step.key)
+        self._behind = {}
+        if value is not None and self._is_wanted(value):
+            brokers = self._store.brokers()
+            asked = [name for name in brokers if name not in self._followers]
+            running = self._store.running(step.key, asked)
+            self._behind = {
+                name: text for name, text in running.items() if not self._is_wanted(text)
+            }
+            self._followers |= running.keys() - self._behind.keys()
+        return Observation(exists=True, value=value, detail=self._told_behind())
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why the setting may not be changed as planned."""
+        step = self._step
+        if self._is_wanted(seen.value):
+            return Refusal(
+                code="already_set",
+                sentence=f"{step.key} is {_text(seen.value)} already.",
+                hint="Nothing has to be done.",
+            )
+        if is_same(self._setting, seen.value, step.before):
+            return None
+        return Refusal(
+            code="changed_meanwhile",
+            sentence=f"{step.key} is {_text(seen.value)}; it was {_text(step.before)} when the "
+            "plan was made.",
+            hint="Take a fresh snapshot and plan anew.",
+        )
+
+    def send(self) -> None:
+        """Ask for the change, once."""
+        self._store.send_setting(self._step.key, self._step.value)
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return that it is set, ``None`` while it is not or some broker is behind."""
+        if not self._is_wanted(now.value) or self._behind:
+            return None
+        return self._set(before, now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when the change was not seen everywhere in time."""
+        step = self._step
+        if not self._is_wanted(now.value):
+            is_as_before = is_same(self._setting, now.value, before.value)
+            others = "" if is_as_before else " Somebody else changed it since the step began."
+            return Ending(
+                state="FAILED",
+                code="not_done" if is_as_before else "changed_by_others",
+                sentence=f"{step.key} is {_text(now.value)}, not {_text(step.value)}.{others}",
+                hint="Look into the log of the brokers, then plan anew.",
+                after=now,
+            )
+        if any(text is not None for text in self._behind.values()):
+            return Ending(
+                state="FAILED",
+                code="not_followed",
+                sentence=f"{step.key} is stored as {_text(step.value)}, but not followed. "
+                f"{now.detail}",
+                hint="Undo the run to put it back, or restart those brokers.",
+                after=now,
+            )
+        return self._set(before, now)
+
+    def _set(self, before: Observation, now: Observation) -> Ending:
+        step = self._step
+        was = _text(before.value)
+        if step.value is None:
+            sentence = f"The dynamic value of {step.key}, {was}, was taken away."
+        else:
+            count = len(self._followers)
+            run = f"; {count} of {count + len(self._behind)} brokers run it"
+            sentence = f"{step.key} was set to {step.value}, it was {was}{run}."
+        if now.detail:
+            sentence = f"{sentence} {now.detail}"
+        return Ending(state="DONE", code="set", sentence=sentence, hint=self._hint(), after=now)
+
+    def _hint(self) -> str:
+        if self._setting.takes_effect == "restart":
+            return "It is felt after a restart of the brokers."
+        return ""
+
+    def _is_wanted(self, value: str | None) -> bool:
+        return is_same(self._setting, value, self._step.value)
+
+    def _told_behind(self) -> str:
+        told = [
+            f"{name} runs {text}" if text is not None else f"{name} does not answer"
+            for name, text in sorted(self._behind.items())
+        ]
+        more = f" and {len(told) - _MOST_NAMED} more" if told[_MOST_NAMED:] else ""
+        return f"{', '.join(told[:_MOST_NAMED])}{more}." if told else ""
+
+
+def _text(value: str | None) -> str:
+    return NOT_SET if value is None else value

@@ -1,0 +1,169 @@
+"""Splitting a bundle: one step of a plan on a Pulsar cluster.
+
+204 says nothing: what counts are the namespace's boundaries, read again, and that every part has
+an owner. Where the parts are unloaded as well, the owner does that after it has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from connectors.apply.planned import not_as_planned
+from connectors.apply.sight import Eyes, Sight
+from connectors.apply.unload import Serves
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import RemoteError
+from core.ids import parse_range
+from core.plan.model import SplitBundle
+
+CALM_LOOKS: Final = 12
+"""Looks in a row that find all parts owned and unmoved before they count as placed: an unload that
+was over before the first look leaves no trace of itself."""
+
+Send = Callable[[SplitBundle], None]
+"""Sends a step's request to the owner."""
+
+
+class SplitAction:
+    """One split. Made anew for every step, and again by whoever takes a run over.
+
+    Args:
+        step: What to do.
+        eyes: Look at bundles.
+        send: Sends the request.
+        serves: Asks a broker whether nothing is under way there.
+    """
+
+    def __init__(self, step: SplitBundle, eyes: Eyes, send: Send, serves: Serves) -> None:
+        self._step = step
+        self._eyes = eyes
+        self._send = send
+        self._serves = serves
+        self._seen: Sight | None = None
+        self._parts: dict[str, Sight] = {}
+        self._first: dict[str, Sight] = {}
+        self._moved: set[str] = set()
+        self._calm = 0
+        self._is_answered = False
+
+    def look(self) -> Observation:
+        """Read the bundle's live state, or that of its parts."""
+        step = self._step
+        seen = self._seen = self._eyes.look(step)
+        if seen.exists:
+            return Observation(exists=True, holder=seen.holder, token=seen.token)
+        self._parts = {
+            part: self._eyes.look(msgspec.structs.replace(step, bundle=part)) for part in seen.parts
+        }
+        detail = self._told() if seen.is_split(step.bundle) else seen.absence(step.bundle)
+        return Observation(exists=False, detail=detail)
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why the bundle may not be split as planned."""
+        idle = "A split would assign it first, to whomever."
+        return not_as_planned(self._step, seen, self._seen, idle)
+
+    def send(self) -> None:
+        """Ask the owner to split it, once."""
+        self._send(self._step)
+        self._is_answered = True
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return into what it was split, ``None`` while it is whole or its parts are on the way."""
+        if now.exists:
+            return None
+        if self._seen is None or not self._seen.is_split(self._step.bundle):
+            return self._lost(now)
+        self._follow(before)
+        if any(part.holder is None for part in self._parts.values()):
+            return None
+        is_placed = not self._step.is_unloaded or self._moved >= self._parts.keys()
+        return self._split(now) if is_placed or self._calm >= CALM_LOOKS else None
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when it was not split in time."""
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        return self._whole(now, now.holder) if now.exists else self._split(now)
+
+    def _follow(self, before: Observation) -> None:
+        """Note which parts have changed hands since they were seen first."""
+        calm = True
+        for name, part in self._parts.items():
+            first = self._first.setdefault(name, part)
+            has_left = part.holder is None or part.holder != before.holder
+            if has_left or part.token != first.token:
+                self._moved.add(name)
+            calm = calm and part.holder is not None
+        self._calm = self._calm + 1 if calm else 0
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _split(self, now: Observation) -> Ending:
+        step, found = self._step, self._inner()
+        is_other = bool(step.boundaries) and found != tuple(sorted(step.boundaries))
+        asked = ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
+        other = f" It was expected to be cut at {asked}." if is_other else ""
+        return Ending(
+            state="DONE",
+            code="split_elsewhere" if is_other else "split",
+            sentence=now.detail + other,
+            after=now,
+        )
+
+    def _told(self) -> str:
+        parts = [
+            f"{name.rpartition('/')[2]} "
+            + (f"at {part.holder}" if part.holder else "(nobody has asked for it yet)")
+            for name, part in self._parts.items()
+        ]
+        return f"{self._step.bundle} was split into {', '.join(parts)}."
+
+    def _inner(self) -> tuple[int, ...]:
+        ranges = sorted(parse_range(name.rpartition("/")[2]) for name in self._parts)
+        return tuple(upper for (_, upper), _ in pairwise(ranges))
+
+    def _whole(self, now: Observation, holder: str | None) -> Ending:
+        """Tell "it did not happen" from "it may still happen"."""
+        if self._is_answered:
+            return self._not_done(now, "although the request was answered")
+        try:
+            is_quiet = holder is None or self._serves(holder, self._step.bundle)
+        except RemoteError as exc:
+            return self._unknown(now, str(exc))
+        if is_quiet:
+            return self._not_done(now, f"{holder} answers that it serves it whole")
+        return self._unknown(now, f"{holder} is still busy with it.")
+
+    def _not_done(self, now: Observation, why: str) -> Ending:
+        return Ending(
+            state="FAILED",
+            code="not_done",
+            sentence=f"{self._step.bundle} was not split, {why}: its boundaries are as before.",
+            hint="A bundle with fewer than two loaded topics is not cut at given positions, and "
+            "no bundle at its own bounds.",
+            after=now,
+        )
+
+    def _lost(self, now: Observation) -> Ending:
+        return Ending(
+            state="FAILED",
+            code="unknown_bundle",
+            sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
+            hint="Look at the namespace: was it deleted or made anew?",
+            after=now,
+        )
+
+    def _unknown(self, now: Observation, why: str) -> Ending:
+        return Ending(
+            state="UNKNOWN",
+            code="timed_out",
+            sentence=f"Whether {self._step.bundle} will still be split is unknown. {why}",
+            hint="Nothing is sent again; it is settled by looking.",
+            after=now,
+        )
