@@ -311,6 +311,11 @@ def split(
     positions: Annotated[
         str | None, typer.Option(metavar="A,B", help="For specified_positions_divide.")
     ] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
+    unload_parts: Annotated[
+        bool, typer.Option("--unload", help="Plan to unload them too.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
     settings: Settings = None,
     release: Release = None,
     as_json: Json = False,
@@ -319,8 +324,9 @@ def split(
     from dashboard import cli_split
     from dashboard.cli_snapshots import Assumptions
 
+    wish = cli_split.SplitCommand(bundle, algorithm, positions, plan, reason, unload_parts)
     assumptions = Assumptions.of(None, settings, release)
-    return cli_split.split(snapshot, bundle, algorithm, positions, assumptions, as_json=as_json)
+    return cli_split.split(snapshot, wish, assumptions, as_json=as_json)
 
 
 def run(arguments: list[str]) -> int:

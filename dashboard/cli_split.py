@@ -4,40 +4,81 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
+from core.plan.bare import Terms
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.split import SplitWish, build_split_plan
 from core.pulsar.split import ALGORITHMS, SplitCondition, SplitPart, SplitWhatIf, explain_split
+from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_plans import refusal, write_plan
 from dashboard.cli_snapshots import Assumptions
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
 
-def split(
-    directory: Path,
-    bundle: str,
-    algorithm: str | None,
-    positions: str | None,
-    assumptions: Assumptions,
-    *,
-    as_json: bool,
-) -> int:
-    """``trimtab split``."""
-    wanted = parse_positions(positions)
-    if algorithm is not None and algorithm not in ALGORITHMS:
-        unknown = UnknownNameError.of("split algorithm", algorithm, ALGORITHMS)
+@dataclass(frozen=True)
+class SplitCommand:
+    """What is asked of ``trimtab split``; ``None``: left to the cluster, or not written."""
+
+    bundle: str
+    algorithm: str | None
+    positions: str | None
+    plan_file: Path | None = None
+    reason: str = ""
+    is_unloaded: bool = False
+
+
+def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab split``: what it would do; with a plan file also the plan that does it."""
+    positions = parse_positions(wish.positions)
+    if wish.algorithm is not None and wish.algorithm not in ALGORITHMS:
+        unknown = UnknownNameError.of("split algorithm", wish.algorithm, ALGORITHMS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     started = time.perf_counter()
-    found = explain_split(snapshot, settings, bundle, algorithm=algorithm, positions=wanted)
+    found = explain_split(
+        snapshot, settings, wish.bundle, algorithm=wish.algorithm, positions=positions
+    )
     elapsed_ms = (time.perf_counter() - started) * 1000
-    return emit(Answer(split_json(found, elapsed_ms), lambda: _show(found)), as_json=as_json)
+    plan = None if wish.plan_file is None else _plan(snapshot, wish, positions)
+    body = split_json(found, elapsed_ms)
+    if plan is not None:
+        body |= {"plan": cli_plan_json.plan(plan), "path": str(wish.plan_file)}
+
+    def show() -> None:
+        _show(found)
+        if plan is not None:
+            say()
+            say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC.")
+            for item in plan.diagnostics:
+                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            say(f"Written to {wish.plan_file}.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ...]) -> Plan:
+    """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
+    how = SplitWish(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
+    terms = Terms(now=datetime.now(tz=UTC), reason=wish.reason)
+    plan = build_split_plan(snapshot, [wish.bundle], how, terms)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    if wish.plan_file is not None:
+        write_plan(wish.plan_file, dump_plan(plan))
+    return plan
 
 
 def parse_positions(text: str | None) -> tuple[int, ...]:

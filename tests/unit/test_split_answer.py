@@ -12,6 +12,8 @@ import pytest
 from fleet_builder import make_snapshot
 
 from core.errors import UnknownNameError
+from core.plan.codec import load_plan
+from core.plan.model import SplitBundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.split import (
     ALGORITHMS,
@@ -231,3 +233,22 @@ def test_the_command_says_what_is_wrong_with_its_options(
     save_snapshot(snapshot, tmp_path / "s")
     assert run(["split", str(tmp_path / "s"), "--bundle", bundle, *options, "--json"]) in (1, 2)
     assert said in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_the_command_writes_a_plan_or_says_why_it_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    save_snapshot(snapshot, tmp_path / "s")
+    out = tmp_path / "p.json"
+    common = ["split", str(tmp_path / "s"), "--bundle", bundle, "--plan", str(out), "--json"]
+    assert run([*common, "--algorithm", "topic_count_equally_divide", "--unload"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    (step,) = load_plan(out).steps
+    assert isinstance(step, SplitBundle)
+    assert (step.bundle, step.is_unloaded) == (bundle, True)
+    assert list(step.boundaries) == body["positions"]
+    out.unlink()
+    assert run([*common, "--algorithm", "specified_positions_divide", "--positions", "7"]) == 1
+    assert "error" in json.loads(capsys.readouterr().out)
+    assert not out.exists()
