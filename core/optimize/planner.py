@@ -112,9 +112,10 @@ def _sentence(
     moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
     clients = sum(move.clients or 0 for move in moves)
     start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
+    verb = "brings" if len(moves) == 1 else "bring"
     return (
-        f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) bring the "
-        f"farthest broker from {before} to {after} off {line}."
+        f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) {verb} "
+        f"the farthest broker from {before} to {after} off {line}."
     )
 
 

@@ -295,12 +295,13 @@ def _with_sentence(done: Simulation) -> Simulation:
         minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
             f"{done.shedding} settles after {counted(done.rounds_to_settle, 'round')} "
-            f"({minutes:g} min)"
+            f"({minutes:.0f} min)"
         )
-    flaps = f", {counted(len(done.flaps), 'bundle')} came back" if done.flaps else ""
+    flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""
+    verb = "brings" if done.move_count == 1 else "bring"
     return replace(
         done,
         sentence=f"{start}: {counted(done.move_count, 'move')} "
         f"({format_bytes_per_s(done.moved_bytes_per_s)}, {counted(done.clients, 'client')}{flaps}) "
-        f"bring the farthest broker from {before} to {after} off the mean traffic.",
+        f"{verb} the farthest broker from {before} to {after} off the mean traffic.",
     )

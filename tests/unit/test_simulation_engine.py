@@ -299,3 +299,24 @@ def test_settled_means_that_more_rounds_move_nothing():
     again = simulate(snapshot, Run(shedding=THRESHOLD, rounds=done.rounds_to_settle))
     assert again.ending == "settled"
     assert measure(snapshot).throughput.total > 0
+
+
+def test_a_short_rest_and_a_narrow_band_make_bundles_ping_pong():
+    overrides = {
+        "loadBalancerSheddingGracePeriodMinutes": 1,
+        "loadBalancerBrokerThresholdShedderPercentage": 3,
+        "loadBalancerBundleUnloadMinThroughputThreshold": 0.1,
+    }
+    snapshot = small(brokers=6, bundles=24, seed=2)
+    run = Run(shedding=THRESHOLD, rounds=12)
+    done = simulate(snapshot, run, overrides=overrides)
+    assert done.flaps
+    assert "back to where a bundle was" in done.sentence
+    moves = {(one.number, move.bundle): move for one in done.rounds for move in one.moves}
+    for flap in done.flaps:
+        assert moves[flap.left_round, flap.bundle].source == flap.home
+        back = moves[flap.back_round, flap.bundle]
+        assert (back.source, back.destination) == (flap.away, flap.home)
+        assert flap.dwell_minutes >= done.grace_minutes
+    rested = simulate(snapshot, run)
+    assert len(rested.flaps) < len(done.flaps)
