@@ -16,13 +16,14 @@ V = TypeVar("V")
 class Later(Generic[K, V]):
     """Results by key, the least recently used dropped first; asking never waits.
 
-    One thread computes; it ends when nothing waits, and does not keep the process alive. A key that
-    is pushed out of the queue is put in again when somebody asks for it the next time.
+    One thread computes, what was asked for last first: the rest may interest nobody any more. It
+    ends when nothing waits, and does not keep the process alive. A key that is pushed out of the
+    queue is put in again when somebody asks for it the next time.
 
     Args:
         compute: Called with the key, in the thread.
         max_entries: How many results are kept.
-        max_waiting: How many keys wait; a newer one pushes the oldest out.
+        max_waiting: How many keys wait; the one that was not asked for longest is pushed out.
     """
 
     def __init__(
@@ -63,7 +64,8 @@ class Later(Generic[K, V]):
         return self(key)
 
     def _enqueue(self, key: K) -> None:
-        self._waiting.setdefault(key, None)
+        self._waiting[key] = None
+        self._waiting.move_to_end(key)
         while len(self._waiting) > self._max_waiting:
             self._waiting.popitem(last=False)
         if not self._is_running:
@@ -87,7 +89,7 @@ class Later(Generic[K, V]):
             if not self._waiting:
                 self._is_running = False
                 return False
-            key, _ = self._waiting.popitem(last=False)
+            key, _ = self._waiting.popitem()
             self._busy = key
         value = self._compute(key)
         with self._changed:

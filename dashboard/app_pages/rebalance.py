@@ -32,19 +32,22 @@ pinned = moves_editor.asked(state.PIN)
 answer = st.container()
 words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
 compared = st.container()
+playing = st.container(horizontal=True, vertical_alignment="center")
+with playing:
+    is_played = candidates.play_switch(page)
+words.section("Choose a way", "Turn its settings: the answer follows at once.")
+pick = st.segmented_control(
+    "Way",
+    [kernel.LEAST, *names],
+    default=kernel.LEAST,
+    required=True,
+    key=state.PICK,
+    bind="query-params",
+    label_visibility="collapsed",
+    on_change=candidates.forget_edits,
+)
 left, right = st.columns([0.5, 0.5], gap="medium")
 with left:
-    words.section("Choose a way", "Turn its settings: the answer follows at once.")
-    pick = st.segmented_control(
-        "Way",
-        [kernel.LEAST, *names],
-        default=kernel.LEAST,
-        required=True,
-        key=state.PICK,
-        bind="query-params",
-        label_visibility="collapsed",
-        on_change=candidates.forget_edits,
-    )
     is_least = pick not in names
     wish = None
     if is_least:
@@ -57,7 +60,6 @@ with left:
             assumed=dials.turned(str(pick), reading.settings),
             pinned=pinned,
         )
-    is_played = candidates.play_switch(page)
 
 
 def proposal() -> Proposal | None:
@@ -80,12 +82,15 @@ choice = candidates.Choice(
     chosen=chosen,
     least=least,
     is_played=is_played,
+    ground=candidates.played_on(page),
 )
 lines = candidates.lines_of(choice)
 with answer:
     candidates.draw_answer(choice, lines)
 with compared:
     candidates.draw_table(choice, lines)
+with playing:
+    candidates.draw_progress(choice)
 with left:
     words.section("What each achieves", "For the traffic it moves, round by round.")
     goal = wish.within if wish and wish.relief is None else None
@@ -94,7 +99,7 @@ with left:
 if chosen is not None:
     done = kernel.decided(chosen)
     moves = kernel.moves_of(done.acting) if done.acting else ()
-    reason = f"{chosen.strategy}: {done.first.decision.sentence}"
+    reason = f"{chosen.strategy}: {(done.acting or done.first).decision.sentence}"
     nothing = done.first.decision.sentence
 else:
     moves = tuple(least.destinations.items()) if least else ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,8 @@ import streamlit as st
 from core.errors import UnknownNameError
 from core.optimize import Proposal
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
+from core.simulation import Simulation
+from core.snapshot.store import Shelved
 from core.units import counted
 from dashboard import rebalancing as kernel
 from dashboard import state
@@ -19,6 +22,7 @@ from dashboard.components import figures, tables, words
 from dashboard.components.dials import settings_words
 from dashboard.presenters import rebalance as presenter
 from dashboard.presenters.dials import DIALS
+from dashboard.presenters.naming import clock
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
 _TRANSFER: Final = "TransferShedder"
 _SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _LOOK_EVERY_S: Final = 1.0
+_RENEWED_AFTER: Final = timedelta(seconds=60)
+_KEPT: Final = "_rounds_kept"
+_GROUND: Final = "_rounds_ground"
+_MOST_KEPT: Final = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +47,7 @@ class Choice:
         chosen: The chosen strategy with what is assumed for it; ``None``: the planner is chosen.
         least: What the planner proposes; ``None``: not computed.
         is_played: Whether the rounds are played.
+        ground: On which snapshot they are.
     """
 
     page: PageContext
@@ -47,6 +56,7 @@ class Choice:
     chosen: kernel.Candidate | None
     least: Proposal | None
     is_played: bool
+    ground: Shelved
 
     @property
     def candidates(self) -> list[kernel.Candidate]:
@@ -105,10 +115,42 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 first=done.first,
                 acting=done.number,
                 impact=done.impact,
-                played=kernel.played(candidate) if choice.is_played else None,
+                played=_played(choice, candidate),
             )
         )
     return lines
+
+
+def _played(choice: Choice, candidate: kernel.Candidate) -> Simulation | str | None:
+    """Return a strategy's rounds; while newer ones are played, those of the snapshot before."""
+    if not choice.is_played:
+        return None
+    kept: dict[object, Simulation | str] = st.session_state.setdefault(_KEPT, {})
+    own = replace(candidate, shelved=choice.ground)
+    found = kernel.played(own)
+    key = (choice.page.name, own.strategy, own.assumed, own.pinned)
+    if found is None:
+        return kept.get(key)
+    kept.pop(key, None)
+    kept[key] = found
+    while len(kept) > _MOST_KEPT:
+        kept.pop(next(iter(kept)))
+    return found
+
+
+def played_on(page: PageContext) -> Shelved:
+    """Return the snapshot on which rounds are played: renewed once a minute, not every time.
+
+    Playing takes longer than the time between two snapshots may be.
+    """
+    kept: dict[str, Shelved] = st.session_state.setdefault(_GROUND, {})
+    ground = kept.get(page.name)
+    if ground is not None and not page.is_past:
+        age = page.shelved.taken_at - ground.taken_at
+        if timedelta(0) <= age < _RENEWED_AFTER:
+            return ground
+    kept[page.name] = page.shelved
+    return page.shelved
 
 
 def _settings_of(choice: Choice, candidate: kernel.Candidate) -> str:
@@ -128,13 +170,15 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
 
 def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the candidates side by side; a click on one chooses it."""
-    waiting = sum(line.played is None for line in lines) if choice.is_played else 0
+    waiting = choice.is_played and any(line.played is None for line in lines)
     rows = presenter.table(lines, choice.least, kernel.LEAST, is_playing=choice.is_played)
     tables.table(
         rows,
         {
             "candidate": tables.opener("Way", "_candidate", choose),
-            "mark": tables.words("Mark", "In force on this cluster, or turned on this page."),
+            "mark": st.column_config.TextColumn(
+                "Mark", width=85, help="In force on this cluster, or turned on this page."
+            ),
             "now": tables.whole("Moves now", "Bundles that the next round unloads."),
             "one": tables.percent(
                 "After 1 round", "Farthest broker from the mean traffic, share of the mean."
@@ -152,15 +196,32 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
         alt="Ways to balance with what each moves and achieves",
         missing="…" if waiting else "-",
     )
-    if waiting:
-        st.fragment(partial(_look, choice, len(lines) - waiting), run_every=_LOOK_EVERY_S)()
+
+
+def draw_progress(choice: Choice) -> None:
+    """Say on which snapshot rounds are played and how far that is; draw again when it is done."""
+    if not choice.is_played:
+        st.caption("What the strategies bring shows when their rounds are played.")
+        return
+    there = _played_count(choice)
+    if there == len(choice.candidates):
+        st.caption(f"Rounds were played on the snapshot of {clock(choice.ground.taken_at)}.")
+    else:
+        st.fragment(partial(_look, choice, there), run_every=_LOOK_EVERY_S)()
+
+
+def _played_count(choice: Choice) -> int:
+    asked = [replace(one, shelved=choice.ground) for one in choice.candidates]
+    return sum(kernel.played(one) is not None for one in asked)
 
 
 def _look(choice: Choice, shown: int) -> None:
-    """Show how far it is; draw the page again as soon as there is more to show."""
-    played = [kernel.played(candidate) for candidate in choice.candidates]
-    there = sum(one is not None for one in played)
-    st.progress(there / len(played), f"Rounds played: {there} of {len(played)} strategies.")
+    there = _played_count(choice)
+    moment = clock(choice.ground.taken_at)
+    st.caption(
+        f":material/hourglass_top: Playing rounds on the snapshot of {moment}: "
+        f"{there} of {len(choice.candidates)} strategies are done."
+    )
     if there > shown and not state.is_busy():
         st.rerun()
 

@@ -55,10 +55,18 @@ def settings_words(assumed: Sequence[tuple[str, Number]]) -> str:
 
 
 def _text(value: Number) -> str:
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else f"{value:,.12g}"
 
 
 def _draw(dial: Dial, present: Number) -> Number:
+    with st.container(gap=None):
+        value = _widget(dial, present)
+        mark = "◇ " if value != present else ""
+        st.caption(f"{mark}:small[{words.plain(dial.key)}] · here {_text(present)}")
+    return value
+
+
+def _widget(dial: Dial, present: Number) -> Number:
     if dial.is_switch:
         value: Number = st.toggle(
             dial.label,
@@ -79,8 +87,6 @@ def _draw(dial: Dial, present: Number) -> Number:
             bind="query-params",
             help=words.plain(dial.help),
         )
-    mark = "◇ " if value != present else ""
-    st.caption(f"{mark}:small[{words.plain(dial.key)}] · here {_text(present)}")
     return value
 
 

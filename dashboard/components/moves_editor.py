@@ -74,14 +74,21 @@ def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
         now = steps[bundle].destination or PLACED
         options = list(dict.fromkeys([now, PLACED, *allowed]))
         key = f"_target_{plan.short_id}_{bundle}"
-        st.selectbox(
+        target = st.selectbox(
             "Goes to",
             options,
             key=key,
             width=240,
             help=f"{len(allowed)} brokers may take it: policies, anti-affinity, version and "
             "drained brokers are looked at.",
-            on_change=partial(_retarget, bundle, key),
+        )
+        st.button(
+            "Send it there",
+            icon=":material/forward:",
+            disabled=target == now,
+            help="Choose another destination first." if target == now else None,
+            on_click=partial(_retarget, bundle, target),
+            key="_send",
         )
         st.button(
             "Leave out",
@@ -99,8 +106,7 @@ def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
         )
 
 
-def _retarget(bundle: str, key: str) -> None:
-    target = st.session_state[key]
+def _retarget(bundle: str, target: str) -> None:
     others = [one for one in asked(state.RETARGET) if not one.startswith(f"{bundle}{_ARROW}")]
     st.session_state[state.RETARGET] = [*others, f"{bundle}{_ARROW}{target}"]
 

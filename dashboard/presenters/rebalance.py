@@ -88,8 +88,9 @@ def _of_least(least: Proposal) -> str:
     clients = sum(move.clients or 0 for move in least.moves)
     moved = format_bytes_per_s(least.moved_bytes_per_s)
     verb = "needs" if least.verdict == "reached" else "goes as far as it can with"
+    moves = counted(len(least.moves), "move")
     return (
-        f"the smallest plan {verb} {len(least.moves):,} ({moved}, {counted(clients, 'client')}) "
+        f"the smallest plan {verb} {moves} ({moved}, {counted(clients, 'client')}) "
         f"to bring the farthest broker from {format_ratio(least.deviation_before)} to "
         f"{format_ratio(least.deviation_after)} off the mean"
     )
@@ -257,7 +258,7 @@ def gates_table(traces: Sequence[BrokerTrace]) -> pd.DataFrame:
             {
                 "broker": trace.broker or "the cluster",
                 "verdict": _sheds(trace),
-                "gate": gate.name if gate else "",
+                "gate": gate.name.rstrip(":") if gate else "",
                 "measured": in_words(gate.measured, gate.unit) if gate else "",
                 "threshold": in_words(gate.threshold, gate.unit) if gate else "",
                 "distance": _distance(gate.distance, gate.unit) if gate else "",
@@ -272,7 +273,7 @@ def trail_table(trace: BrokerTrace) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "gate": gate.name,
+                "gate": gate.name.rstrip(":"),
                 "measured": in_words(gate.measured, gate.unit),
                 "threshold": in_words(gate.threshold, gate.unit),
                 "distance": _distance(gate.distance, gate.unit),
