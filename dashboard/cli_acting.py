@@ -94,6 +94,29 @@ def apply(
     return cli_apply.apply(config, plan, cluster, wish)
 
 
+@acting.command("set")
+def set_settings(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="In the configuration.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Dynamic settings, as brokers write them."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="KEY", help="Take its dynamic value away."),
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
+    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Plan to change dynamic settings, checked as the brokers do not; `apply` carries it out."""
+    from dashboard import cli_setting
+
+    wish = cli_setting.SettingWish(changes or [], unset or [], plan, reason)
+    return cli_setting.set_settings(config, cluster, wish, as_json=as_json)
+
+
 @acting.command()
 def undo(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run, as `trimtab runs` lists it.")],

@@ -10,7 +10,7 @@ import msgspec
 
 from core.plan.clients import ClientImpact
 from core.plan.model import Plan
-from core.plan.preview import Preview
+from core.plan.preview import OtherPreview, Preview
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli_json import measures
 
@@ -58,6 +58,7 @@ def preview(made: Plan, outcome: Preview) -> dict[str, Any]:
             }
             for item in outcome.steps
         ],
+        "other_steps": [other(item) for item in outcome.others],
         "before_after": outcome.before_after.to_pylist(),
         "clients": clients(outcome.clients),
         "measures_before": measures(outcome.measures_before),
@@ -65,6 +66,18 @@ def preview(made: Plan, outcome: Preview) -> dict[str, Any]:
         "outcomes": len(outcome.scenarios),
         "is_exact": outcome.is_exact,
         "notes": list(outcome.notes),
+    }
+
+
+def other(item: OtherPreview) -> dict[str, Any]:
+    """A step that moves no bundle by itself."""
+    return {
+        "kind": item.step.kind,
+        "subject": item.step.subject,
+        "sentence": item.sentence,
+        "clients": None if item.clients is None else clients(item.clients),
+        "command": item.command,
+        "rest": item.rest,
     }
 
 

@@ -12,7 +12,8 @@ from core.plan.answer import plan_sentence
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
-from core.plan.preview import preview_plan
+from core.plan.preview import OtherPreview, preview_plan
+from core.plan.words import tally
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard import cli_plan_json
@@ -91,6 +92,7 @@ def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
                 say(f"  to nobody: {item.placement.why}")
             say(f"  {item.command}")
             say(f"  {item.rest}")
+        _show_others(outcome.others)
         if outcome.steps:
             say()
             table(*cli_plan_json.before_after_text(outcome))
@@ -104,10 +106,18 @@ def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
+def _show_others(others: Sequence[OtherPreview]) -> None:
+    for other in others:
+        say()
+        say(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
+        say(f"  {other.command}")
+        say(f"  {other.rest}")
+
+
 def _show_plan(plan: Plan) -> None:
     say(
-        f"Plan {plan.short_id}: {len(plan.steps)} unload{'' if len(plan.steps) == 1 else 's'} on "
-        f"{plan.cluster}, good until {plan.expires_at:%H:%M:%S} UTC."
+        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
+        f"{plan.expires_at:%H:%M:%S} UTC."
     )
     for item in plan.diagnostics:
         say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())

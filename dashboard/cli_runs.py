@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import assert_never
 
 from core.actions.events import Entry
-from core.actions.model import RunId
+from core.actions.model import Observation, RunId
 from core.actions.views import RunView, StepView
 from core.actions.words import told
 from core.errors import InputError
+from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
 from core.units import format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_output import (
@@ -107,7 +109,7 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
     def show() -> None:
         _say_head(view)
         say()
-        columns = ("step", "bundle", "from", "asked for", "landed", "state", "took")
+        columns = ("step", "subject", "from", "asked for", "landed", "state", "took")
         table(columns, [_step_row(step) for step in view.steps])
         for step in view.steps:
             if step.ending is not None and step.state != "DONE":
@@ -160,6 +162,8 @@ def _say_rest(view: RunView) -> None:
             f"{format_ratio(expected.throughput_deviation_after)} predicted, "
             f"{format_ratio(measured.throughput_deviation)} measured at {_time(measured.taken_at)}."
         )
+        if measured.disturbed_by:
+            say(f"Run {measured.disturbed_by} acted in between: not all of it is this run's doing.")
 
 
 def _compared(view: RunView) -> Iterator[list[str]]:
@@ -180,20 +184,41 @@ def _compared(view: RunView) -> Iterator[list[str]]:
 
 def _step_row(view: StepView) -> list[str]:
     step = view.step
-    after = view.ending.after if view.ending else None
-    wanted = step.destination or (f"any ({step.likely[0]})" if step.likely else "any")
     took = "" if view.took_ms is None else f"{view.took_ms / 1000:.1f} s"
-    before = view.before.holder if view.before else step.owner
-    landed = (after.holder or "nobody") if after and view.begun_at else ""
+    before, wanted, landed = _ways(view)
     return [
         str(view.index + 1),
-        step.bundle,
-        before or "nobody",
+        step.subject,
+        before,
         wanted,
         landed,
         view.state,
         took,
     ]
+
+
+def _ways(view: StepView) -> tuple[str, str, str]:
+    """Where the subject was, where it should go, where it is: holders, or values of a setting."""
+    step, seen = view.step, view.before
+    after = view.ending.after if view.ending and view.begun_at else None
+    match step:
+        case UnloadBundle():
+            wanted = step.destination or (f"any ({step.likely[0]})" if step.likely else "any")
+            before = seen.holder if seen else step.owner
+            return before or "nobody", wanted, (after.holder or "nobody") if after else ""
+        case SplitBundle():
+            wanted = "split and unload" if step.is_unloaded else "split"
+            came = "" if after is None else "whole" if after.exists else "in parts"
+            return (seen.holder if seen else step.owner) or "nobody", wanted, came
+        case SetDynamicSetting():
+            value = seen.value if seen else step.before
+            return value or "not set", step.value or "not set", _value(after)
+        case _:
+            assert_never(step)
+
+
+def _value(after: Observation | None) -> str:
+    return "" if after is None else after.value or "not set"
 
 
 def _entry_row(entry: Entry) -> list[str]:

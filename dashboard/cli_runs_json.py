@@ -8,6 +8,7 @@ import msgspec
 
 from core.actions.events import Entry
 from core.actions.views import RunView, StepView
+from core.plan.words import describe
 
 
 def summary(view: RunView) -> dict[str, Any]:
@@ -56,7 +57,10 @@ def step(view: StepView) -> dict[str, Any]:
     after = view.ending.after if view.ending else None
     return {
         "index": view.index,
-        "bundle": view.step.bundle,
+        "kind": view.step.kind,
+        "subject": view.step.subject,
+        "bundle": None if view.step.namespace is None else view.step.subject,
+        "what": describe(view.step),
         "owner": view.step.owner,
         "destination": view.step.destination,
         "foreseen": dict(view.step.foreseen),

@@ -20,7 +20,13 @@ import msgspec
 
 from core.actions.events import ControlAsked, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
-from core.actions.request import RunLimits, check_options, check_request, reason_of
+from core.actions.request import (
+    RunLimits,
+    check_options,
+    check_request,
+    check_unapplied,
+    reason_of,
+)
 from core.actions.runs import RunView, run_id_at
 from core.errors import PlanConflictError
 from core.plan.model import Plan
@@ -178,6 +184,7 @@ def request_run(
     moment = now()
     check_request(plan, cluster, limits, moment)
     check_options(options, limits)
+    check_unapplied(plan, (run_view(config, one) for one in journal(config).runs_of_plan(plan)))
     run_id = run_id_at(moment, secrets.token_hex(3))
     undoes = RunId(plan.undoes) if plan.undoes else None
     event = RunRequested(plan=plan, options=options, reason=reason_of(reason), undoes=undoes)

@@ -84,7 +84,9 @@ def outcome_sentence(view: RunView) -> str:
     late = ""
     if view.ended_at is not None:
         late = f" {format_age((measured.taken_at - view.ended_at).total_seconds())} after the end"
-    return f"{head}, {format_ratio(measured.throughput_deviation)} measured{late}."
+    other = measured.disturbed_by
+    doubt = f" Run {other} acted in between: not all of it is this run's doing." if other else ""
+    return f"{head}, {format_ratio(measured.throughput_deviation)} measured{late}.{doubt}"
 
 
 def outcome_table(view: RunView) -> pd.DataFrame:
