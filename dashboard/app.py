@@ -11,60 +11,25 @@ from core.errors import OpsError
 from dashboard import state
 from dashboard.components import frame, words
 from dashboard.components.logo import LOGO, MARK
+from dashboard.sitemap import SECTIONS, Entry
 
 _LOG = logging.getLogger("trimtab.pages")
 
+
+def _page(entry: Entry, *, is_default: bool) -> st.Page:
+    """Return a page of the navigation, or one that only other pages open."""
+    file = f"app_pages/{entry.name}.py"
+    if not entry.answers:
+        return st.Page(file, title=entry.title, url_path=entry.name, visibility="hidden")
+    icon = f":material/{entry.icon}:"
+    return st.Page(file, title=entry.title, icon=icon, default=is_default, help=entry.answers)
+
+
 PAGES = {
-    "": [
-        st.Page(
-            "app_pages/fleet.py",
-            title="Fleet overview",
-            icon=":material/hub:",
-            default=True,
-            help="Every cluster in one row: balance, worst broker, findings, freshness.",
-        ),
-        st.Page(
-            "app_pages/activity.py",
-            title="Activity",
-            icon=":material/history:",
-            help="Who applied what, when and why, and what came of it: runs and the journal.",
-        ),
-        st.Page("app_pages/run.py", title="Run", url_path="run", visibility="hidden"),
-    ],
-    "Pulsar": [
-        st.Page(
-            "app_pages/brokers.py",
-            title="Brokers",
-            icon=":material/dns:",
-            help="Load of every broker over time, its limiting resource and its place to the mean.",
-        ),
-        st.Page(
-            "app_pages/bundles.py",
-            title="Bundles",
-            icon=":material/donut_small:",
-            help="Every bundle: where the load is, by broker or namespace, and the hash ring.",
-        ),
-        st.Page(
-            "app_pages/rebalance.py",
-            title="Rebalance",
-            icon=":material/balance:",
-            help="What the cluster's balancer would do, what would be better, and doing it.",
-        ),
-        st.Page(
-            "app_pages/unload.py",
-            title="Unload preview",
-            icon=":material/swap_horiz:",
-            help="What would happen if bundles were unloaded: who takes them, and who notices.",
-        ),
-        st.Page(
-            "app_pages/lookup.py",
-            title="Placement & lookup",
-            icon=":material/travel_explore:",
-            help="Where a topic lives and why; where a bundle would be placed.",
-        ),
-        st.Page("app_pages/broker.py", title="Broker", url_path="broker", visibility="hidden"),
-        st.Page("app_pages/bundle.py", title="Bundle", url_path="bundle", visibility="hidden"),
-    ],
+    section: [
+        _page(entry, is_default=not section and rank == 0) for rank, entry in enumerate(entries)
+    ]
+    for section, entries in SECTIONS.items()
 }
 
 st.set_page_config(

@@ -55,6 +55,13 @@ LOAD: Final = "load"
 DROP: Final = "drop"
 PIN: Final = "pin"
 RETARGET: Final = "retarget"
+ALGORITHM: Final = "algorithm"
+POSITIONS: Final = "positions"
+PARTS: Final = "parts"
+SET: Final = "set"
+SETTING: Final = "setting"
+PRESET: Final = "preset"
+ONLY: Final = "only"
 
 _PAGE: Final = "_page"
 
@@ -66,6 +73,8 @@ PAGES: Final[Mapping[str, str]] = {
     "bundle": "app_pages/bundle.py",
     "unload": "app_pages/unload.py",
     "rebalance": "app_pages/rebalance.py",
+    "splits": "app_pages/splits.py",
+    "settings": "app_pages/settings.py",
     "lookup": "app_pages/lookup.py",
     "run": "app_pages/run.py",
     "activity": "app_pages/activity.py",

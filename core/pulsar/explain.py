@@ -264,7 +264,7 @@ class Explanation:
         reporter = int(view.reporter[row])
         if reporter < 0:
             return Hurdle(
-                name, False, "No load report names it: it has no topics, and nobody looks at it."
+                name, is_open=False, sentence="No load report names it: it has no topics."
             )
         if not view.is_measured[row]:
             return Hurdle(name, is_open=False, sentence="Nothing is measured of it yet.")

@@ -11,7 +11,7 @@ from core.units import counted
 from dashboard import state
 from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import explain, figures, frame, tables, words
 from dashboard.components.activity import past_of
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
@@ -134,6 +134,7 @@ if reported["gains"] or reported["losses"]:
         f"Its own last report: gained {len(reported['gains'])}, lost {len(reported['losses'])}."
     )
 
+explain.broker_panels(page, broker)
 past_of(page.config, page.name, broker, key="broker")
 
 words.section("Settings that differ", "Load-balancer settings that other brokers have otherwise.")

@@ -12,7 +12,7 @@ from core.snapshot import PulsarSnapshot
 from dashboard import services, state
 from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import explain, figures, frame, tables, words
 from dashboard.components.activity import past_of
 from dashboard.presenters import bundle as presenter
 from dashboard.presenters.bundles import ring_data
@@ -115,6 +115,7 @@ with right:
     if ring is not None:
         figures.chart(namespace_ring(ring), key="bundle_ring", alt=f"Ring of {namespace}")
 
+explain.bundle_panels(page, bundle)
 past_of(page.config, page.name, bundle, key="bundle")
 words.section("Topics", "Read from the owner when asked: topics are not part of a snapshot.")
 address = page.cluster.web_address(*presenter.web_addresses_of(snapshot, str(owner or "")))

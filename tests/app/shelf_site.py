@@ -15,7 +15,18 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
-PAGES = ("fleet", "brokers", "broker", "bundles", "bundle", "unload", "lookup")
+PAGES = (
+    "fleet",
+    "brokers",
+    "broker",
+    "bundles",
+    "bundle",
+    "unload",
+    "lookup",
+    "splits",
+    "settings",
+    "rebalance",
+)
 
 
 class RememberingPages(PagesManager):

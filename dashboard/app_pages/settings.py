@@ -1,0 +1,78 @@
+"""Settings: what is in force, where it comes from, what it means, and what does not fit."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.pulsar.combinations import combinations
+from dashboard import state
+from dashboard.components import frame, settings, tables, words
+from dashboard.presenters import settings as presenter
+
+page = frame.open_page("Settings")
+reading = page.reading
+manager = reading.snapshot.manifest.load_manager
+found = combinations(reading.settings, manager)
+words.answer(presenter.answer(reading.settings, found))
+for problem in reading.settings.problems:
+    st.warning(words.plain(problem), icon=":material/warning:")
+if reading.snapshot.settings.num_rows == 0:
+    st.info(
+        "No setting of this cluster was read: every value below is the default of its release, "
+        "assumed.",
+        icon=":material/help:",
+    )
+
+left, right = st.columns([0.5, 0.5], gap="medium")
+with left:
+    settings.combination_list(found)
+with right:
+    settings.presets(page)
+
+words.section("All settings", "Of the brokers' load balancer. Click one to see it whole.")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    shown = st.segmented_control(
+        "Show",
+        list(presenter.SHOWN),
+        default="all",
+        required=True,
+        key=state.ONLY,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    contains = st.text_input(
+        "Contains",
+        key=state.CONTAINS,
+        bind="query-params",
+        placeholder="Part of a name or meaning",
+        label_visibility="collapsed",
+        width=260,
+    )
+rows = presenter.settings_table(
+    reading.settings, load_manager=manager, shown=shown or "all", contains=contains or ""
+)
+st.caption(f"{len(rows)} settings; defaults of release {reading.settings.release}.")
+tables.table(
+    rows,
+    {
+        "key": tables.opener("Setting", "_setting_key", settings.choose),
+        "mark": tables.words("State"),
+        "value": tables.words("In force"),
+        "default": tables.words("Default"),
+        "origin": tables.words("From", "assumed: the snapshot does not tell it."),
+        "dynamic": tables.words("Dynamic"),
+        "meaning": st.column_config.TextColumn("Meaning", width=420),
+        "brokers": tables.words("Where brokers differ"),
+    },
+    key="settings_table",
+    alt="Load-balancer settings",
+    height=min(420, tables.height_of(max(len(rows), 1))),
+    missing="",
+)
+tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
+
+left, right = st.columns([0.42, 0.58], gap="medium")
+with left:
+    settings.one_setting(page)
+with right:
+    settings.changes(page)

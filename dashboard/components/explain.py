@@ -1,0 +1,274 @@
+"""Panels that explain: why a broker sheds, when it reports, what its leader does next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import OpsError, UnknownNameError
+from core.pulsar.leader import LeaderFacts
+from core.pulsar.split import explain_split
+from core.units import counted
+from dashboard import explaining, runs, state
+from dashboard.components import frame, tables, words
+from dashboard.presenters import explain as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_TRIED_AT_ONCE: Final = 5_000
+"""Up to so many bundles turning points are sought unasked: each takes some fifty rounds."""
+
+
+def leader_facts_of(page: PageContext) -> LeaderFacts:
+    """Return what is known of the leader of the snapshot that is shown."""
+    return explaining.leader_of(page.kept, page.shelved, _own_moves(page))
+
+
+def _own_moves(page: PageContext) -> dict[str, datetime]:
+    """Bundles that our own runs moved; none where the journal cannot be read."""
+    try:
+        views = runs.of_cluster(page.config, page.name)
+    except OpsError:
+        return {}
+    return {
+        step.step.subject: step.begun_at
+        for view in reversed(views)
+        for step in view.steps
+        if step.begun_at is not None and step.step.kind == "unload_bundle"
+    }
+
+
+def _resting(facts: LeaderFacts) -> frozenset[str]:
+    return frozenset(one.bundle for one in facts.resting)
+
+
+def broker_panels(page: PageContext, broker: str) -> None:
+    """Explain one broker: shedding, its reports, and the leader's business when it leads."""
+    facts = leader_facts_of(page)
+    _why_it_sheds(page, broker, facts)
+    _when_it_reports(page, broker)
+    if facts.leader == broker:
+        _leader_panel(page, facts)
+    elif facts.leader:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(words.plain(facts.sentence), width="content")
+            st.button(
+                "What the leader does next",
+                icon=":material/arrow_forward:",
+                type="tertiary",
+                key="_to_leader",
+                on_click=frame.broker_link,
+                args=(facts.leader,),
+            )
+
+
+def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
+    explanation = explaining.explanation(page.shelved, _resting(facts))
+    try:
+        name = explanation.strategy.name
+    except UnknownNameError as error:
+        words.section("Why it sheds, or stays")
+        words.failed(error, what="The shedding strategy in force is not known here")
+        return
+    words.section("Why it sheds, or stays", f"{name} in its next round, gate by gate.")
+    reason = explanation.of_broker(broker)
+    off = presenter.off_words(explanation)
+    st.markdown(words.plain(f"{off} {reason.sentence}".strip()))
+    if reason.gates:
+        tables.table(
+            presenter.broker_trail(reason),
+            {
+                "gate": tables.words("Gate", pinned=True),
+                "measured": tables.words("Measured"),
+                "threshold": tables.words("Threshold"),
+                "distance": tables.words("Distance"),
+                "state": tables.words("State"),
+                "why": st.column_config.TextColumn("Because", width=420),
+            },
+            key="broker_gates",
+            alt=f"Gates of {name} for {broker} in the order in which they are asked",
+        )
+    words.notes([*presenter.broker_notes(reason), *explanation.decision.notes])
+    _turning(page, _resting(facts), broker)
+    st.button(
+        "Compare strategies under Rebalance",
+        icon=":material/balance:",
+        type="tertiary",
+        key="_to_rebalance",
+        on_click=_rebalance,
+        args=(name, broker),
+    )
+
+
+def _rebalance(strategy: str, broker: str) -> None:
+    state.go("rebalance", **{state.PICK: strategy, state.BROKER: broker})
+
+
+def _turning(page: PageContext, resting: frozenset[str], broker: str) -> None:
+    """Say at which value of a setting the verdict turns; tried with the strategy itself."""
+    is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
+    if not is_small and not st.button(
+        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+    ):
+        return
+    with st.spinner("Trying other settings", show_time=True):
+        points = explaining.turning_points((page.shelved, resting, broker))
+    if points:
+        words.notes([f"{point.sentence}: tried, and so it is." for point in points])
+    else:
+        st.caption("No single setting that was tried turns this verdict by itself.")
+
+
+def _when_it_reports(page: PageContext, broker: str) -> None:
+    words.section("When it reports", "The leader knows what the last load report says.")
+    snapshot = page.reading.snapshot
+    names = snapshot.brokers["broker"].to_pylist()
+    row = snapshot.brokers.slice(names.index(broker), 1)
+    before = explaining.report_before(page.kept.entries, page.shelved, broker)
+    found = presenter.report_facts(row, before, page.reading.settings, page.shelved.taken_at)
+    if found is None:
+        st.caption("Its load report is unknown, and so is when it comes.")
+        return
+    st.caption(words.plain(found.due))
+    tables.table(
+        found.rows,
+        {
+            "measure": tables.words("Measure", pinned=True),
+            "before": tables.words("Report before", "The one before that is kept."),
+            "last": tables.words("Last report"),
+            "below": tables.words("Written below"),
+            "above": tables.words("Written above"),
+        },
+        key="broker_reports",
+        alt=f"At which values {broker} writes its next load report",
+        missing="",
+    )
+    if found.why:
+        st.caption(words.plain(found.why))
+    if snapshot.manifest.load_manager == "extensible":
+        st.caption("The extensible manager takes the unweighted usage here.")
+
+
+def _leader_panel(page: PageContext, facts: LeaderFacts) -> None:
+    words.section("As the leader", facts.sentence)
+    tables.table(
+        presenter.timers_table(facts),
+        {
+            "timer": tables.words("What it does", pinned=True),
+            "when": st.column_config.TextColumn("When", width=430),
+            "setting": tables.words("Setting"),
+        },
+        key="leader_timers",
+        alt="Timers of the leader",
+    )
+    explanation = explaining.explanation(page.shelved, _resting(facts))
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left:
+        st.markdown("**Looks at next**")
+        st.caption(words.plain(explanation.decision.sentence))
+        rows = presenter.next_table(explanation)
+        if not rows.empty:
+            tables.table(
+                rows,
+                {
+                    "broker": tables.opener("Broker", "_next_broker", frame.broker_link),
+                    "verdict": tables.words("Verdict"),
+                    "why": tables.words("Because"),
+                },
+                key="leader_next",
+                alt="Brokers that shed next, or are nearest to it",
+            )
+    with right:
+        _draw_resting(facts)
+    words.notes(facts.notes)
+
+
+def _draw_resting(facts: LeaderFacts) -> None:
+    st.markdown("**Bundles in their grace period**")
+    if not facts.resting:
+        st.caption("None: no move of a bundle was seen within the grace period of this leader.")
+        return
+    st.caption(f"{counted(len(facts.resting), 'bundle')}, as far as moves were seen.")
+    moment = st.column_config.DatetimeColumn
+    tables.table(
+        presenter.resting_table(facts),
+        {
+            "bundle": tables.opener("Bundle", "_resting_bundle", frame.bundle_link),
+            "from": tables.words("From"),
+            "to": tables.words("To"),
+            "seen_at": moment("Seen (UTC)", format="HH:mm:ss"),
+            "until": moment("Rests until", format="HH:mm:ss"),
+        },
+        key="leader_resting",
+        alt="Bundles that may be in their grace period",
+        height=min(300, tables.height_of(len(facts.resting))),
+    )
+
+
+def bundle_panels(page: PageContext, bundle: str) -> None:
+    """Explain one bundle: whether it is shed next, and how near it is to a split."""
+    facts = leader_facts_of(page)
+    words.section("Would it be shed?", "What it has to get over in the next round, in order.")
+    explanation = explaining.explanation(page.shelved, _resting(facts))
+    try:
+        reason = explanation.of_bundle(bundle)
+    except UnknownNameError as error:
+        words.failed(error, what="The shedding strategy in force is not known here")
+    else:
+        off = presenter.off_words(explanation)
+        text = f"{off} {reason.sentence} {presenter.landing_words(reason)}"
+        st.markdown(words.plain(text.strip()))
+        tables.table(
+            presenter.hurdles_table(reason),
+            {
+                "hurdle": tables.words("Hurdle", pinned=True),
+                "state": tables.words("State"),
+                "why": st.column_config.TextColumn("Because", width=620),
+            },
+            key="bundle_hurdles",
+            alt=f"What {bundle} has to get over before it is shed",
+        )
+    _would_it_split(page, bundle)
+
+
+def _would_it_split(page: PageContext, bundle: str) -> None:
+    topics = state.topics_of(bundle, page.shelved.snapshot_id)
+    snapshot = explaining.with_topics(page.reading.snapshot, topics)
+    found = explain_split(snapshot, page.reading.settings, bundle)
+    words.section("Would it be split?", "Every condition of the automatic split.")
+    st.markdown(words.plain(found.when))
+    draw_conditions(presenter.conditions_table(found.conditions), bundle)
+    st.button(
+        "Look at splits of it",
+        icon=":material/call_split:",
+        key="_to_splits",
+        type="tertiary",
+        disabled=found.subject.is_broker_bound,
+        on_click=_splits,
+        args=(bundle,),
+    )
+
+
+def _splits(bundle: str) -> None:
+    state.go("splits", bundle=bundle)
+
+
+def draw_conditions(rows: pd.DataFrame, bundle: str) -> None:
+    """Draw the conditions of an automatic split."""
+    tables.table(
+        rows,
+        {
+            "condition": tables.words("Condition", pinned=True),
+            "state": tables.words("State"),
+            "reached": tables.percent("Reached", "Share of the limit."),
+            "kind": tables.words("Kind"),
+            "why": st.column_config.TextColumn("Because", width=520),
+        },
+        key="split_conditions",
+        alt=f"Conditions of an automatic split of {bundle}",
+        missing="",
+    )

@@ -1,0 +1,264 @@
+"""Why the balancer decides as it does, for the pages: each answer is computed once a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import SnapshotError
+from core.plan.bare import Terms
+from core.plan.model import Plan
+from core.plan.preview import Preview, preview_plan
+from core.plan.setting import build_setting_plan
+from core.plan.split import SplitWish, build_split_plan
+from core.pulsar.explain import Explanation
+from core.pulsar.leader import LeaderFacts, SeenMove, Sighting, leader_facts
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding.what_if import TurningPoint
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import Shelved, load_manifest
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.reading import ShelfState, moves_seen, reading, thinned, within
+
+_RENEW_AFTER_S: Final = 300
+_LOOKED_BACK: Final = timedelta(hours=1)
+_LOOKED_AT: Final = 45
+_UNREADABLE: Final = (OSError, pa.ArrowException)
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+
+
+# -- the next round --------------------------------------------------------------------------------
+
+
+def _explained(key: tuple[Shelved, frozenset[str]]) -> Explanation:
+    shelved, resting = key
+    one = reading(shelved)
+    return Explanation(
+        view=one.view,
+        settings=one.settings,
+        settings_of=lambda assumed: effective_settings(one.snapshot, overrides=assumed),
+        recently_unloaded=resting,
+    )
+
+
+_explanations = Memo(_explained, max_entries=8)
+
+
+def explanation(shelved: Shelved, resting: frozenset[str] = frozenset()) -> Explanation:
+    """Return the next shedding round on a kept snapshot.
+
+    Args:
+        shelved: The snapshot.
+        resting: Bundles that may be in their grace period.
+    """
+    return _explanations((shelved, resting))
+
+
+def _turned(key: tuple[Shelved, frozenset[str], str]) -> tuple[TurningPoint, ...]:
+    shelved, resting, broker = key
+    return tuple(explanation(shelved, resting).turning_points(broker))
+
+
+turning_points = Memo(_turned, max_entries=64)
+"""What would turn the verdict on a broker: snapshot, resting bundles, broker id."""
+
+
+Assumed = tuple[tuple[str, object], ...]
+"""Settings that are assumed against the cluster's own, by upstream key."""
+
+
+def _assumed(key: tuple[Shelved, Assumed]) -> EffectiveSettings:
+    shelved, assumed = key
+    return effective_settings(reading(shelved).snapshot, overrides=dict(assumed))
+
+
+assumed_settings = Memo(_assumed, max_entries=32)
+"""The settings in force with some assumed otherwise: snapshot and those settings."""
+
+
+def _explained_with(key: tuple[Shelved, Assumed]) -> Explanation:
+    shelved, assumed = key
+    snapshot, settings = reading(shelved).snapshot, assumed_settings(key)
+    return Explanation(
+        view=LoadView.of(snapshot, settings),
+        settings=settings,
+        settings_of=lambda more: effective_settings(snapshot, overrides={**dict(assumed), **more}),
+    )
+
+
+explanation_with = Memo(_explained_with, max_entries=4)
+"""The next shedding round with some settings assumed otherwise."""
+
+
+# -- the leader ------------------------------------------------------------------------------------
+
+
+def _sighted(shelved: Shelved) -> Sighting | None:
+    """What a kept snapshot tells of the leader; ``None`` when it was dropped meanwhile."""
+    try:
+        _, manifest = load_manifest(shelved.path)
+        table = pq.read_table(
+            shelved.path / "bundles.parquet", columns=["long_samples", "long_msg_throughput_in"]
+        )
+    except (SnapshotError, *_UNREADABLE):
+        return None
+    samples = np.asarray(table["long_samples"].to_numpy(zero_copy_only=False), np.float64)
+    rates = np.asarray(table["long_msg_throughput_in"].to_numpy(zero_copy_only=False), np.float64)
+    known = np.isfinite(samples)
+    stored = (int(known.sum()), float(samples[known].sum()), float(np.nansum(rates)))
+    return Sighting(shelved.taken_at, manifest.leader, stored if known.any() else None)
+
+
+_sightings = Memo(_sighted, max_entries=400)
+
+
+def leader_of(kept: ShelfState, shelved: Shelved, own_moves: Mapping[str, datetime]) -> LeaderFacts:
+    """Return what the kept snapshots up to one of them tell of its leader.
+
+    Args:
+        kept: All that is kept.
+        shelved: The snapshot that is shown.
+        own_moves: Bundles that runs of our own moved, and when.
+    """
+    settings = reading(shelved).settings
+    back = max(_LOOKED_BACK, timedelta(minutes=settings.number(_GRACE)))
+    window = thinned(within(kept.entries, shelved.taken_at, back), _LOOKED_AT)
+    seen = [sighting for sighting in map(_sightings, window) if sighting is not None]
+    return leader_facts(
+        seen,
+        [
+            SeenMove(move.seen_at, move.bundle, move.from_broker, move.to_broker)
+            for move in moves_seen(window)
+        ],
+        settings,
+        load_manager=reading(shelved).snapshot.manifest.load_manager,
+        own_moves=own_moves,
+    )
+
+
+# -- load reports ----------------------------------------------------------------------------------
+
+
+def report_before(entries: Sequence[Shelved], shelved: Shelved, broker: str) -> pa.Table | None:
+    """Return the broker's row with its report before the present one, ``None``: none is kept.
+
+    Only the latest hour is looked through, newest first.
+    """
+    earlier = thinned(within(entries, shelved.taken_at, _LOOKED_BACK), _LOOKED_AT)
+    present = _report_of((shelved, broker))
+    if present is None:
+        return None
+    for entry in reversed(earlier):
+        row = _report_of((entry, broker))
+        if row is not None and row["reported_at"][0] != present["reported_at"][0]:
+            return row
+    return None
+
+
+def _read_report(key: tuple[Shelved, str]) -> pa.Table | None:
+    shelved, broker = key
+    try:
+        row = pq.read_table(shelved.path / "brokers.parquet", filters=[("broker", "=", broker)])
+    except _UNREADABLE:
+        return None
+    return row if row.num_rows == 1 and row["reported_at"][0].is_valid else None
+
+
+_report_of = Memo(_read_report, max_entries=400)
+
+
+# -- plans of splits and of settings ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRequest:
+    """A split to plan; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        bundle: Which.
+        algorithm: ``None``: the cluster's default.
+        positions: For ``specified_positions_divide``.
+        is_unloaded: Whether the parts are unloaded too.
+        exclusions: Namespaces that the configuration keeps out of plans.
+        topics: The bundle's topics as they were read, ``None``: they were not.
+    """
+
+    shelved: Shelved
+    bundle: str
+    algorithm: str | None = None
+    positions: tuple[int, ...] = ()
+    is_unloaded: bool = False
+    exclusions: tuple[str, ...] = ()
+    topics: pa.Table | None = field(default=None, compare=False, repr=False)
+    topics_read: int = -1
+    """How many were read, so that a request with topics differs from one without."""
+
+
+def with_topics(snapshot: PulsarSnapshot, topics: pa.Table | None) -> PulsarSnapshot:
+    """Return the snapshot with topics that were read on request."""
+    if topics is None or not topics.num_rows:
+        return snapshot
+    return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "topics": topics})
+
+
+def split_preview(request: SplitRequest) -> tuple[Plan, Preview]:
+    """Return the plan of a split and its preview; the plan is made anew before it expires.
+
+    Raises:
+        InputError: Positions are needed and none is given.
+        UnknownNameError: No such algorithm.
+    """
+    return _splits((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
+    wish = SplitWish(
+        algorithm=request.algorithm,
+        positions=request.positions,
+        is_unloaded=request.is_unloaded,
+    )
+    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    plan = build_split_plan(snapshot, [request.bundle], wish, terms)
+    return plan, preview_plan(snapshot, plan)
+
+
+_splits = Memo(_split, max_entries=32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRequest:
+    """Dynamic settings to plan: upstream key to value as brokers write it, ``None``: taken away."""
+
+    shelved: Shelved
+    wanted: tuple[tuple[str, str | None], ...]
+
+
+def setting_preview(request: SettingRequest) -> tuple[Plan, Preview]:
+    """Return the plan that changes settings and its preview; made anew before it expires.
+
+    Raises:
+        InputError: Nothing was named.
+        UnknownNameError: There is no such setting.
+    """
+    return _settings((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _set(key: tuple[SettingRequest, int]) -> tuple[Plan, Preview]:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    plan = build_setting_plan(snapshot, dict(request.wanted), Terms(now=services.now()))
+    return plan, preview_plan(snapshot, plan)
+
+
+_settings = Memo(_set, max_entries=32)

@@ -1,0 +1,234 @@
+"""What the page of settings shows: values and where they come from, presets, wished changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from core.errors import InputError, OpsError
+from core.pulsar.combinations import Combination
+from core.pulsar.presets import Difference, upstream_words
+from core.pulsar.settings import (
+    RELEASES,
+    SETTINGS,
+    EffectiveSettings,
+    Setting,
+    known_setting,
+    typed_value,
+)
+from core.units import counted
+from dashboard.presenters.dials import DIALS
+from dashboard.presenters.naming import listed
+
+SHOWN: Final = ("all", "changed", "differing", "dynamic", "not read here")
+ORIGINS: Final = {
+    "default": "default",
+    "file": "broker.conf",
+    "dynamic": "dynamic",
+    "override": "what if",
+    "assumed": "assumed",
+}
+_TAKEN_AWAY: Final = "taken away"
+_LONG: Final = "org.apache.pulsar.broker.loadbalance."
+
+
+def value_words(value: object) -> str:
+    """Return a value as people read it: class names without Pulsar's own package."""
+    if value is None or value in ((), ""):
+        return "(empty)"
+    return upstream_words(value).replace(f"{_LONG}impl.", "").replace(_LONG, "")
+
+
+def answer(settings: EffectiveSettings, found: Sequence[Combination]) -> str:
+    """Return how many settings are changed, differ, and what does not fit."""
+    changed = [setting for setting in SETTINGS if is_changed(settings, setting)]
+    differing = settings.differing()
+    start = (
+        f"{len(changed)} of {len(SETTINGS)} load-balancer settings are not the defaults of "
+        f"{settings.release}"
+    )
+    apart = f", {len(differing)} differ between brokers" if differing else ""
+    warned = sum(item.weight == "warning" for item in found)
+    fit = "and nothing contradicts" if not warned else f"and {counted(warned, 'combination')}"
+    verb = "" if not warned else " needs a look" if warned == 1 else " need a look"
+    return f"{start}{apart}, {fit}{verb}."
+
+
+def is_changed(settings: EffectiveSettings, setting: Setting) -> bool:
+    """Return whether a setting has another value than its default."""
+    return settings.value(setting.key) != setting.default_for(settings.release)
+
+
+def _is_read(setting: Setting, load_manager: str) -> bool:
+    manager = "extensible" if load_manager == "extensible" else "modular"
+    return manager in setting.managers
+
+
+def settings_table(
+    settings: EffectiveSettings, *, load_manager: str, shown: str, contains: str
+) -> pd.DataFrame:
+    """Return one row a setting.
+
+    Args:
+        settings: In force.
+        load_manager: Which one decides.
+        shown: One of :data:`SHOWN`.
+        contains: Part of the key or of its meaning, in any case.
+    """
+    differing = settings.differing()
+    wanted = contains.strip().lower()
+    rows = []
+    for setting in SETTINGS:
+        key = setting.key
+        passes = {
+            "changed": is_changed(settings, setting),
+            "differing": key in differing,
+            "dynamic": setting.is_dynamic,
+            "not read here": not _is_read(setting, load_manager),
+        }
+        if not passes.get(shown, True):
+            continue
+        if wanted and wanted not in f"{key} {setting.meaning} {setting.effect}".lower():
+            continue
+        rows.append(_row(settings, setting, differing.get(key, {})))
+    return pd.DataFrame(rows, columns=list(_row(settings, SETTINGS[0], {})))
+
+
+def _row(
+    settings: EffectiveSettings, setting: Setting, by_broker: Mapping[str, Any]
+) -> dict[str, object]:
+    unit = f" {setting.unit}" if setting.unit else ""
+    return {
+        "key": setting.key,
+        "mark": "◆ changed" if is_changed(settings, setting) else "",
+        "value": value_words(settings.value(setting.key)) + unit,
+        "default": value_words(setting.default_for(settings.release)),
+        "origin": ORIGINS[settings.origin(setting.key)],
+        "dynamic": _felt(setting),
+        "brokers": _spread(by_broker),
+        "meaning": setting.meaning,
+    }
+
+
+def _felt(setting: Setting) -> str:
+    if not setting.is_dynamic:
+        return "no: broker.conf and restart"
+    return f"yes, felt {setting.takes_effect.replace('restart', 'at restart')}"
+
+
+def _spread(by_broker: Mapping[str, Any]) -> str:
+    """Who has which value, where brokers differ."""
+    holders: dict[str, list[str]] = {}
+    for broker, value in by_broker.items():
+        holders.setdefault(value_words(value), []).append(broker)
+    ranked = sorted(holders.items(), key=lambda item: len(item[1]))
+    return "; ".join(f"{value} on {listed(brokers, 2)}" for value, brokers in ranked)
+
+
+def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> dict[str, str]:
+    """Return everything that is known about one setting."""
+    by_broker = settings.differing().get(setting.key, {})
+    read = ", ".join(setting.managers)
+    missing = "" if _is_read(setting, load_manager) else " (not this cluster's)"
+    facts = {
+        "In force": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
+        "From": ORIGINS[settings.origin(setting.key)],
+        "Dynamic": _felt(setting),
+        "Read by": f"{read}{missing}",
+    }
+    for release in RELEASES:
+        default = value_words(setting.default_for(release))
+        facts[f"Default {release}"] = default if setting.exists_in(release) else "does not exist"
+    if by_broker:
+        facts["Brokers"] = _spread(by_broker)
+    return facts
+
+
+def preset_table(found: Iterable[Difference]) -> pd.DataFrame:
+    """Return what a preset has otherwise."""
+    return pd.DataFrame(
+        [
+            {
+                "key": one.setting.key,
+                "now": value_words(one.present),
+                "preset": value_words(one.wanted),
+                "unit": one.setting.unit,
+                "origin": ORIGINS[one.origin],
+                "dynamic": _felt(one.setting),
+                "meaning": one.setting.meaning,
+            }
+            for one in found
+        ],
+        columns=["key", "now", "preset", "unit", "origin", "dynamic", "meaning"],
+    )
+
+
+# -- wished changes: KEY=VALUE, VALUE being JSON, null: taken away ---------------------------------
+
+
+def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
+    """Return ``{key: typed value}``, ``None``: taken away.
+
+    A value that is no JSON is taken as text.
+
+    Raises:
+        UnknownNameError: A key that no setting has.
+        InputError: No ``=``, or a value of the wrong type.
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        key, sign, text = option.partition("=")
+        setting = known_setting(key.strip())
+        if not sign:
+            raise InputError(
+                f"{key} has no value.", hint=f"Write {key}=VALUE, or {key}=null to take it away."
+            )
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text.strip()
+        found[setting.key] = None if value is None else typed_value(setting, value)
+    return found
+
+
+def wanted_words(changes: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
+    """Return the changes as brokers write them, ready for a plan."""
+    return tuple(
+        (key, None if value is None else upstream_words(value)) for key, value in changes.items()
+    )
+
+
+def changes_words(changes: Mapping[str, Any]) -> str:
+    """Return the changes in words."""
+    return ", ".join(
+        f"{key} {_TAKEN_AWAY if value is None else value_words(value)}"
+        for key, value in changes.items()
+    )
+
+
+def rebalance_params(
+    changes: Mapping[str, Any], settings: EffectiveSettings, in_force: str
+) -> dict[str, str]:
+    """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
+
+    Args:
+        changes: What is wished.
+        settings: In force.
+        in_force: Class name of the shedding strategy.
+    """
+    named = changes.get("loadBalancerLoadSheddingStrategy")
+    strategy = str(named).rpartition(".")[2] if named else in_force
+    turned = {}
+    for dial in DIALS.get(strategy, ()):
+        value = changes.get(dial.key)
+        if value is not None and value != dial.present(settings):
+            turned[dial.key] = str(value).lower() if dial.is_switch else f"{value:g}"
+    return {"pick": strategy, **turned} if turned or named else {}
+
+
+def error_words(error: OpsError) -> str:
+    """Return what is wrong and the remedy, in one line."""
+    return f"{error.message} {error.hint}".strip()

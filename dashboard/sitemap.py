@@ -1,0 +1,90 @@
+"""The table of pages: sections of the navigation, and what each page answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One page.
+
+    Attributes:
+        name: Of its file in ``app_pages/``, and in the address.
+        title: In the navigation.
+        icon: Name of a Material symbol.
+        answers: The question that it answers, shown on hover; empty: not in the navigation.
+    """
+
+    name: str
+    title: str
+    icon: str = ""
+    answers: str = ""
+
+
+SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
+    "": (
+        Entry(
+            "fleet",
+            "Fleet overview",
+            "hub",
+            "Every cluster in one row: balance, worst broker, findings, freshness.",
+        ),
+        Entry(
+            "activity",
+            "Activity",
+            "history",
+            "Who applied what, when and why, and what came of it: runs and the journal.",
+        ),
+        Entry("run", "Run"),
+    ),
+    "Pulsar": (
+        Entry(
+            "brokers",
+            "Brokers",
+            "dns",
+            "Load of every broker over time, its limiting resource and its place to the mean.",
+        ),
+        Entry(
+            "bundles",
+            "Bundles",
+            "donut_small",
+            "Every bundle: where the load is, by broker or namespace, and the hash ring.",
+        ),
+        Entry(
+            "rebalance",
+            "Rebalance",
+            "balance",
+            "What the cluster's balancer would do, what would be better, and doing it.",
+        ),
+        Entry(
+            "unload",
+            "Unload preview",
+            "swap_horiz",
+            "What would happen if bundles were unloaded: who takes them, and who notices.",
+        ),
+        Entry(
+            "splits",
+            "Splits",
+            "call_split",
+            "Which bundles are near a split, where they would be cut, and whether it helps.",
+        ),
+        Entry(
+            "lookup",
+            "Placement & lookup",
+            "travel_explore",
+            "Where a topic lives and why; where a bundle would be placed.",
+        ),
+        Entry(
+            "settings",
+            "Settings",
+            "tune",
+            "Every load-balancer setting: its value, origin and meaning; what does not fit.",
+        ),
+        Entry("broker", "Broker"),
+        Entry("bundle", "Bundle"),
+    ),
+}
+"""By the head of the section; the first page is the one that opens."""

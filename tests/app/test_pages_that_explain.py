@@ -1,0 +1,97 @@
+"""Splits, settings and the panels that explain: what they say, and what they let a person do."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_history
+from shelf_site import Site, assert_calm, now, texts
+
+from dashboard import state
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+@pytest.fixture
+def fleet(site):
+    history = make_history(6, brokers=6, bundles=80, now=now())
+    site.put(*history)
+    return history[-1]
+
+
+def test_splits_page_names_the_bundles_nearest_to_a_limit(site, fleet):
+    app = site.open("splits")
+    assert_calm(app)
+    said = texts(app)
+    assert "over a limit" in said
+    assert "range_equally_divide" in said
+    assert "Bundles cannot be merged again" in said
+
+
+def test_chosen_split_is_in_the_address(site, fleet):
+    bundle = fleet.bundles["bundle"][3].as_py()
+    app = site.open("splits", bundle=bundle, algorithm="specified_positions_divide")
+    assert_calm(app)
+    assert app.text_input(key=state.BUNDLE).value == bundle
+    assert app.selectbox(key=state.ALGORITHM).value == "specified_positions_divide"
+
+
+def test_settings_page_shows_what_does_not_go_together(site, fleet):
+    app = site.open("settings")
+    assert_calm(app)
+    said = texts(app)
+    assert "ThresholdShedder sheds by weighted usage" in said
+    assert "loadBalancerSheddingEnabled is false" in said
+
+
+def test_preset_is_shown_as_a_difference_and_taken_over(site, fleet):
+    app = site.open("settings", preset="even-rates")
+    assert_calm(app)
+    assert "UniformLoadShedder" in texts(app)
+    button = next(one for one in app.button if one.label == "Put these into the changes")
+    button.click().run()
+    assert_calm(app)
+    said = texts(app)
+    assert "With the changes:" in said
+    assert "UniformLoadShedder" in said
+    assert "maxUnloadPercentage would be set to 0.5" in said
+
+
+def test_wished_change_is_planned_and_could_be_applied(site, fleet):
+    site.worker_says()
+    app = site.open("settings", set=["loadBalancerBrokerThresholdShedderPercentage=20"])
+    assert_calm(app)
+    assert "loadBalancerBrokerThresholdShedderPercentage would be set to 20" in texts(app)
+    apply = next(one for one in app.button if one.label == "Apply…")
+    assert not apply.disabled
+    apply.click().run()
+    assert_calm(app)
+    assert "Type the cluster's name" in texts(app) or "Say why" in texts(app)
+
+
+def test_change_that_brokers_would_misread_is_refused_in_words(site, fleet):
+    app = site.open("settings", set=["loadBalancerSheddingEnabled=7"])
+    assert_calm(app)
+    assert "takes true or false" in " ".join(error.value for error in app.error)
+
+
+def test_broker_page_tells_why_it_sheds_and_when_it_reports(site, fleet):
+    app = site.open("broker", broker=fleet.brokers["broker"][0].as_py())
+    assert_calm(app)
+    said = texts(app)
+    assert "Why it sheds, or stays" in said
+    assert "tried, and so it is" in said
+    assert "the next one is due" in said
+    assert "As the leader" in said
+
+
+def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, fleet):
+    app = site.open("bundle", bundle=fleet.bundles["bundle"][0].as_py())
+    assert_calm(app)
+    said = texts(app)
+    assert "in the next round:" in said
+    assert "Left alone, it" in said
