@@ -94,7 +94,7 @@ class ClusterConfig(Strict):
 
     Attributes:
         name: Trimtab's name for it; part of file names and URLs.
-        kind: ``pulsar``.
+        kind: ``pulsar``, or ``pegasus``: that one has ``meta_servers`` and nothing of the others.
         zookeeper: ``host:port,host:port/chroot``; without it only the admin interface is read.
         admin_urls: Admin addresses of some or all brokers; others are learned from the cluster.
         environment: Colours the header, and how careful the console is.
@@ -105,10 +105,12 @@ class ClusterConfig(Strict):
         read_budget: Most znodes read in one capture.
         rest_fan_out: Most admin requests in flight at once.
         apply: How careful runs are.
+        meta_servers: ``host:port`` of some or all meta servers of a Pegasus cluster.
+        rate_sample_s: Seconds between the two samples of a Pegasus server that give its rates.
     """
 
     name: str
-    kind: Literal["pulsar"] = "pulsar"
+    kind: Literal["pulsar", "pegasus"] = "pulsar"
     zookeeper: str | None = None
     admin_urls: list[AdminUrl] = Field(default_factory=list)
     auth: Auth = Auth()
@@ -122,6 +124,8 @@ class ClusterConfig(Strict):
     read_budget: int = Field(default=500_000, ge=100)
     rest_fan_out: int = Field(default=16, ge=1, le=32)
     apply: ApplyLimits = ApplyLimits()
+    meta_servers: list[str] = Field(default_factory=list)
+    rate_sample_s: float = Field(default=1.0, gt=0, le=60)
 
     @field_validator("name")
     @classmethod
@@ -137,8 +141,23 @@ class ClusterConfig(Strict):
             raise ValueError("zookeeper reads host:port,host:port/chroot")
         return text
 
+    @field_validator("meta_servers")
+    @classmethod
+    def _meta_servers(cls, servers: list[str]) -> list[str]:
+        for server in servers:
+            if "," in server or not _HOSTS.match(server) or "/" in server:
+                raise ValueError("each of meta_servers reads host:port")
+        return servers
+
     @model_validator(mode="after")
     def _reachable(self) -> ClusterConfig:
+        is_pegasus = self.kind == "pegasus"
+        if bool(self.meta_servers) != is_pegasus:
+            raise ValueError('meta_servers and kind = "pegasus" belong together')
+        if is_pegasus and (self.zookeeper is not None or self.admin_urls):
+            raise ValueError("a pegasus cluster has meta_servers, not zookeeper or admin_urls")
+        if is_pegasus:
+            return self
         if self.zookeeper is None and not self.admin_urls:
             raise ValueError("give zookeeper, admin_urls, or both")
         return self

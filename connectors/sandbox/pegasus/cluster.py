@@ -1,0 +1,196 @@
+"""The sandbox's cluster in one event loop: its books, its mind, its servers, its faults."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic, time
+from typing import Final
+
+from connectors.sandbox.pegasus.balancing import level_in_force
+from connectors.sandbox.pegasus.http import HttpCalls
+from connectors.sandbox.pegasus.mind import Mind
+from connectors.sandbox.pegasus.options import PegasusOptions
+from connectors.sandbox.pegasus.rpc import MetaCalls, ReplicaCalls
+from connectors.sandbox.pegasus.server import Server
+from connectors.sandbox.pegasus.state import found_cluster
+from core.errors import UnknownNameError
+
+_LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Ports of the servers, ascending."""
+
+    metas: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+class Cluster:
+    """Everything that runs; used in its own event loop only.
+
+    Args:
+        options: Size and pace.
+        ports: Where the servers listen.
+    """
+
+    def __init__(self, options: PegasusOptions, ports: Ports) -> None:
+        self.options = options
+        now_s = int(time())
+        self.state = found_cluster(
+            options, ports.replicas, now_s=now_s, now_mono_s=monotonic() - 60
+        )
+        self.mind = Mind(options, self.state)
+        self.metas = tuple(f"localhost:{port}" for port in ports.metas)
+        self.leader: str | None = self.metas[0]
+        self.copy_rates: dict[str, dict[str, str]] = {}
+        self._servers: dict[str, Server] = {}
+        for name in self.metas:
+            http = HttpCalls(self, name, is_meta=True)
+            self._servers[name] = Server(MetaCalls(self, name).answer, http.answer)
+        for name in self.state.nodes:
+            http = HttpCalls(self, name, is_meta=False)
+            self._servers[name] = Server(ReplicaCalls(self, name).answer, http.answer)
+
+    async def start(self) -> None:
+        """Listen everywhere and begin to tick."""
+        for name, server in self._servers.items():
+            await server.listen(_LOOPBACK, _port(name))
+        self.mind.spawn(self.mind.run())
+
+    async def stop(self) -> None:
+        """End everything."""
+        await self.mind.stop()
+        for server in self._servers.values():
+            await server.close()
+
+    # -- what is told ---------------------------------------------------------------------------
+
+    def info(self, *, with_name: bool) -> dict[str, str]:
+        """Return what the leading meta server says of the cluster."""
+        counts = self.state.counts
+        operations = {
+            "copy_pri": counts.copy_primary,
+            "copy_sec": counts.copy_secondary,
+            "move_pri": counts.move_primary,
+            "total": counts.total,
+        }
+        primaries, replicas = self.replica_counts()
+        names = [name for name, node in self.state.nodes.items() if node.is_alive]
+        told = {
+            "meta_servers": ",".join(self.metas),
+            "primary_meta_server": self.leader or "",
+            "zookeeper_hosts": "none:2181",
+            "zookeeper_root": f"/pegasus/{self.options.cluster}",
+            "meta_function_level": level_in_force(self.state).word,
+            "balance_operation_count": json.dumps(operations, indent=2, sort_keys=True),
+            "primary_replica_count_stddev": f"{_stddev([primaries[one] for one in names]):.2f}",
+            "total_replica_count_stddev": f"{_stddev([replicas[one] for one in names]):.2f}",
+        }
+        return {**told, "cluster_name": self.options.cluster} if with_name else told
+
+    def replica_counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return primaries and replicas of every node."""
+        configs = [partition.config for partition in self.state.partitions.values()]
+        primaries = Counter(config.primary for config in configs if config.primary)
+        return primaries, Counter(name for config in configs for name in config.members)
+
+    # -- faults ---------------------------------------------------------------------------------
+
+    async def lose_node(self, name: str) -> None:
+        """End a replica server's process; a while later it counts as dead.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        node = self.state.nodes[self._known(name)]
+        node.is_running = False
+        await self._servers[name].close()
+        self.mind.spawn(self._bury_later(name))
+
+    async def _bury_later(self, name: str) -> None:
+        await asyncio.sleep(self.options.grace_s)
+        if not self.state.nodes[name].is_running:
+            self.mind.bury(name)
+
+    async def regain_node(self, name: str) -> None:
+        """Start a replica server again, with everything that it held.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        node = self.state.nodes[self._known(name)]
+        if node.is_running:
+            return
+        await self._servers[name].listen(_LOOPBACK, _port(name))
+        node.is_running, node.started_s = True, monotonic()
+        self.mind.welcome(name)
+
+    async def lose_leader(self) -> None:
+        """End the leading meta server; another one, or itself anew, takes over a while later."""
+        lost, self.leader = self.leader, None
+        if lost is None:
+            return
+        self.mind.has_leader = False
+        await self._servers[lost].close()
+        self.mind.spawn(self._elect_later(lost))
+
+    async def _elect_later(self, lost: str) -> None:
+        await asyncio.sleep(self.options.failover_s)
+        others = [name for name in self.metas if name != lost]
+        await self._servers[lost].listen(_LOOPBACK, _port(lost))
+        self.mind.forget()
+        self.leader, self.mind.has_leader = (others or [lost])[0], True
+
+    async def mute_node(self, name: str, *, is_mute: bool) -> None:
+        """Let a node answer ``unknown command`` to everything.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        self.state.nodes[self._known(name)].is_mute = is_mute
+
+    def _known(self, name: str) -> str:
+        if name not in self.state.nodes:
+            raise UnknownNameError.of("node", name, list(self.state.nodes))
+        return name
+
+
+def choose_ports(first: int, count: int) -> tuple[int, ...]:
+    """Return the ports from ``first`` on where all are free, else any free ones, ascending."""
+    wanted = list(range(first, first + count))
+    taken = [_listening(port) for port in wanted]
+    with contextlib.ExitStack() as stack:
+        for one in taken:
+            if one is not None:
+                stack.enter_context(one)
+        if None not in taken:
+            return tuple(wanted)
+        some = [stack.enter_context(socket.create_server((_LOOPBACK, 0))) for _ in wanted]
+        return tuple(sorted(one.getsockname()[1] for one in some))
+
+
+def _listening(port: int) -> socket.socket | None:
+    try:
+        return socket.create_server((_LOOPBACK, port))
+    except OSError:
+        return None
+
+
+def _port(name: str) -> int:
+    return int(name.rpartition(":")[2])
+
+
+def _stddev(counts: Sequence[int]) -> float:
+    """Return the sample deviation, to two places as the meta server rounds it."""
+    if len(counts) < 2:
+        return 0.0
+    mean = sum(counts) / len(counts)
+    square = sum((one - mean) ** 2 for one in counts) / (len(counts) - 1)
+    return int((square**0.5 + 0.005) * 100) / 100

@@ -1,0 +1,238 @@
+"""Remote procedure calls as the sandbox's servers answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from connectors.pegasus.rpc import idl
+from connectors.pegasus.rpc.errors import FORWARD
+from connectors.pegasus.rpc.frame import ACK, Reply, Request
+from connectors.pegasus.rpc.wire import ErrorCode, Struct, WireError
+from connectors.sandbox.pegasus import commands, structs
+from core.pegasus.balance.model import ConfigType, ProposalAction
+from core.pegasus.levels import LEVEL_QUERY, FunctionLevel
+from core.pegasus.partition import PartitionConfig
+
+if TYPE_CHECKING:
+    from connectors.sandbox.pegasus.cluster import Cluster
+
+NO_HANDLER: Final = "ERR_HANDLER_NOT_FOUND"
+_UNKNOWN_TABLE: Final = "ERR_OBJECT_NOT_FOUND"
+
+
+def _any_name(_name: str, _pattern: str) -> bool:
+    return True
+
+
+_PATTERN_KINDS: Final[dict[int, Callable[[str, str], bool]]] = {
+    2: lambda name, pattern: name == pattern,
+    3: lambda name, pattern: pattern in name,
+    4: lambda name, pattern: name.startswith(pattern),
+    5: lambda name, pattern: name.endswith(pattern),
+}
+
+
+class MetaCalls:
+    """What a meta server answers; one that does not lead says so.
+
+    Args:
+        cluster: The whole sandbox.
+        name: Of this meta server.
+    """
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+        self._calls: dict[str, Callable[[Any], Struct]] = {
+            idl.QUERY_CFG.name: self._query_cfg,
+            idl.LIST_APPS.name: self._list_apps,
+            idl.LIST_NODES.name: self._list_nodes,
+            idl.CLUSTER_INFO.name: self._cluster_info,
+            idl.CONTROL_META.name: self._control_meta,
+            idl.PROPOSE_BALANCER.name: self._propose,
+            idl.DDD_DIAGNOSE.name: self._ddd,
+            idl.GET_MAX_REPLICA_COUNT.name: self._max_replica_count,
+        }
+
+    def answer(self, request: Request) -> Reply:
+        """Answer one call.
+
+        Raises:
+            WireError: The body lacks what the call needs: the connection is closed.
+        """
+        if request.name == idl.REMOTE_COMMAND.name and request.body is not None:
+            leads = self._cluster.leader == self._name
+            text = commands.answer_meta(self._cluster, request.body, leads=leads)
+            return _reply(request, text)
+        call = self._calls.get(request.name)
+        if call is None or request.body is None:
+            return Reply(request.name + ACK, request.seqid, NO_HANDLER, None)
+        if self._cluster.leader != self._name:
+            return _reply(request, self._forward(request))
+        try:
+            return _reply(request, call(request.body))
+        except (AttributeError, TypeError) as exc:
+            raise WireError(f"a body of {request.name} without a field: {exc}") from exc
+
+    def _forward(self, request: Request) -> Struct:
+        """Say that another one leads; only the question for partitions is told who."""
+        error = ErrorCode(FORWARD)
+        if request.name == idl.CONTROL_META.name:
+            return idl.ControlMetaResponse(err=error, old_level=0)
+        if request.name == idl.QUERY_CFG.name and self._cluster.leader is not None:
+            leader = PartitionConfig(0, 0, 0, 0, self._cluster.leader)
+            partitions = [structs.partition_struct(leader)]
+            told = {"app_id": 0, "partition_count": 0, "is_stateful": False}
+            return idl.QueryCfgResponse(err=error, partitions=partitions, **told)
+        response = idl.CALL_BY_NAME[request.name].response or idl.ErrResponse
+        return response(err=error)
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def _query_cfg(self, body: Struct) -> Struct:
+        state = self._cluster.state
+        table = state.table_named(body.app_name or "")
+        if table is None:
+            return idl.QueryCfgResponse(
+                err=ErrorCode(_UNKNOWN_TABLE),
+                app_id=0,
+                partition_count=0,
+                is_stateful=False,
+                partitions=[],
+            )
+        wanted = body.partition_indices or []
+        if not wanted or any(not 0 <= one < table.partition_count for one in wanted):
+            wanted = range(table.partition_count)
+        partitions = state.of_table(table.app_id)
+        return idl.QueryCfgResponse(
+            err=ErrorCode(),
+            app_id=table.app_id,
+            partition_count=table.partition_count,
+            is_stateful=True,
+            partitions=[structs.partition_struct(partitions[one].config) for one in wanted],
+        )
+
+    def _list_apps(self, body: Struct) -> Struct:
+        status = body.status or 0
+        fits = _PATTERN_KINDS.get(body.match_type or 0, _any_name)
+        pattern = body.app_name_pattern or ""
+        infos = [
+            structs.table_struct(table)
+            for table in self._cluster.state.tables.values()
+            if status in {0, int(table.status)} and fits(table.name, pattern)
+        ]
+        return idl.ListAppsResponse(err=ErrorCode(), infos=infos)
+
+    def _list_nodes(self, body: Struct) -> Struct:
+        status = body.status or 0
+        infos = [
+            structs.node_struct(node)
+            for node in self._cluster.state.nodes.values()
+            if status == 0 or (status == 1) == node.is_alive
+        ]
+        return idl.ListNodesResponse(err=ErrorCode(), infos=infos)
+
+    def _cluster_info(self, _body: Struct) -> Struct:
+        return structs.info_struct(self._cluster.info(with_name=True))
+
+    def _ddd(self, body: Struct) -> Struct:
+        mind, wanted = self._cluster.mind, body.pid
+        infos = []
+        for gpid, reason in mind.ddd.items():
+            if wanted.app_id not in {-1, gpid[0]} or wanted.index not in {-1, gpid[1]}:
+                continue
+            partition = self._cluster.state.partitions[gpid]
+            dropped = mind.ddd_nodes(partition)
+            infos.append(structs.ddd_struct(partition.config, dropped, reason))
+        return idl.DddDiagnoseResponse(err=ErrorCode(), partitions=infos)
+
+    def _max_replica_count(self, body: Struct) -> Struct:
+        table = self._cluster.state.table_named(body.app_name or "")
+        error = _UNKNOWN_TABLE if table is None else "ERR_OK"
+        count = 0 if table is None else table.max_replica_count
+        return idl.GetMaxReplicaCountResponse(
+            err=ErrorCode(error), max_replica_count=count, hint_message=""
+        )
+
+    # -- changes --------------------------------------------------------------------------------
+
+    def _control_meta(self, body: Struct) -> Struct:
+        state = self._cluster.state
+        old = state.stored_level
+        if body.level != LEVEL_QUERY:
+            state.stored_level = int(body.level)
+            if body.level <= FunctionLevel.STEADY:
+                self._cluster.mind.clear_proposals()
+        return idl.ControlMetaResponse(err=ErrorCode(), old_level=old)
+
+    def _propose(self, body: Struct) -> Struct:
+        """Queue a proposal; names that are not registered are taken, and nothing happens."""
+        state = self._cluster.state
+        partition = state.partitions.get((body.gpid.app_id, body.gpid.index))
+        if partition is None:
+            return idl.ErrResponse(err=ErrorCode("ERR_APP_NOT_EXIST"))
+        actions = tuple(
+            ProposalAction(
+                ConfigType(one.type),
+                (one.hp_target.text if one.hp_target is not None else None) or "",
+                (one.hp_node.text if one.hp_node is not None else None) or "",
+            )
+            for one in body.action_list or ()
+        )
+        is_queued = self._cluster.mind.propose(partition, actions)
+        return idl.ErrResponse(err=ErrorCode("ERR_OK" if is_queued else "ERR_INVALID_PARAMETERS"))
+
+
+class ReplicaCalls:
+    """What a replica server answers.
+
+    Args:
+        cluster: The whole sandbox.
+        name: Of this node.
+    """
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+
+    def answer(self, request: Request) -> Reply:
+        """Answer one call; calls of meta servers are not known here."""
+        if request.body is None:
+            return Reply(request.name + ACK, request.seqid, NO_HANDLER, None)
+        if request.name == idl.QUERY_DISK_INFO.name:
+            return _reply(request, self._disks(request.body))
+        if request.name == idl.REMOTE_COMMAND.name:
+            node = self._cluster.state.nodes[self._name]
+            return _reply(request, commands.answer_replica(self._cluster, node, request.body))
+        if request.name == idl.QUERY_APP_INFO.name:
+            return _reply(request, self._app_info())
+        return Reply(request.name + ACK, request.seqid, NO_HANDLER, None)
+
+    def _disks(self, body: Struct) -> Struct:
+        state = self._cluster.state
+        if not body.app_name:
+            return structs.disks_struct(state.disks_of(self._name))
+        table = state.table_named(body.app_name)
+        if table is None:
+            return idl.QueryDiskInfoResponse(
+                err=ErrorCode(_UNKNOWN_TABLE),
+                total_capacity_mb=0,
+                total_available_mb=0,
+                disk_infos=[],
+            )
+        return structs.disks_struct(state.disks_of(self._name, table.app_id))
+
+    def _app_info(self) -> Struct:
+        state = self._cluster.state
+        held = {
+            gpid[0]
+            for gpid, partition in state.partitions.items()
+            if self._name in partition.config.members
+        }
+        apps = [structs.table_struct(state.tables[app_id]) for app_id in sorted(held)]
+        return idl.QueryAppInfoResponse(err=ErrorCode(), apps=apps)
+
+
+def _reply(request: Request, result: Struct | str) -> Reply:
+    return Reply(request.name + ACK, request.seqid, "ERR_OK", result)
