@@ -61,7 +61,7 @@ def efficiency_lines(ways: Sequence[Way], *, goal_ratio: float | None = None) ->
                 "%{customdata[1]} moved<extra>" + way.name + "</extra>",
             )
         )
-    styled(figure, height=300, legend=True)
+    styled(figure, height=270 + 16 * len(ways), legend=True)
     if goal_ratio is not None:
         figure.add_hline(y=goal_ratio * 100, line={"color": ACCENT, "width": 1, "dash": "dot"})
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero", title_text="farthest off the mean")

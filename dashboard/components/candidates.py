@@ -253,7 +253,7 @@ def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | N
     """Draw what each candidate achieves for what it moves."""
     found = presenter.ways(lines, choice.least, kernel.LEAST)
     if not found:
-        st.caption("Nothing moves, so there is nothing to draw.")
+        st.caption("Nothing to draw: nothing moves, or the rounds are not played.")
         return
     figures.chart(
         efficiency_lines(found, goal_ratio=goal_ratio),

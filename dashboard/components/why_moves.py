@@ -111,6 +111,6 @@ def _turning(page: PageContext, candidate: kernel.Candidate, broker: str) -> Non
     with st.spinner("Trying other settings", show_time=True):
         points = kernel.turning_points((candidate, broker))
     if points:
-        words.notes([f"{point.sentence}: tried, and so it is." for point in points])
+        words.notes([f"{point.sentence}; tried, and the verdict turns." for point in points])
     else:
         st.caption("No single setting that was tried turns this verdict by itself.")

@@ -20,6 +20,7 @@ from dashboard.charts.efficiency import Way
 IN_FORCE: Final = "● in force"
 WHAT_IF: Final = "◇ what if"
 MAX_BROKERS: Final = 500
+_NOTHING: Final = "Nothing to unload: "
 MAX_SENTENCES: Final = 8
 
 
@@ -104,7 +105,7 @@ def cost(impact: ClientImpact) -> str:
 
 def _uncapped(sentence: str) -> str:
     """The sentence as the end of another one; names keep their capitals."""
-    head, _, rest = sentence.rstrip(".").partition(" ")
+    head, _, rest = sentence.removeprefix(_NOTHING).rstrip(".").partition(" ")
     plain = head.lower() if head.isalpha() and head.istitle() else head
     return f"{plain} {rest}".strip()
 
