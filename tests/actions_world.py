@@ -10,14 +10,18 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import msgspec
 import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
+from connectors.apply.setting import SettingAction
+from connectors.apply.sight import BundleStep, Sight
+from connectors.apply.split import SplitAction
 from core.actions.apply import carry_out
 from core.actions.events import (
     FIRST_LINK,
@@ -32,11 +36,21 @@ from core.actions.events import (
     link,
 )
 from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
-from core.actions.ports import Ports
+from core.actions.ports import Action, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import RemoteError, UnreachableError
-from core.plan.model import Expected, Plan, PolicyRef, UnloadBundle, sealed
+from core.ids import parse_range, range_text
+from core.plan.model import (
+    Expected,
+    Plan,
+    PolicyRef,
+    SetDynamicSetting,
+    SplitBundle,
+    Step,
+    UnloadBundle,
+    sealed,
+)
 from core.snapshot import PulsarSnapshot
 from core.snapshot.model import Manifest
 
@@ -97,7 +111,8 @@ class Faults:
 class World:
     """The cluster's true state, the journal, and what has been seen happening.
 
-    ``gone``: bundles that were split. ``holes``: bundles that snapshots fail to read.
+    ``gone``: bundles that were split, ``parts``: into what. ``stubborn``: brokers that run another
+    value of any setting. ``holes``: bundles that snapshots fail to read.
     """
 
     owners: dict[str, str | None] = field(default_factory=lambda: dict(OWNERS))
@@ -117,6 +132,8 @@ class World:
     holes: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    stubborn: dict[str, str | None] = field(default_factory=dict)
     set_before: str | None = None
     under_way: set[str] = field(default_factory=set)
     sends: list[tuple[float, str, str]] = field(default_factory=list)
@@ -226,6 +243,21 @@ class World:
         """Let a bundle change hands."""
         self.owners[bundle] = broker
         self.tokens[bundle] += 1
+
+    def cut(self, step: SplitBundle) -> None:
+        """Let a bundle be split; with an unload its parts are placed anew a moment later."""
+        namespace, _, text = step.bundle.rpartition("/")
+        lower, upper = parse_range(text)
+        bounds = pairwise((lower, *step.boundaries, upper))
+        names = tuple(f"{namespace}/{range_text(*pair)}" for pair in bounds)
+        self.gone.add(step.bundle)
+        self.parts[step.bundle] = names
+        for name in names:
+            self.owners[name] = self.owners[step.bundle]
+            self.tokens[name] = 1
+            if step.is_unloaded:
+                self.at(self.now_s + 0.2, lambda name=name: self.move(name, None))
+                self.at(self.now_s + 0.6, lambda name=name: self.move(name, BROKERS[0]))
 
     def move_by_others(self, bundle: str, broker: str | None) -> None:
         self.touched.add(bundle)
@@ -426,8 +458,53 @@ class _Cluster(_Port):
         self.world.pass_time(0.3)
         return snapshot_of(self.world)
 
-    def action(self, step: UnloadBundle) -> _Action:
-        return _Action(self.worker, step)
+    def action(self, step: Step) -> Action:
+        match step:
+            case UnloadBundle():
+                return _Action(self.worker, step)
+            case SplitBundle():
+                return SplitAction(step, _Eyes(self.worker), self.send_split, lambda *_: True)
+            case SetDynamicSetting():
+                return SettingAction(step, self)
+
+    def send_split(self, step: SplitBundle) -> None:
+        """Cut a bundle; whether anybody hears of it is another matter."""
+        self.cross("before send")
+        self._must_be_ours(step.bundle)
+        faults = self.world.faults.get(step.bundle, Faults())
+        if faults.answer == "refused":
+            raise refused("The broker answered 412.")
+        if faults.answer != "swallowed":
+            self.world.cut(step)
+        self._may_be_lost(faults)
+        self.cross("after send")
+
+    def send_setting(self, key: str, value: str | None) -> None:
+        self.cross("before send")
+        self._must_be_ours(key)
+        faults = self.world.faults.get(key, Faults())
+        if faults.answer == "refused":
+            raise refused("The broker answered 412.")
+        if faults.answer != "swallowed":
+            self.set_dynamic_setting(key, value)
+        self._may_be_lost(faults)
+        self.cross("after send")
+
+    def brokers(self) -> Sequence[str]:
+        return BROKERS
+
+    def running(self, key: str, brokers: Collection[str]) -> dict[str, str | None]:
+        stored = self.world.settings.get(key)
+        return {name: self.world.stubborn.get(name, stored) for name in brokers}
+
+    def _must_be_ours(self, subject: str) -> None:
+        assert self.world.holder == self.worker.name, "sent without the lease"
+        self.world.sends.append((self.world.now_s, self.worker.name, subject))
+
+    def _may_be_lost(self, faults: Faults) -> None:
+        if faults.answer in ("lost", "swallowed"):
+            self.world.pass_time(5.0)
+            raise unknown("No answer within 5 s.")
 
     def dynamic_setting(self, key: str) -> str | None:
         self.cross("before setting read")
@@ -449,6 +526,21 @@ class _Cluster(_Port):
     def _reach(self) -> None:
         if self.world.is_dark:
             raise dark()
+
+
+class _Eyes(_Port):
+    """Sees bundles, whole or in parts."""
+
+    def look(self, step: BundleStep) -> Sight:
+        self.cross("look")
+        if self.world.is_dark:
+            raise dark()
+        name = step.bundle
+        if name in self.world.gone:
+            return Sight(exists=False, parts=self.world.parts.get(name, ()))
+        return Sight(
+            exists=True, holder=self.world.owners[name], token=str(self.world.tokens[name])
+        )
 
 
 class _Action(_Port):

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from core.actions.events import SettingChanged, SettingFate, SettingRestored, SettingSaved
+from core.actions.guards import PAUSED_KEY
 from core.actions.session import Session
 from core.actions.views import SettingView
 from core.errors import RemoteError
 from core.units import format_age
 
-KEY: Final = "loadBalancerSheddingEnabled"
+KEY: Final = PAUSED_KEY
 DURING: Final = "false"
 
 RESTORE_WITHIN_S: Final = 20.0

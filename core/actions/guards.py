@@ -26,6 +26,9 @@ FRESH_FOR_S: Final = 60.0
 UNSETTLED_FOR_S: Final = 60.0
 """How long a step that nobody knows the outcome of is looked at before the run ends."""
 
+PAUSED_KEY: Final = "loadBalancerSheddingEnabled"
+"""What is switched off while a run has the balancer paused."""
+
 BUDGET_SPAN: Final = timedelta(hours=24)
 
 Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet"]
@@ -59,6 +62,7 @@ def admission(session: Session) -> Refusal | None:
         _another_clusters(plan, cluster.name)
         or _damaged(plan)
         or _careless(session)
+        or _at_odds(session)
         or _not_applyable(plan)
         or read_only_refusal(cluster)
         or _expired(plan, now)
@@ -318,6 +322,18 @@ def _careless(session: Session) -> Refusal | None:
         sentence=f"A pace of {options.pace_per_min:g} steps a minute, each verified within "
         f"{options.verify_within_s:g} s, cannot be: both must be above 0.",
         hint="Ask for the run again with other options.",
+    )
+
+
+def _at_odds(session: Session) -> Refusal | None:
+    """A setting cannot be put back after the run and be what the plan wants it to be."""
+    wanted = {step.step.subject for step in session.view.steps}
+    if not session.view.options.pause_balancer or PAUSED_KEY not in wanted:
+        return None
+    return Refusal(
+        code="bad_options",
+        sentence=f"The plan changes {PAUSED_KEY}, which pausing the balancer would put back.",
+        hint="Ask for the run without --pause-balancer.",
     )
 
 
