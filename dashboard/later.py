@@ -58,7 +58,7 @@ class Later(Generic[K, V]):
     def wait(self, key: K, timeout_s: float) -> V | None:
         """Return the result for ``key`` as soon as it is there, ``None`` when time is up."""
         with self._changed:
-            if key not in self._kept:
+            if key not in self._kept and key != self._busy:
                 self._enqueue(key)
             self._changed.wait_for(lambda: key in self._kept or key in self._failed, timeout_s)
         return self(key)
