@@ -16,7 +16,17 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from journal_entries import NOON, ONE_OF_EACH, RUN, begun, claimed, ended, record_of, requested
+from journal_entries import (
+    NOON,
+    ONE_OF_EACH,
+    RUN,
+    begun,
+    claimed,
+    ended,
+    plan_of,
+    record_of,
+    requested,
+)
 
 from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import METADATA
@@ -135,6 +145,24 @@ def test_moves_are_counted_by_cluster_and_time(journal) -> None:
     assert journal.moves_since("prod", NOON) == 4
     assert journal.moves_since("prod", record_of(begun(0), second=2).at) == 2
     assert journal.moves_since("test", NOON) == 1
+
+
+def test_runs_of_a_plan_are_found_by_the_plan_itself(journal) -> None:
+    plan, other = plan_of(2), plan_of(3, derived_from=plan_of(2).plan_id)
+    journal.append(record_of(requested(plan=plan), run_id=RunId("a")))
+    journal.append(record_of(requested(plan=other), run_id=RunId("b")))
+    journal.append(record_of(requested(plan=plan), run_id=RunId("c")))
+    assert list(journal.runs_of_plan(plan)) == ["a", "c"]
+    assert list(journal.runs_of_plan(other)) == ["b"]
+    assert list(journal.runs_of_plan(plan_of(4))) == []
+
+
+def test_runs_that_acted_between_two_moments_are_named_once(journal) -> None:
+    for run_id, second in (("a", 1), ("b", 3), ("b", 4), ("c", 9)):
+        journal.append(record_of(begun(0), second=second, run_id=RunId(run_id)))
+    journal.append(record_of(begun(0), second=4, run_id=RunId("d"), cluster="test"))
+    since, until = (record_of(begun(0), second=second).at for second in (1, 8))
+    assert list(journal.runs_acting("prod", since, until)) == ["b"]
 
 
 def test_the_same_journal_opens_again(url) -> None:
