@@ -85,8 +85,8 @@ _BY_RATE: Final[Mapping[str, Any]] = {
 """A guide's list for many topics of similar size: rates decide, bundles stay small."""
 
 _OPEN_OF_RATES: Final = (
-    "loadBalancerMsgRateDifferenceShedderThreshold and maxUnloadBundleNumPerShedding are yours.",
-    "A high loadBalancerBrokerOverloadedThresholdPercentage goes with it: no say for hardware.",
+    "loadBalancerMsgRateDifferenceShedderThreshold, maxUnloadBundleNumPerShedding: set your own.",
+    "With a high loadBalancerBrokerOverloadedThresholdPercentage the hardware has no say.",
 )
 
 _BANDWIDTH: Final[Mapping[str, Any]] = {

@@ -29,50 +29,50 @@ with left:
 with right:
     settings.presets(page)
 
-words.section("All settings", "Of the brokers' load balancer. Click one to see it whole.")
-with st.container(horizontal=True, vertical_alignment="bottom"):
-    shown = st.segmented_control(
-        "Show",
-        list(presenter.SHOWN),
-        default="all",
-        required=True,
-        key=state.ONLY,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    contains = st.text_input(
-        "Contains",
-        key=state.CONTAINS,
-        bind="query-params",
-        placeholder="Part of a name or meaning",
-        label_visibility="collapsed",
-        width=260,
-    )
-rows = presenter.settings_table(
-    reading.settings, load_manager=manager, shown=shown or "all", contains=contains or ""
-)
-st.caption(f"{len(rows)} settings; defaults of release {reading.settings.release}.")
-tables.table(
-    rows,
-    {
-        "key": tables.opener("Setting", "_setting_key", settings.choose),
-        "mark": tables.words("State"),
-        "value": tables.words("In force"),
-        "default": tables.words("Default"),
-        "origin": tables.words("From", "assumed: the snapshot does not tell it."),
-        "dynamic": tables.words("Dynamic"),
-        "meaning": st.column_config.TextColumn("Meaning", width=420),
-        "brokers": tables.words("Where brokers differ"),
-    },
-    key="settings_table",
-    alt="Load-balancer settings",
-    height=min(420, tables.height_of(max(len(rows), 1))),
-    missing="",
-)
-tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
+settings.changes(page)
 
-left, right = st.columns([0.42, 0.58], gap="medium")
+left, right = st.columns([0.62, 0.38], gap="medium")
 with left:
-    settings.one_setting(page)
+    words.section("All settings", "Of the brokers' load balancer. Click one to see it whole.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        shown = st.segmented_control(
+            "Show",
+            list(presenter.SHOWN),
+            default="all",
+            required=True,
+            key=state.ONLY,
+            bind="query-params",
+            label_visibility="collapsed",
+        )
+        contains = st.text_input(
+            "Contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Part of a name or meaning",
+            label_visibility="collapsed",
+            width=230,
+        )
+    rows = presenter.settings_table(
+        reading.settings, load_manager=manager, shown=shown or "all", contains=contains or ""
+    )
+    st.caption(f"{len(rows)} settings; defaults of release {reading.settings.release}.")
+    tables.table(
+        rows,
+        {
+            "key": tables.opener("Setting", "_setting_key", settings.choose),
+            "mark": tables.words("State"),
+            "value": st.column_config.TextColumn("In force", width=150),
+            "default": st.column_config.TextColumn("Default", width=120),
+            "origin": tables.words("From", "assumed: the snapshot does not tell it."),
+            "dynamic": tables.words("Dynamic"),
+            "meaning": st.column_config.TextColumn("Meaning", width=420),
+            "brokers": tables.words("Where brokers differ"),
+        },
+        key="settings_table",
+        alt="Load-balancer settings",
+        height=min(560, tables.height_of(max(len(rows), 1))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
 with right:
-    settings.changes(page)
+    settings.one_setting(page)

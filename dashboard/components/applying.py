@@ -110,20 +110,10 @@ def _close() -> None:
 def _body(ask: Ask) -> None:
     plan = ask.plan
     st.markdown(words.plain(unload.answer(plan, ask.preview)))
-    rows = unload.steps_table(ask.preview)
-    tables.table(
-        rows,
-        {
-            "bundle": tables.words("Bundle", pinned=True),
-            "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
-            "clients": tables.whole("Clients"),
-        },
-        key="_apply_steps",
-        alt="Steps that would be carried out",
-        height=min(240, tables.height_of(len(rows))),
-    )
-    st.caption(words.plain(ask.preview.clients.sentence()))
+    if ask.preview.steps:
+        _moves(ask)
+    if ask.preview.steps or any(other.clients for other in ask.preview.others):
+        st.caption(words.plain(ask.preview.clients.sentence()))
     for sentence in unload.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
     st.text_input(
@@ -140,6 +130,22 @@ def _body(ask: Ask) -> None:
         st.error(words.plain(str(failed)), icon=":material/error:")
     _buttons(ask)
     st.caption(presenter.expiry_words(plan, services.now()))
+
+
+def _moves(ask: Ask) -> None:
+    rows = unload.steps_table(ask.preview)
+    tables.table(
+        rows,
+        {
+            "bundle": tables.words("Bundle", pinned=True),
+            "from": tables.words("From"),
+            "to": tables.words("To", "Most probable destination and its probability."),
+            "clients": tables.whole("Clients"),
+        },
+        key="_apply_steps",
+        alt="Steps that would be carried out",
+        height=min(240, tables.height_of(len(rows))),
+    )
 
 
 def _options(ask: Ask) -> None:

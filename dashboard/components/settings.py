@@ -49,6 +49,7 @@ def wish(options: Sequence[str]) -> None:
     keys = {option.partition("=")[0] for option in options}
     kept = [option for option in held if option.partition("=")[0] not in keys]
     st.session_state[state.SET] = [*kept, *options]
+    st.toast("Added: see Changes for what they would do.", icon=":material/add:")
 
 
 def one_setting(page: PageContext) -> None:
@@ -108,14 +109,13 @@ def presets(page: PageContext) -> None:
     name = st.selectbox(
         "Preset",
         [preset.name for preset in PRESETS],
-        format_func=lambda name: PRESET_BY_NAME[name].title,
         key=state.PRESET,
         bind="query-params",
         label_visibility="collapsed",
     )
     preset: Preset = PRESET_BY_NAME[name or PRESETS[0].name]
     found = list(differences(preset, settings))
-    st.caption(words.plain(preset.summary))
+    st.caption(f"**{words.plain(preset.title)}.** {words.plain(preset.summary)}")
     if not found:
         st.caption(":material/check_circle: Nothing: every setting of it is so already.")
     else:
@@ -123,10 +123,9 @@ def presets(page: PageContext) -> None:
             presenter.preset_table(found),
             {
                 "key": tables.opener("Setting", "_preset_key", choose),
-                "now": tables.words("Now"),
-                "preset": tables.words("Preset"),
+                "now": st.column_config.TextColumn("Now", width=120),
+                "preset": st.column_config.TextColumn("Preset", width=130),
                 "dynamic": tables.words("Dynamic"),
-                "origin": tables.words("From"),
             },
             key="preset_diff",
             alt=f"What {preset.title} has otherwise",
@@ -154,7 +153,7 @@ def changes(page: PageContext) -> None:
         bind="query-params",
         accept_new_options=True,
         select_all=False,
-        placeholder="Choose a setting above, take a preset, or write KEY=VALUE",
+        placeholder="Take a preset, choose a setting below, or write KEY=VALUE",
         help="VALUE is JSON; null takes a dynamic value away.",
     )
     if not options:

@@ -14,6 +14,7 @@ from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
 from core.pulsar.split.algorithms import most_even_position
 from core.snapshot import PulsarSnapshot
 from dashboard import explaining, services, state
+from dashboard.charts.cut import cut_strip
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import figures, moves_plan, tables, words
 from dashboard.components.applying import Ask
@@ -27,7 +28,7 @@ from dashboard.presenters.naming import clock
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
-_RING_PX: Final = 330
+_RING_PX: Final = 240
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,32 +174,15 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
         words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
         icon=":material/call_split:",
     )
-    left, middle, right = st.columns([0.29, 0.29, 0.42], gap="small")
-    hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
-    ring = ring_data(
-        chosen.page.reading.bundles,
-        found.subject.namespace,
-        marked=chosen.bundle,
-        topic_hashes=hashes,
+    figures.chart(
+        cut_strip(presenter.cut_data(found, chosen.topics)),
+        key="split_strip",
+        alt=f"{chosen.bundle} laid flat: {len(found.parts)} parts after the split",
     )
-    if ring is not None:
-        with left:
-            st.markdown("**Now**")
-            figures.chart(
-                namespace_ring(ring, height=_RING_PX),
-                key="split_ring_before",
-                alt=f"Ring of {found.subject.namespace} now; the bundle is framed",
-            )
-        with middle:
-            st.markdown("**After**")
-            figures.chart(
-                namespace_ring(presenter.ring_after(ring, found), height=_RING_PX),
-                key="split_ring_after",
-                alt=f"Ring after the split; the part with most load is framed: "
-                f"{len(found.parts)} parts",
-            )
+    left, right = st.columns([0.5, 0.5], gap="medium")
+    with left:
+        _rings(chosen, found)
     with right:
-        st.markdown("**The parts**")
         tables.table(
             presenter.parts_table(found),
             {
@@ -211,9 +195,30 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
             },
             key="split_parts",
             alt="What each part would carry",
+            missing="?",
         )
         st.markdown(f":material/lock: {words.plain(found.cost.sentence)}")
         words.notes(found.notes)
+
+
+def _rings(chosen: Chosen, found: SplitWhatIf) -> None:
+    """Draw the ring of the namespace now and after."""
+    namespace = found.subject.namespace
+    hashes = chosen.topics["hash"].to_pylist() if chosen.topics is not None else []
+    ring = ring_data(
+        chosen.page.reading.bundles, namespace, marked=chosen.bundle, topic_hashes=hashes
+    )
+    if ring is None:
+        return
+    pairs = (("now", ring), ("after", presenter.ring_after(ring, found)))
+    for column, (moment, data) in zip(st.columns(2, gap="small"), pairs, strict=True):
+        with column:
+            st.caption(f"Ring of {words.plain(namespace)} {moment}")
+            figure = namespace_ring(data, height=_RING_PX)
+            figure.update_layout(showlegend=False, margin={"l": 44, "r": 44, "t": 24, "b": 24})
+            figures.chart(
+                figure, key=f"split_ring_{moment}", alt=f"Hash ring of {namespace} {moment}"
+            )
 
 
 def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
@@ -247,7 +252,11 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     words.section("The plan", "A split cannot be taken back: bundles are never merged.")
     for other in preview.others:
         st.markdown(words.plain(other.sentence))
-    moves_plan.draw_remarks(plan)
+    said = (found.verdict.sentence, found.cost.sentence)
+    for item in plan.diagnostics:
+        if not item.sentence.startswith(said):  # these stand above already
+            show = {"error": st.error, "warning": st.warning}.get(item.severity, st.info)
+            show(words.plain(f"{item.sentence} {item.hint}".strip()))
     if not preview.others:
         return
     moves_plan.draw_apply(page, plan, preview)

@@ -15,7 +15,8 @@ from core.errors import InputError
 from core.ids import FULL_UPPER
 from core.pulsar.split import SplitWhatIf
 from core.pulsar.split.watch import NEAR_RATIO
-from core.units import counted, format_ratio
+from core.units import counted
+from dashboard.charts.cut import CutData
 from dashboard.charts.ring import RingData
 
 SPECIFIED: Final = "specified_positions_divide"
@@ -59,20 +60,19 @@ def near_counts(watch: pa.Table, due: Collection[str]) -> Near:
 
 def answer(counts: Near, *, most: int, is_extensible: bool, is_on: bool) -> str:
     """Return the sentence that says how many bundles are split next, and how many are near."""
-    who = "their owners" if is_extensible else "the leader"
-    near = f"{counted(counts.near, 'more')[:-1] if counts.near != 1 else '1 more'}"
-    tail = f"{near} above {format_ratio(NEAR_RATIO)} of one" if counts.near else "no other is near"
+    line = f"{NEAR_RATIO * _PERCENT:.0f} %"
     if not counts.over:
-        near = f"{counted(counts.near, 'bundle')} above {format_ratio(NEAR_RATIO)} of one"
+        near = f"{counted(counts.near, 'bundle')} above {line} of one"
         return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."
-    more = " or more" if counts.over >= most else ""
-    verb = "is" if counts.over == 1 else "are"
-    start = f"{counted(counts.over, 'bundle')}{more} {verb} over a limit"
+    start = f"{counted(counts.over, 'bundle')}{' or more' if counts.over >= most else ''}"
+    start += f" {'is' if counts.over == 1 else 'are'} over a limit"
+    tail = f"{counts.near:,} more above {line} of one" if counts.near else "no other is near"
     if not is_on:
         return f"{start}, {tail}; automatic splits are off."
-    split = "none of them is split" if not counts.due else f"{counts.due} of them are split"
-    if counts.due == 1:
-        split = "one of them is split"
+    who = "their owners" if is_extensible else "the leader"
+    split = {0: "none of them is split", 1: "one of them is split"}.get(
+        counts.due, f"{counts.due:,} of them are split"
+    )
     return f"{start}, {tail}; {split} by {who} at the next check."
 
 
@@ -128,7 +128,7 @@ def algorithms_table(found: Sequence[SplitWhatIf]) -> pd.DataFrame:
                 "algorithm": one.algorithm,
                 "verdict": _VERDICTS[one.verdict.code],
                 "at": ", ".join(f"0x{position:08x}" for position in one.positions) or "nowhere",
-                "largest": None if share is None else share * _PERCENT,
+                "largest": share * _PERCENT if share is not None and one.positions else None,
                 "basis": "assumed by width" if is_assumed else "by its topics",
                 "why": f"{one.verdict.sentence} {one.verdict.hint}".strip(),
             }
@@ -150,6 +150,21 @@ def parts_table(found: SplitWhatIf) -> pd.DataFrame:
             }
             for part in found.parts
         ]
+    )
+
+
+def cut_data(found: SplitWhatIf, topics: pa.Table | None) -> CutData:
+    """Return the parts laid flat, with the topics where they were read."""
+    parts = found.parts
+    shares = [np.nan if part.share is None else part.share * _PERCENT for part in parts]
+    held = topics.to_pylist() if topics is not None else []
+    return CutData(
+        lower=np.array([part.lower for part in parts], np.int64),
+        upper=np.array([part.upper for part in parts], np.int64),
+        shares=np.array(shares, np.float64),
+        hashes=[row["hash"] for row in held],
+        topics=[row["topic"] for row in held],
+        loads=[(row["msg_throughput_in"] or 0) + (row["msg_throughput_out"] or 0) for row in held],
     )
 
 
