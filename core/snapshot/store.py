@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +25,7 @@ from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
+_PULSAR: Final = "pulsar"
 _STAMP: Final = "%Y%m%dT%H%M%S"
 _PARTIAL: Final = ".partial-"
 _DROPPED: Final = ".dropped-"
@@ -38,7 +39,23 @@ class _StoredManifest(msgspec.Struct):
     manifest: Manifest
 
 
-def save_snapshot(snapshot: PulsarSnapshot, directory: Path) -> None:
+class Storable(Protocol):
+    """A snapshot of either kind of cluster."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it is about."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """Its content."""
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Hash of the content."""
+
+
+def save_snapshot(snapshot: Storable, directory: Path) -> None:
     """Write ``snapshot`` as ``directory``; all of it appears at once.
 
     Raises:
@@ -110,21 +127,18 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
         SnapshotError: It is missing, damaged, or does not have the content its manifest names.
     """
     snapshot_id, manifest = load_manifest(directory)
-    tables: dict[str, pa.Table] = {}
-    for name in PULSAR_TABLES:
-        path = directory / f"{name}.parquet"
-        try:
-            # pq.read_table would import pyarrow.dataset, and with it pandas: a second at start-up
-            with pq.ParquetFile(path) as file:
-                tables[name] = file.read()
-        except FileNotFoundError as exc:
-            if name in OPTIONAL_TABLES and name not in manifest.tables:
-                continue
-            raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
-        except (OSError, pa.ArrowException) as exc:
-            raise SnapshotError(
-                f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
-            ) from exc
+    if manifest.kind != _PULSAR:
+        raise SnapshotError(
+            f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pulsar one.",
+            hint=f"Read it with `trimtab {manifest.kind} ...`.",
+        )
+    tables = {
+        name: read_table(directory, name)
+        for name in PULSAR_TABLES
+        if name not in OPTIONAL_TABLES
+        or name in manifest.tables
+        or (directory / f"{name}.parquet").exists()
+    }
     snapshot = PulsarSnapshot.build(manifest, tables)
     if snapshot.snapshot_id != snapshot_id:
         raise SnapshotError(
@@ -133,6 +147,25 @@ def load_snapshot(directory: Path) -> PulsarSnapshot:
             hint="Somebody changed it; capture the snapshot again.",
         )
     return snapshot
+
+
+def read_table(directory: Path, name: str) -> pa.Table:
+    """Read one table of a snapshot directory.
+
+    Raises:
+        SnapshotError: It is missing or damaged.
+    """
+    path = directory / f"{name}.parquet"
+    try:
+        # pq.read_table would import pyarrow.dataset, and with it pandas: a second at start-up
+        with pq.ParquetFile(path) as file:
+            return file.read()
+    except FileNotFoundError as exc:
+        raise SnapshotError(f"{path} is missing.", hint="Capture the snapshot again.") from exc
+    except (OSError, pa.ArrowException) as exc:
+        raise SnapshotError(
+            f"{path} is damaged: {exc}.", hint="Capture the snapshot again."
+        ) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +214,7 @@ class Shelf:
         """The newest kept snapshot of the cluster."""
         return max(_kept(self.root / cluster), key=lambda shelved: shelved.path.name, default=None)
 
-    def put(self, snapshot: PulsarSnapshot, retention: Retention | None = None) -> Shelved:
+    def put(self, snapshot: Storable, retention: Retention | None = None) -> Shelved:
         """Keep ``snapshot`` and drop what the retention no longer allows.
 
         Raises:

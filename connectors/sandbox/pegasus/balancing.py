@@ -91,6 +91,7 @@ class Promises:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._seen: list[GuardedNode] | None = None
         self._primaries: Counter[tuple[str, int]] = Counter()
         self._replicas: Counter[tuple[str, int]] = Counter()
         for partition in state.partitions.values():
@@ -103,10 +104,13 @@ class Promises:
         """Count what was just promised."""
         self._primaries[node, app_id] += primary
         self._replicas[node, app_id] += replica
+        self._seen = None
 
     def guarded(self) -> list[GuardedNode]:
         """Return the nodes as the guardian sees them now."""
-        return [self._guarded(name) for name in self._state.nodes]
+        if self._seen is None:
+            self._seen = [self._guarded(name) for name in self._state.nodes]
+        return self._seen
 
     def _guarded(self, name: str) -> GuardedNode:
         node = self._state.nodes[name]

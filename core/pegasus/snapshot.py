@@ -1,0 +1,206 @@
+"""What a Pegasus snapshot holds, in the form that the kernels take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from core.errors import IncompleteSnapshotError, OpsError
+from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
+from core.pegasus.assemble import view_of_answers
+from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.levels import FunctionLevel, level_of, parse_level
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.verdict import BalanceVerdict, OperationCounts, judge_balance
+from core.pegasus.view import ClusterView
+from core.snapshot.pegasus import PegasusSnapshot
+
+STORED_LEVEL: Final = "level.stored"
+EFFECTIVE_LEVEL: Final = "level.effective"
+OPERATIONS: Final = "balance_operation_count"
+SWITCHES: Final = ("only_primary_balancer", "only_move_primary", "balancer_in_turn")
+_MS: Final = 1000
+
+
+@dataclass(frozen=True)
+class PegasusFacts:
+    """A snapshot, read.
+
+    Attributes:
+        snapshot: It.
+    """
+
+    snapshot: PegasusSnapshot
+
+    # -- tables as values -----------------------------------------------------------------------
+
+    @cached_property
+    def nodes(self) -> list[NodeEntry]:
+        """The nodes."""
+        return [
+            NodeEntry(row["node"], row["address"], row["is_alive"]) for row in self.rows("nodes")
+        ]
+
+    @cached_property
+    def tables(self) -> dict[int, TableEntry]:
+        """The available tables by id."""
+        return {
+            row["app_id"]: _table(row)
+            for row in self.rows("tables")
+            if row["status"] == "available"
+        }
+
+    @cached_property
+    def partitions(self) -> dict[int, list[PartitionConfig]]:
+        """Partitions by table id; a table whose partitions were not read has none."""
+        found: dict[int, list[PartitionConfig]] = {app_id: [] for app_id in self.tables}
+        for row in self.rows("partitions"):
+            found.setdefault(row["app_id"], []).append(
+                PartitionConfig(
+                    app_id=row["app_id"],
+                    index=row["index"],
+                    ballot=row["ballot"],
+                    max_replica_count=row["max_replica_count"],
+                    primary=row["primary"],
+                    secondaries=tuple(row["secondaries"]),
+                    last_drops=tuple(row["last_drops"]),
+                    last_committed_decree=row["last_committed_decree"],
+                )
+            )
+        return found
+
+    @cached_property
+    def disks(self) -> dict[str, list[DiskEntry]]:
+        """Disks by node, with what lies on them; nodes that did not answer are not there."""
+        held: dict[tuple[str, str | None, bool], set[tuple[int, int]]] = {}
+        for row in self.rows("replicas"):
+            key = row["node"], row["disk"], row["is_primary"]
+            held.setdefault(key, set()).add((row["app_id"], row["index"]))
+        found: dict[str, list[DiskEntry]] = {}
+        for row in self.rows("disks"):
+            node, tag = row["node"], row["disk"]
+            disk = DiskEntry(
+                tag,
+                row["directory"],
+                row["capacity_mb"],
+                row["available_mb"],
+                frozenset(held.get((node, tag, True), ())),
+                frozenset(held.get((node, tag, False), ())),
+            )
+            found.setdefault(node, []).append(disk)
+        return found
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Return a table's rows."""
+        rows: list[dict[str, Any]] = self.snapshot.tables[table].to_pylist()
+        return rows
+
+    # -- for the kernels ------------------------------------------------------------------------
+
+    def view(self) -> ClusterView:
+        """Return the state as columns.
+
+        Raises:
+            IncompleteSnapshotError: Partitions of some table were not read, or there are no nodes.
+        """
+        if not self.nodes:
+            raise IncompleteSnapshotError(
+                f"The snapshot of {self.snapshot.manifest.cluster} holds no nodes.",
+                hint="Look at its problems: they say what could not be read.",
+            )
+        tables = {table: self.partitions[app_id] for app_id, table in self.tables.items()}
+        return view_of_answers(self.nodes, tables, self.disks)
+
+    def options(self) -> tuple[BalanceOptions, list[str]]:
+        """Return the balancer's switches, and the names of those that had to be assumed."""
+        told = self.snapshot.settings
+        names = (*SWITCHES, "balance_cluster", "balance_op_count_per_round", "ignored_app_list")
+        assumed = [name for name in names if name not in told]
+        is_on = {name: told.get(name) == "true" for name in names}
+        ignored = told.get("ignored_app_list", "").split(",")
+        options = BalanceOptions(
+            policy="cluster" if is_on["balance_cluster"] else "app",
+            only_primary_balancer=is_on["only_primary_balancer"],
+            only_move_primary=is_on["only_move_primary"],
+            balancer_in_turn=is_on["balancer_in_turn"],
+            balance_op_count_per_round=int(told.get("balance_op_count_per_round", "10")),
+            ignored_app_ids=frozenset(int(one) for one in ignored if one.isdecimal()),
+        )
+        return options, assumed
+
+    @property
+    def stored_level(self) -> FunctionLevel | None:
+        """The level that was set; ``None``: unknown, or none of the five."""
+        text = self.snapshot.settings.get(STORED_LEVEL)
+        try:
+            return None if text is None else level_of(int(text))
+        except (OpsError, ValueError):
+            return None
+
+    @property
+    def effective_level(self) -> FunctionLevel | None:
+        """The level in force; ``None``: unknown."""
+        text = self.snapshot.settings.get(EFFECTIVE_LEVEL)
+        try:
+            return None if text is None else parse_level(text)
+        except OpsError:
+            return None
+
+    @property
+    def operations(self) -> OperationCounts | None:
+        """The balancer's counts; ``None``: not told. A total of -1 is unknown, too."""
+        try:
+            told = json.loads(self.snapshot.settings.get(OPERATIONS, ""))
+            return OperationCounts(
+                told["total"],
+                told.get("move_pri", 0),
+                told.get("copy_pri", 0),
+                told.get("copy_sec", 0),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    @property
+    def has_all_partitions(self) -> bool:
+        """Whether the partitions of every available table were read."""
+        return all(
+            len(self.partitions[app_id]) == table.partition_count
+            for app_id, table in self.tables.items()
+        )
+
+    def verdict(self) -> BalanceVerdict:
+        """Say whether the cluster is balanced, not balanced, or that nobody can know."""
+        level, counts = self.effective_level, self.operations
+        if level is None or counts is None:
+            return BalanceVerdict("unknown", "The meta server told neither level nor counts.")
+        unhealthy = sum(
+            config.primary is None or config.replica_count != config.max_replica_count
+            for configs in self.partitions.values()
+            for config in configs
+        )
+        policy = self.snapshot.settings.get("balance_cluster")
+        return judge_balance(
+            counts,
+            level=level,
+            unhealthy_count=unhealthy if self.has_all_partitions else None,
+            is_cluster_policy=None if policy is None else policy == "true",
+        )
+
+
+def _table(row: Mapping[str, Any]) -> TableEntry:
+    return TableEntry(
+        app_id=row["app_id"],
+        name=row["name"],
+        status=TableStatus[row["status"].upper()],
+        partition_count=row["partition_count"],
+        max_replica_count=row["max_replica_count"],
+        envs=json.loads(row["envs"]),
+        create_s=(row["created_at"] or 0) // _MS,
+        drop_s=(row["dropped_at"] or 0) // _MS,
+        expire_s=(row["expires_at"] or 0) // _MS,
+        is_bulk_loading=row["is_bulk_loading"],
+        is_duplicating=row["is_duplicating"],
+    )
