@@ -211,3 +211,53 @@ def test_pace_is_steps_a_minute(text: str, pace: float) -> None:
 def test_what_is_no_pace_is_refused(text: str) -> None:
     with pytest.raises(UsageFaultError, match="not a pace"):
         pace_per_min(text)
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+GRACE = "loadBalancerSheddingGracePeriodMinutes"
+
+
+def test_a_setting_is_planned_applied_once_and_taken_back(
+    fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "setting.json"
+    code, body = answer(
+        capsys, "set", "sandbox", f"{GRACE}=7", "--plan", file, "--config", fleet.config
+    )
+    assert code == 0, body
+    assert body["steps"][0]["command"].endswith(f"--config {GRACE} --value 7")
+    how = ("--cluster", "sandbox", "--reason", "calmer", "--config", fleet.config)
+    code, body = answer(capsys, "apply", file, *how)
+    assert code == 0, body
+    run_id = body["run"]["run_id"]
+    (step,) = body["run"]["steps"]
+    assert (step["kind"], step["subject"], step["code"]) == ("set_dynamic_setting", GRACE, "set")
+    code, body = answer(capsys, "apply", file, *how)
+    assert (code, body["error"]["code"]) == (1, "already_applied")
+    assert run_id in body["error"]["message"]
+    code, body = answer(
+        capsys, "undo", run_id, "--yes", "--reason", "enough", "--config", fleet.config
+    )
+    assert code == 0, body
+    assert body["run"]["steps"][0]["after"]["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        ((f"{GRACE}=-1",), 1, "setting_range"),
+        ((f"{GRACE}=soon",), 1, "setting_value"),
+        (("loadBalancerEnabled=false",), 1, "setting_not_dynamic"),
+        (("--unset", GRACE), 1, "already_set"),
+        ((f"{GRACE}x=1",), 1, "unknown_name"),
+        ((GRACE,), 2, "usage"),
+        ((f"{GRACE}=1", "--unset", GRACE), 2, "usage"),
+        ((), 2, "usage"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_in_words(
+    fleet: Fleet, words, code, error, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, body = answer(capsys, "set", "sandbox", *words, "--config", fleet.config)
+    assert (found, body["error"]["code"]) == (code, error)
