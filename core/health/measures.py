@@ -267,6 +267,14 @@ def measure(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
         O(brokers + bundles), no Python loop over bundles.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
+    # the settings are kept beside it, so that their identity is not given to others
+    _, measures = snapshot.derived.get(
+        ("measures", id(chosen)), lambda: (chosen, _measured(snapshot, chosen))
+    )
+    return measures
+
+
+def _measured(snapshot: PulsarSnapshot, chosen: EffectiveSettings) -> Measures:
     table = snapshot.brokers
     names = tuple(table["broker"].to_pylist())
     counts = owned_bundle_counts(snapshot)
@@ -288,6 +296,10 @@ def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     heartbeat bundles too). While the owner of some bundle is unknown, so is the count of a broker
     that owns none of the others: NaN, not zero.
     """
+    return snapshot.derived.get("owned_bundle_counts", lambda: _owned_bundle_counts(snapshot))
+
+
+def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if bundles.num_rows == 0:
         return column_values(brokers, "bundle_count")
@@ -295,7 +307,9 @@ def owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     rows = row_of(brokers["broker"], movable["owner"])
     counts = np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
     unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
-    return np.where(counts == 0, np.nan, counts) if pc.any(unclear).as_py() else counts
+    known = np.where(counts == 0, np.nan, counts) if pc.any(unclear).as_py() else counts
+    known.setflags(write=False)  # kept with the snapshot
+    return known
 
 
 def row_of(keys: pa.ChunkedArray, values: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.plan.outcomes import Scenario
@@ -29,6 +30,13 @@ def project_scenario(
         bundle_rows: Row of each step's bundle, in step order.
         scenario: Where they end.
     """
+    key = ("projected", bundle_rows.tobytes(), scenario.destinations)
+    return snapshot.derived.get(key, lambda: _projected(snapshot, bundle_rows, scenario))
+
+
+def _projected(
+    snapshot: PulsarSnapshot, bundle_rows: NDArray[np.int64], scenario: Scenario
+) -> PulsarSnapshot:
     names = snapshot.brokers["broker"].to_pylist()
     carried = carried_by(snapshot, bundle_rows)
     certain = [{name: 1.0} if name is not None else {} for name in scenario.destinations]
@@ -43,10 +51,14 @@ def _with_owners(
     bundles: pa.Table, rows: NDArray[np.int64], destinations: Sequence[str | None]
 ) -> pa.Table:
     """Set owner and reporter of some rows."""
+    is_moved = np.zeros(bundles.num_rows, np.bool_)
+    is_moved[rows] = True
+    in_order = np.argsort(rows, kind="stable")
+    takers = pa.array([destinations[step] for step in in_order.tolist()], pa.string())
     for name in ("owner", "reported_by"):
-        values = bundles[name].to_numpy(zero_copy_only=False).copy()
-        values[rows] = np.array(destinations, dtype=object)
-        bundles = _set(bundles, name, pa.array(values, pa.string()))
+        column = bundles[name].combine_chunks()
+        moved = pc.replace_with_mask(column, pa.array(is_moved), takers)
+        bundles = _set(bundles, name, moved)
     return bundles
 
 

@@ -27,6 +27,19 @@ _UNREADABLE: Final = (
     re.error,
 )
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+_PLAIN: Final = re.compile(r"(?:[\w:/-]|\\[.-])+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expressions:
+    """A list of regular expressions; plain names among them, often thousands, are looked up."""
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[re.Pattern[str], ...] = ()
+
+    def match(self, text: str) -> bool:
+        """Return whether one of them matches the whole text."""
+        return text in self.names or any(pattern.fullmatch(text) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +63,17 @@ class IsolationPolicy:
     min_limit: int
     usage_threshold: int
     unload_scope: str | None = None
-    _patterns: dict[str, tuple[re.Pattern[str], ...]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _expressions: dict[str, _Expressions] = field(default_factory=dict, repr=False, compare=False)
 
     def governs(self, namespace: str) -> bool:
         """Return whether one of the namespace expressions matches the whole name."""
-        return _any_match(self._patterns["namespaces"], namespace)
+        return self._expressions["namespaces"].match(namespace)
 
     def role_of(self, text: str) -> Role:
         """Return the role of a host, or of a ``host:port``, whichever text is given."""
-        if _any_match(self._patterns["primary"], text):
+        if self._expressions["primary"].match(text):
             return "primary"
-        return "secondary" if _any_match(self._patterns["secondary"], text) else "none"
+        return "secondary" if self._expressions["secondary"].match(text) else "none"
 
     def placement_role_of(self, broker: str, release: str) -> Role:
         """Return the role that placement gives to a broker id.
@@ -139,7 +150,7 @@ def _parse_policy(name: str, body: dict[str, object]) -> IsolationPolicy:
         min_limit=int(parameters["min_limit"]),
         usage_threshold=int(parameters.get("usage_threshold", 100)),
         unload_scope=None if scope is None else str(scope),
-        _patterns={key: _compile(values) for key, values in texts.items()},
+        _expressions={key: _compile(values) for key, values in texts.items()},
     )
 
 
@@ -150,13 +161,15 @@ def _texts(body: dict[str, object], key: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _compile(expressions: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+def _compile(expressions: Iterable[str]) -> _Expressions:
     """Compile expressions; those without groups to refer to as one, which matches faster."""
-    texts = [_from_java(text) for text in expressions]
+    wanted = tuple(expressions)
+    names = frozenset(text.replace("\\", "") for text in wanted if _PLAIN.fullmatch(text))
+    texts = [_from_java(text) for text in wanted if not _PLAIN.fullmatch(text)]
     patterns = [re.compile(text) for text in texts]
     if len(patterns) < 2 or any(_REFERRING.search(text) for text in texts):
-        return tuple(patterns)
-    return (re.compile("|".join(f"(?:{text})" for text in texts)),)
+        return _Expressions(names, tuple(patterns))
+    return _Expressions(names, (re.compile("|".join(f"(?:{text})" for text in texts)),))
 
 
 def _from_java(expression: str) -> str:
@@ -165,10 +178,6 @@ def _from_java(expression: str) -> str:
     if _SET_OF_SETS.search(literal):
         raise ValueError(f"{expression!r} puts a set into a set, which is not understood here")
     return _NAMED_GROUP.sub("(?P<", literal)
-
-
-def _any_match(patterns: tuple[re.Pattern[str], ...], text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in patterns)
 
 
 def matcher_differences(

@@ -316,6 +316,15 @@ def effective_settings(
         UnknownNameError: An override, or the release line, that does not exist.
         InputError: An override of the wrong type.
     """
+    asked = tuple(sorted((key, repr(value)) for key, value in (overrides or {}).items()))
+    return snapshot.derived.get(
+        ("settings", release, asked), lambda: _effective(snapshot, overrides or {}, release)
+    )
+
+
+def _effective(
+    snapshot: PulsarSnapshot, overrides: Mapping[str, object], release: str | None
+) -> EffectiveSettings:
     line = release_line(_common_version(snapshot)) if release is None else _known_release(release)
     everywhere: dict[str, tuple[str, Origin]] = {}
     per_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
@@ -334,7 +343,7 @@ def effective_settings(
         by_broker[key] = {**shared, **own}
         common = Counter(by_broker[key].values()).most_common(1)[0][0]
         texts[key] = by_broker[key].get(deciding or "", common)
-    return _merge(line, texts, by_broker, overrides or {})
+    return _merge(line, texts, by_broker, overrides)
 
 
 def _known_release(release: str) -> str:

@@ -106,7 +106,18 @@ class LoadView:
 
     @classmethod
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
-        """Number and lay out a snapshot under some settings (their weights, their release)."""
+        """Number and lay out a snapshot under some settings (their weights, their release).
+
+        Kept with the snapshot: the same settings get the same view.
+        """
+        # the settings are kept beside it, so that their identity is not given to others
+        _, view = snapshot.derived.get(
+            ("view", id(settings)), lambda: (settings, cls._laid_out(snapshot, settings))
+        )
+        return view
+
+    @classmethod
+    def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         brokers = snapshot.brokers
         names = tuple(brokers.column("broker").to_pylist())
         rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))

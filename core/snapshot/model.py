@@ -15,6 +15,7 @@ import pyarrow as pa
 from core.errors import IncompleteSnapshotError
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES, conform, empty
+from core.snapshot.derived import Derived
 from core.units import datetime_to_ms
 
 FORMAT_VERSION: Final = 1
@@ -178,6 +179,11 @@ class PulsarSnapshot:
     def unit_states(self) -> pa.Table:
         """Table of :data:`core.schemas.pulsar.UNIT_STATES`."""
         return self.tables["unit_states"]
+
+    @cached_property
+    def derived(self) -> Derived:
+        """What was computed from this snapshot: settings, layouts, measures."""
+        return Derived()
 
     @cached_property
     def snapshot_id(self) -> SnapshotId:

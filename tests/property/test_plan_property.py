@@ -142,7 +142,7 @@ def test_the_expected_table_is_the_mean_of_the_scenarios(case) -> None:
     preview = preview_plan(fleet, plan)
     if not preview.is_exact:
         return
-    mean = owned_bundle_counts(fleet)
+    mean = owned_bundle_counts(fleet).copy()
     index = {name: row for row, name in enumerate(fleet.brokers["broker"].to_pylist())}
     for step in plan.steps:
         mean[index[step.owner]] -= 1
