@@ -16,7 +16,12 @@ from traffic import Traffic, make_namespaces
 ROUNDS = 6
 QUIET_ROUNDS = 3
 _RATE_PERCENT = 20
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+# each cluster here is its own: the shared one ends first, two would be too much for one machine
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.usefixtures("fresh_start"),
+]
 
 SERIES = {
     "uniform": shedding_on(
@@ -32,12 +37,9 @@ SERIES = {
 
 @pytest.fixture
 def shedding(
-    request: pytest.FixtureRequest,
-    clusters: object,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealPulsar]:
-    """A cluster of its own that sheds by itself once a minute, with traffic."""
-    clusters.close()  # type: ignore[attr-defined]  # ClusterHolder lives in a conftest
+    """A cluster that sheds by itself once a minute, with traffic."""
     options = RealPulsarOptions(broker_settings=SERIES[request.param])
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp(f"pulsar-{request.param}")
