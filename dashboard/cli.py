@@ -15,12 +15,13 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from core.errors import OpsError
 from dashboard.cli_acting import acting
+from dashboard.cli_explaining import explaining
 from dashboard.cli_improving import improving
 from dashboard.cli_options import (
     Bundles,
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(acting)
 app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
+app.add_typer(explaining)
 
 
 @app.callback(invoke_without_command=True)
@@ -98,10 +100,18 @@ def sandbox(
     write_config: Annotated[
         Path | None, typer.Option(help="Write a trimtab.toml that points at the fleet.")
     ] = None,
+    kind: Annotated[
+        Literal["pulsar", "pegasus"],
+        typer.Option(help="pegasus: meta and replica servers instead, no ZooKeeper."),
+    ] = "pulsar",
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
     """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    if kind == "pegasus":
+        from dashboard import cli_pegasus_live
+
+        return cli_pegasus_live.sandbox(seed, write_config, as_json=as_json)
     from dashboard import cli_live
 
     return cli_live.sandbox(

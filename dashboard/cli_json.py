@@ -11,10 +11,11 @@ from core.health.findings import Finding
 from core.health.measures import Measures, Spread
 from core.pulsar.lookup import TopicLookup
 from core.pulsar.placement import Placement
-from core.snapshot import Problem, PulsarSnapshot
+from core.snapshot import Problem
+from core.snapshot.store import Storable
 
 
-def captured(snapshot: PulsarSnapshot, out: Path) -> dict[str, Any]:
+def captured(snapshot: Storable, out: Path) -> dict[str, Any]:
     """What ``capture`` and ``import-zk`` wrote."""
     manifest = snapshot.manifest
     return {

@@ -31,6 +31,7 @@ from dashboard.cli_output import (
     say,
     table,
 )
+from dashboard.cli_pegasus_live import PEGASUS, capture_pegasus, keep_pegasus
 from dashboard.supervisor import (
     Child,
     Supervisor,
@@ -220,7 +221,10 @@ def chosen_clusters(
 def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     """Keep one snapshot; a cluster that cannot be read is named and does not stop the others."""
     try:
-        shelved = services.keep(config, services.capture(cluster))
+        if cluster.kind == PEGASUS:
+            shelved = keep_pegasus(config, cluster)
+        else:
+            shelved = services.keep(config, services.capture(cluster))
     except OpsError as error:
         note(f"{cluster.name}: {error}")
         return False
@@ -237,6 +241,8 @@ def capture(
     path = services.config_path(config)
     loaded = services.load_config(path)
     _must_name_clusters(loaded, path)
+    if loaded.cluster(cluster).kind == PEGASUS:
+        return capture_pegasus(loaded.cluster(cluster), out, topics_of, as_json=as_json)
     snapshot = services.capture(loaded.cluster(cluster))
     snapshot = with_topics(loaded.cluster(cluster), snapshot, topics_of)
     save_snapshot(snapshot, out)

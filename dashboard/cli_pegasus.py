@@ -10,7 +10,11 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli_options import Json
+from dashboard.cli_options import Config, Json
+
+Source = Annotated[
+    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A configured name, or a directory.")
+]
 
 pegasus = typer.Typer(help="Apache Pegasus: what its balancer would do, and why.")
 
@@ -22,7 +26,12 @@ def common() -> None:
 
 @pegasus.command()
 def balance(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="State and switches as JSON.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SNAPSHOT-or-FILE", help="A snapshot, or state and switches as JSON."
+        ),
+    ],
     policy: Annotated[
         str | None, typer.Option(help="app or cluster; by default the file's.")
     ] = None,
@@ -43,3 +52,35 @@ def balance(
 
     wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed)
     return cli_pegasus_balance.balance(file, wish, as_json=as_json)
+
+
+@pegasus.command()
+def nodes(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the replica servers: replicas, load, disks."""
+    from dashboard import cli_pegasus_reading
+
+    return cli_pegasus_reading.nodes(source, config, as_json=as_json)
+
+
+@pegasus.command()
+def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the tables: size, load, health."""
+    from dashboard import cli_pegasus_reading
+
+    return cli_pegasus_reading.tables(source, config, as_json=as_json)
+
+
+@pegasus.command()
+def health(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Say which partitions are ill, in all three countings, and whether it is balanced."""
+    from dashboard import cli_pegasus_reading
+
+    return cli_pegasus_reading.health(source, config, as_json=as_json)
+
+
+@pegasus.command()
+def level(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the function level, stored and in force; nothing is set."""
+    from dashboard import cli_pegasus_reading
+
+    return cli_pegasus_reading.level(source, config, as_json=as_json)

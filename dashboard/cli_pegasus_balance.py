@@ -23,10 +23,12 @@ from core.pegasus.balance.rounds import (
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.ids import parse_node
+from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
+from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import counted
-from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
 
 _MOST_SHOWN: Final = 40
 
@@ -67,6 +69,8 @@ def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
 
 def _question(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOptions]:
     """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
+    if path.is_dir():
+        return _question_of_snapshot(path, wish)
     try:
         content = path.read_bytes()
     except OSError as exc:
@@ -75,6 +79,16 @@ def _question(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOption
         ) from exc
     trace = parse_trace(content, path.name)
     return view_of(trace), _options(options_of(trace), wish)
+
+
+def _question_of_snapshot(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOptions]:
+    """Take state and switches from a snapshot; nodes stand in the order of their names."""
+    facts = PegasusFacts(load_pegasus_snapshot(path))
+    options, assumed = facts.options()
+    if assumed:
+        note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")
+    note("The balancer's own order of nodes cannot be asked for: equal choices may differ.")
+    return facts.view(), _options(options, wish)
 
 
 def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
