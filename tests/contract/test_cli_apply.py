@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from apply_site import movable
 
 from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import sealed
 from core.snapshot.store import load_snapshot
 from dashboard.cli import run
 from dashboard.cli_apply import pace_per_min
@@ -180,7 +182,11 @@ def test_detached_run_waits_for_a_worker_which_carries_it_out(
     try:
         shown = ["runs", run_id, "--config", fleet.config]
         wait_until(lambda: answer(capsys, *shown)[1]["run"]["state"] == "DONE", log)
-        second = apply_words(fleet, plan, "--reason", "again: all moved already")
+        code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "again"))
+        assert (code, body["error"]["code"]) == (1, "already_applied")
+        other = plan.parent / "other.json"
+        other.write_bytes(dump_plan(sealed(replace(load_plan(plan), reason="another plan"))))
+        second = apply_words(fleet, other, "--reason", "again: all moved already")
         code, body = answer(capsys, *second)  # followed now: a worker serves the cluster
         assert (code, body["run"]["state"]) == (1, "FAILED")
         assert {step["code"] for step in body["run"]["steps"]} == {"moved_meanwhile"}
@@ -215,7 +221,7 @@ def test_what_is_no_pace_is_refused(text: str) -> None:
 
 # -- settings --------------------------------------------------------------------------------------
 
-GRACE = "loadBalancerSheddingGracePeriodMinutes"
+THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 
 
 def test_a_setting_is_planned_applied_once_and_taken_back(
@@ -223,16 +229,20 @@ def test_a_setting_is_planned_applied_once_and_taken_back(
 ) -> None:
     file = tmp_path / "setting.json"
     code, body = answer(
-        capsys, "set", "sandbox", f"{GRACE}=7", "--plan", file, "--config", fleet.config
+        capsys, "set", "sandbox", f"{THRESHOLD}=7", "--plan", file, "--config", fleet.config
     )
     assert code == 0, body
-    assert body["steps"][0]["command"].endswith(f"--config {GRACE} --value 7")
+    assert body["steps"][0]["command"].endswith(f"--config {THRESHOLD} --value 7")
     how = ("--cluster", "sandbox", "--reason", "calmer", "--config", fleet.config)
     code, body = answer(capsys, "apply", file, *how)
     assert code == 0, body
     run_id = body["run"]["run_id"]
     (step,) = body["run"]["steps"]
-    assert (step["kind"], step["subject"], step["code"]) == ("set_dynamic_setting", GRACE, "set")
+    assert (step["kind"], step["subject"], step["code"]) == (
+        "set_dynamic_setting",
+        THRESHOLD,
+        "set",
+    )
     code, body = answer(capsys, "apply", file, *how)
     assert (code, body["error"]["code"]) == (1, "already_applied")
     assert run_id in body["error"]["message"]
@@ -246,13 +256,13 @@ def test_a_setting_is_planned_applied_once_and_taken_back(
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        ((f"{GRACE}=-1",), 1, "setting_range"),
-        ((f"{GRACE}=soon",), 1, "setting_value"),
+        ((f"{THRESHOLD}=-1",), 1, "setting_range"),
+        ((f"{THRESHOLD}=soon",), 1, "setting_value"),
         (("loadBalancerEnabled=false",), 1, "setting_not_dynamic"),
-        (("--unset", GRACE), 1, "already_set"),
-        ((f"{GRACE}x=1",), 1, "unknown_name"),
-        ((GRACE,), 2, "usage"),
-        ((f"{GRACE}=1", "--unset", GRACE), 2, "usage"),
+        (("--unset", THRESHOLD), 1, "already_set"),
+        ((f"{THRESHOLD}x=1",), 1, "unknown_name"),
+        ((THRESHOLD,), 2, "usage"),
+        ((f"{THRESHOLD}=1", "--unset", THRESHOLD), 2, "usage"),
         ((), 2, "usage"),
     ],
 )
