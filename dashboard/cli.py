@@ -21,7 +21,6 @@ import typer
 
 from core.errors import OpsError
 from dashboard.cli_acting import acting
-from dashboard.cli_explaining import explaining
 from dashboard.cli_improving import improving
 from dashboard.cli_options import (
     Bundles,
@@ -54,7 +53,6 @@ app = typer.Typer(
 app.add_typer(acting)
 app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
-app.add_typer(explaining)
 
 
 @app.callback(invoke_without_command=True)

@@ -58,11 +58,12 @@ def _trace(trace: BrokerTrace) -> dict[str, Any]:
         "broker": trace.broker,
         "sheds": trace.sheds,
         "sentence": trace.sentence,
-        "gates": [_gate(gate) for gate in trace.gates],
+        "gates": [gate(item) for item in trace.gates],
     }
 
 
-def _gate(gate: Gate) -> dict[str, Any]:
+def gate(gate: Gate) -> dict[str, Any]:
+    """One gate; ``null`` where there is no number."""
     return {
         "name": gate.name,
         "measured": _finite(gate.measured),

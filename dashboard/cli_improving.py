@@ -1,4 +1,4 @@
-"""The commands that look for something better: their options, nothing else.
+"""The commands that explain and that look for something better: their options, nothing else.
 
 They belong to the one ``trimtab`` command; this is a module of its own for its length only.
 """
@@ -115,4 +115,36 @@ def simulate(
     )
     return cli_simulate.simulate(
         snapshot, wish, Assumptions.of(place, settings, release), as_json=as_json
+    )
+
+
+@improving.command()
+def explain(
+    snapshot: Snapshot,
+    broker: Annotated[
+        str | None, typer.Option(metavar="ID", help="Why this broker sheds, or stays.")
+    ] = None,
+    bundle: Annotated[
+        str | None, typer.Option(metavar="BUNDLE", help="Why this bundle is shed, or stays.")
+    ] = None,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    as_json: Json = False,
+) -> int:
+    """Say why brokers shed or stay in the next round, and which settings do not go together."""
+    from dashboard import cli_explain
+    from dashboard.cli_output import UsageFaultError
+    from dashboard.cli_snapshots import Assumptions
+
+    if broker is not None and bundle is not None:
+        raise UsageFaultError(
+            "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
+        )
+    wish = cli_explain.ExplainWish(broker, bundle, recently_unloaded)
+    return cli_explain.explain(
+        snapshot, wish, Assumptions.of(None, settings, release), as_json=as_json
     )

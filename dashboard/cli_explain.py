@@ -1,0 +1,172 @@
+"""``trimtab explain``: why a broker sheds, why a bundle stays, what settings do to each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnknownNameError
+from core.pulsar.combinations import Combination, combinations
+from core.pulsar.explain import BrokerReason, BundleReason, Explanation
+from core.pulsar.settings import effective_settings
+from core.pulsar.shedding.what_if import TurningPoint
+from core.pulsar.split import SplitWhatIf, explain_split
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from dashboard import cli_decisions_json
+from dashboard.cli_decisions import read_bundle_list
+from dashboard.cli_output import Answer, emit, say, table
+from dashboard.cli_snapshots import Assumptions
+
+_MET = {True: "yes", False: "no", None: "unknown"}
+
+
+@dataclass(frozen=True)
+class ExplainWish:
+    """What is asked of ``trimtab explain``; without broker and bundle: the cluster as a whole.
+
+    Attributes:
+        broker: Broker id.
+        bundle: Name.
+        recently_unloaded: File with bundles in their grace period.
+    """
+
+    broker: str | None
+    bundle: str | None
+    recently_unloaded: Path | None
+
+
+def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab explain``."""
+    recent = read_bundle_list(wish.recently_unloaded)
+    snapshot = load_snapshot(directory)
+    found = explanation_of(snapshot, assumptions, recent)
+    started = time.perf_counter()
+    body: dict[str, Any] = {
+        "strategy": found.strategy.name,
+        "release": found.settings.release,
+        "off": found.off or None,
+        "sentence": found.decision.sentence,
+        "notes": list(found.decision.notes),
+    }
+    if wish.bundle is not None:
+        reason = found.of_bundle(wish.bundle)
+        split = explain_split(snapshot, found.settings, wish.bundle)
+        body["bundle"] = _bundle_json(reason, split)
+        return _ended(body, started, lambda: _show_bundle(found, reason, split), as_json=as_json)
+    if wish.broker is not None:
+        if wish.broker not in found.view.brokers:
+            place = "this snapshot"
+            raise UnknownNameError.of("broker", wish.broker, found.view.brokers, place=place)
+        why = found.of_broker(wish.broker)
+        points = tuple(found.turning_points(wish.broker))
+        body["broker"] = _broker_json(why, points)
+        return _ended(body, started, lambda: _show_broker(found, why, points), as_json=as_json)
+    apart = combinations(found.settings, snapshot.manifest.load_manager)
+    body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
+    body["combinations"] = [asdict(item) for item in apart]
+    return _ended(body, started, lambda: _show_cluster(found, apart), as_json=as_json)
+
+
+def explanation_of(
+    snapshot: PulsarSnapshot, assumptions: Assumptions, recent: Sequence[str]
+) -> Explanation:
+    """Return the next round of a snapshot's cluster under the assumptions."""
+    settings = assumptions.settings_of(snapshot)
+    return Explanation(
+        view=LoadView.of(snapshot, settings),
+        settings=settings,
+        settings_of=lambda more: effective_settings(
+            snapshot, overrides={**assumptions.overrides, **more}, release=assumptions.release
+        ),
+        recently_unloaded=tuple(recent),
+    )
+
+
+def _ended(body: dict[str, Any], started: float, show: Any, *, as_json: bool) -> int:
+    body["elapsed_ms"] = round((time.perf_counter() - started) * 1000, 3)
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str, Any]:
+    return {
+        "broker": why.broker,
+        "sheds": why.sheds,
+        "sentence": why.sentence,
+        "gates": [cli_decisions_json.gate(gate) for gate in why.gates],
+        "bundles": list(why.bundles),
+        "skipped": dict(why.skipped),
+        "turning_points": [asdict(point) for point in points],
+    }
+
+
+def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
+    return {
+        "bundle": reason.bundle,
+        "leaves": reason.leaves,
+        "sentence": reason.sentence,
+        "hurdles": [asdict(hurdle) for hurdle in reason.hurdles],
+        "destinations": reason.destinations,
+        "split": {
+            "is_due": split.is_due,
+            "sentence": split.when,
+            "verdict": split.verdict.sentence,
+        },
+    }
+
+
+def _off(found: Explanation) -> None:
+    if found.off:
+        say(f"The cluster sheds nothing by itself: {found.off} is false. With it on:")
+
+
+def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[TurningPoint]) -> None:
+    _off(found)
+    say(why.sentence)
+    table(
+        ("gate", "open", "because"),
+        [(gate.name, _MET[gate.is_open], gate.sentence) for gate in why.gates],
+    )
+    for name in why.bundles:
+        say(f"Picked: {name}.")
+    for name, held in why.skipped:
+        say(f"Held back: {name}: {held}.")
+    for point in points:
+        say(f"{point.sentence}.")
+    _notes(found)
+
+
+def _show_bundle(found: Explanation, reason: BundleReason, split: SplitWhatIf) -> None:
+    _off(found)
+    say(reason.sentence)
+    table(
+        ("hurdle", "open", "because"),
+        [(hurdle.name, _MET[hurdle.is_open], hurdle.sentence) for hurdle in reason.hurdles],
+    )
+    for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
+        say(f"Goes to {broker} with {chance * 100:.3g} %.")
+    say()
+    say(split.when)
+    _notes(found)
+
+
+def _show_cluster(found: Explanation, apart: Sequence[Combination]) -> None:
+    _off(found)
+    say(found.decision.sentence)
+    rows = [
+        (str(trace.broker), "sheds" if trace.sheds else "stays", trace.sentence)
+        for trace in found.ranked()[:12]
+    ]
+    table(("broker", "verdict", "because"), rows)
+    for item in apart:
+        say(f"{item.weight}: {item.sentence} {item.hint}".rstrip())
+    _notes(found)
+
+
+def _notes(found: Explanation) -> None:
+    for note in found.decision.notes:
+        say(f"Note: {note}")
