@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.config import ClusterConfig
+from connectors.pegasus.rpc.client import MetaClient
 from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
 from connectors.pulsar_admin.client import AdminClient
 from connectors.zookeeper.client import ZooKeeperReader
@@ -45,6 +46,8 @@ class CheckResult:
 
 def check_cluster(config: ClusterConfig) -> list[CheckResult]:
     """Try every endpoint of a cluster; never raises for one that does not work."""
+    if config.kind == "pegasus":
+        return _check_pegasus(config)
     results: list[CheckResult] = []
     registry: Registry | None = None
     if config.zookeeper is None:
@@ -67,6 +70,25 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
                 detail="Not configured: settings from files and topics will be unknown.",
             )
         )
+    return results
+
+
+def _check_pegasus(config: ClusterConfig) -> list[CheckResult]:
+    """Ask each meta server who leads, then the leader for its nodes."""
+    results = []
+    for address in config.meta_servers:
+        what = f"Meta server {address}"
+        client = MetaClient([address], timeout_s=config.timeouts.answer_s)
+        try:
+            nodes, info = client.fetch_nodes(), client.fetch_cluster_info()
+        except OpsError as exc:
+            results.append(_fault(what, exc))
+            continue
+        finally:
+            client.close()
+        alive = sum(node.is_alive for node in nodes)
+        detail = f"{info.leader} leads, {alive} of {len(nodes)} nodes are alive, {info.level_word}."
+        results.append(CheckResult(what=what, ok=True, detail=detail))
     return results
 
 

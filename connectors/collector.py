@@ -21,10 +21,15 @@ import msgspec
 
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.pegasus.collect import PegasusCollector
 from core.errors import InvariantError, OpsError
+from core.snapshot import PulsarSnapshot
+from core.snapshot.pegasus import PegasusSnapshot
 from core.snapshot.store import Shelf
 
 _log = logging.getLogger("trimtab.collector")
+Collector = PulsarCollector | PegasusCollector
+_COUNTED: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "partitions")}
 _LOCK_RETRY_S: Final = 2.0
 _LOOK_S: Final = 0.5
 _SOONEST_AGAIN_S: Final = 5.0
@@ -167,12 +172,12 @@ class _Loop:
         return False
 
     def _collect_until_stopped(self) -> None:
-        collector: PulsarCollector | None = None
+        collector: Collector | None = None
         try:
             while not self._stop.is_set():
                 began = monotonic()
                 try:
-                    collector = collector or PulsarCollector(self._cluster)
+                    collector = collector or collector_of(self._cluster)
                     self._once(collector)
                 except OpsError as exc:
                     self._failed(exc)
@@ -186,7 +191,7 @@ class _Loop:
             if collector is not None:
                 collector.close()
 
-    def _rest(self, collector: PulsarCollector | None, rest_s: float) -> None:
+    def _rest(self, collector: Collector | None, rest_s: float) -> None:
         """Wait for the next turn; a broker that comes or goes brings it forward."""
         until = monotonic() + rest_s
         soonest = monotonic() + min(rest_s, _SOONEST_AGAIN_S)
@@ -195,7 +200,7 @@ class _Loop:
                 return
             self._stop.wait(min(_LOOK_S, until - now))
 
-    def _once(self, collector: PulsarCollector) -> None:
+    def _once(self, collector: Collector) -> None:
         snapshot = collector.collect()
         kept = self._shelf.put(snapshot, self._retention)
         manifest = snapshot.manifest
@@ -207,8 +212,7 @@ class _Loop:
         status.problem_count = len(manifest.problems)
         self._tell(
             "collected",
-            f"{snapshot.brokers.num_rows} brokers, {snapshot.bundles.num_rows:,} bundles, "
-            f"{status.problem_count} problems in {manifest.duration_s:.1f} s",
+            f"{_sizes(snapshot)}, {status.problem_count} problems in {manifest.duration_s:.1f} s",
         )
 
     def _failed(self, exc: OpsError) -> None:
@@ -228,6 +232,21 @@ class _Loop:
             aside.replace(path)
         except OSError as exc:
             self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
+
+
+def collector_of(cluster: ClusterConfig) -> Collector:
+    """Return what takes snapshots of a cluster of its kind.
+
+    Raises:
+        ConfigError: A secret or certificate cannot be read.
+    """
+    return PegasusCollector(cluster) if cluster.kind == "pegasus" else PulsarCollector(cluster)
+
+
+def _sizes(snapshot: PulsarSnapshot | PegasusSnapshot) -> str:
+    first, second = _COUNTED[snapshot.manifest.kind]
+    tables = snapshot.tables
+    return f"{tables[first].num_rows} {first}, {tables[second].num_rows:,} {second}"
 
 
 def _as_bug(exc: Exception) -> InvariantError:

@@ -262,6 +262,11 @@ class TrimtabConfig(BaseSettings):
                 hint="Write lists and tables as JSON, or put them into the file.",
             ) from exc
 
+    def of_kind(self, kind: str) -> TrimtabConfig:
+        """Return the same with the clusters of one kind only."""
+        chosen = [cluster for cluster in self.clusters if cluster.kind == kind]
+        return self.model_copy(update={"clusters": chosen})
+
     def cluster(self, name: str) -> ClusterConfig:
         """Return the cluster of that name.
 

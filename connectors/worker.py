@@ -79,7 +79,8 @@ def run_worker(
         stop: Set it to end: the step under way is looked at to its end, runs stay open.
         on_event: Called from the working threads.
     """
-    loops = [_Loop(config, cluster, stop, on_event) for cluster in clusters]
+    served = [cluster for cluster in clusters if cluster.kind == "pulsar"]  # no others yet
+    loops = [_Loop(config, cluster, stop, on_event) for cluster in served]
     threads = [
         threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
     ]

@@ -32,6 +32,7 @@ from core.errors import PlanConflictError
 from core.plan.model import Plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, Shelved
+from core.units import one_line
 from dashboard.runbook import RunBook
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def page_config() -> TrimtabConfig:
 def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
-    return TrimtabConfig.load(Path(path) if path else None)
+    return TrimtabConfig.load(Path(path) if path else None).of_kind("pulsar")  # no pages yet
 
 
 def shelf(config: TrimtabConfig) -> Shelf:
@@ -208,7 +209,7 @@ def ask_control(
             f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",
             hint="Undo it, if it has to be taken back.",
         )
-    event = ControlAsked(control=control, reason=reason.strip())
+    event = ControlAsked(control=control, reason=one_line(reason))
     _append(config, view.run_id, view.cluster, actor, event)
 
 
