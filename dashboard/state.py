@@ -7,7 +7,7 @@ the session under names that begin with an underscore.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
 import pyarrow as pa
@@ -114,6 +114,21 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
         st.query_params[key] = value
     elif key in st.query_params:
         del st.query_params[key]
+
+
+def listed(key: str) -> tuple[str, ...]:
+    """Return the list of a widget that is not bound and not always drawn; else the address's."""
+    held = st.session_state.get(key) or st.query_params.get_all(key)
+    return tuple(dict.fromkeys(held))
+
+
+def keep_list(key: str, values: Sequence[str]) -> None:
+    """Keep the list of a widget that is not bound, there and in the address; from a callback."""
+    st.session_state[key] = list(values)
+    if values:
+        st.query_params[key] = list(values)
+    else:
+        st.query_params.pop(key, None)
 
 
 def go(page: str, **params: str | list[str]) -> None:

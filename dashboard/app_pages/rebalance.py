@@ -27,7 +27,7 @@ if reading.movable.num_rows == 0:
     st.stop()
 in_force = candidates.strategy_in_force(page)
 names = candidates.known_strategies(page)
-pinned = moves_editor.asked(state.PIN)
+pinned = state.listed(state.PIN)
 
 answer = st.container()
 words.section("Side by side", "Every way on this snapshot. Click one to choose it.")

@@ -246,7 +246,7 @@ def choose(name: str) -> None:
 def forget_edits() -> None:
     """Forget what was left out and sent elsewhere."""
     for key in (state.DROP, state.RETARGET):
-        st.session_state[key] = []
+        state.keep_list(key, [])
 
 
 def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | None) -> None:

@@ -25,17 +25,11 @@ _LABELS: Final = {
 }
 
 
-def asked(key: str) -> tuple[str, ...]:
-    """Return what a list of edits holds, before its widget is drawn."""
-    held = st.session_state.get(key)
-    return tuple(dict.fromkeys(st.query_params.get_all(key) if held is None else held))
-
-
 def edits() -> kernel.Edits:
     """Return what was left out and sent elsewhere; unreadable parts of the address are ignored."""
-    pairs = [one.split(_ARROW) for one in asked(state.RETARGET)]
+    pairs = [one.split(_ARROW) for one in state.listed(state.RETARGET)]
     return kernel.Edits(
-        left_out=asked(state.DROP),
+        left_out=state.listed(state.DROP),
         retargets=tuple(
             (pair[0], None if pair[1] == PLACED else pair[1]) for pair in pairs if len(pair) == 2
         ),
@@ -44,14 +38,19 @@ def edits() -> kernel.Edits:
 
 def edits_panel() -> None:
     """Draw what was edited; taking a chip away takes the edit back."""
-    held = {key: asked(key) for key in _LABELS}
+    held = {key: state.listed(key) for key in _LABELS}
     if not any(held.values()):
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for key, values in held.items():
             if values:
                 st.multiselect(
-                    _LABELS[key], list(values), key=key, bind="query-params", select_all=False
+                    _LABELS[key],
+                    list(values),
+                    default=None if key in st.session_state else list(values),
+                    key=key,
+                    select_all=False,
+                    on_change=partial(_chips_changed, key),
                 )
         st.button(
             "As it was",
@@ -107,14 +106,20 @@ def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
 
 
 def _retarget(bundle: str, target: str) -> None:
-    others = [one for one in asked(state.RETARGET) if not one.startswith(f"{bundle}{_ARROW}")]
-    st.session_state[state.RETARGET] = [*others, f"{bundle}{_ARROW}{target}"]
+    others = [
+        one for one in state.listed(state.RETARGET) if not one.startswith(f"{bundle}{_ARROW}")
+    ]
+    state.keep_list(state.RETARGET, [*others, f"{bundle}{_ARROW}{target}"])
 
 
 def _add(key: str, bundle: str) -> None:
-    st.session_state[key] = [*asked(key), bundle]
+    state.keep_list(key, [*state.listed(key), bundle])
+
+
+def _chips_changed(key: str) -> None:
+    state.keep_list(key, st.session_state[key])
 
 
 def _forget_all() -> None:
     forget_edits()
-    st.session_state[state.PIN] = []
+    state.keep_list(state.PIN, [])
