@@ -131,6 +131,19 @@ class Watched:
             if bundle in self.foretold.destinations
         ]
 
+    @property
+    def drift(self) -> float:
+        """The largest share by which the leader's averages of its picks were off the written ones.
+
+        The leader decides by its memory and writes it once a minute (15 in production).
+        """
+        off = [
+            abs(each.rate - self.rates.get(each.bundle, 0.0)) / each.rate
+            for each in self.logged
+            if each.rate > 0
+        ]
+        return max(off, default=0.0)
+
     def lines(self, number: int) -> list[str]:
         """Return it in words."""
         age = "" if self.age_s is None else f", captured {self.age_s:.1f} s before"
@@ -139,7 +152,8 @@ class Watched:
             f"round {number}: {self.verdict}; foretold {len(self.expected)}, unloaded"
             f" {len(self.moved)}, both {len(self.expected & set(self.moved))}{age};"
             f" {share} of {len(self.landings)} landed where p > 0;"
-            f" {len(set(self.lost) & set(self.moved))} named by reports as lost"
+            f" {len(set(self.lost) & set(self.moved))} named by reports as lost;"
+            f" averages of its picks up to {self.drift:.0%} off"
         )
         found = [head, f"    {self.foretold.decision.sentence}"]
         picked = {each.bundle for each in self.logged}
