@@ -64,3 +64,8 @@ def format_age(seconds: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """Return ``1 broker``, ``2 brokers``, ``12,000 brokers``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def one_line(text: str) -> str:
+    """Return somebody's text on one line, without what a terminal would obey."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())

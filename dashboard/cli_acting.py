@@ -43,13 +43,23 @@ def runs(
     export: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Write the entries to a file.")
     ] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Ask RUN to pause.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Ask RUN to go on.")] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Ask RUN to end after the step under way.")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="Why it is paused, resumed or stopped.")] = "",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say what was applied: when, by whom, why, what came of it; and check the journal."""
     from dashboard import cli_runs
 
-    wish = cli_runs.RunsWish(run, cluster, last, verify, expect, export)
+    wish = cli_runs.RunsWish(
+        *(run, cluster, last, verify, expect, export),
+        controls=cli_runs.controls_of(pause=pause, resume=resume, stop=stop),
+        reason=reason,
+    )
     return cli_runs.runs(config, wish, as_json=as_json)
 
 

@@ -24,6 +24,7 @@ from core.actions.views import RunView, StepView
 from core.plan.codec import load_plan
 from core.plan.model import Plan
 from core.plan.words import describe
+from core.units import counted
 from dashboard import cli_runs_json, services
 from dashboard.cli_live import chosen_clusters
 from dashboard.cli_output import (
@@ -88,11 +89,14 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
         OpsError: It is refused, or the journal or (for a rehearsal) the cluster cannot be used.
     """
     options = _options(config, cluster, wish)
+    if not wish.is_dry and not wish.reason.strip():
+        raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
     if wish.is_dry:
         return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), wish)
     run_id = services.request_run(config, cluster, plan, wish.reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
-    note(f"Run {run_id} asked for: plan {plan.short_id}, {len(plan.steps)} steps on {cluster}.")
+    steps = counted(len(plan.steps), "step")
+    note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
     if wish.is_detached:
         if not has_worker:
             note(f"No worker serves {cluster} here; it waits for one: `trimtab worker {cluster}`.")

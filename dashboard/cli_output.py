@@ -74,13 +74,18 @@ def fail(error: OpsError, *, as_json: bool) -> int:
 
 def say(text: str = "") -> None:
     """Print a line to standard output."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(_harmless(text) + "\n")
 
 
 def note(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(_harmless(text) + "\n")
     sys.stderr.flush()
+
+
+def _harmless(text: str) -> str:
+    """Drop what a terminal would obey: names and reasons are other people's."""
+    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -111,12 +116,13 @@ def _rich_table(
 ) -> None:
     from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
     from rich.table import Table  # noqa: PLC0415 - only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415 - only a terminal needs it
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for name, is_right in zip(columns, right, strict=True):
         drawn.add_column(name, justify="right" if is_right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*(Text(_harmless(cell)) for cell in row))
     Console().print(drawn)
 
 

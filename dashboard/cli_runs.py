@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
 from core.actions.events import Entry
-from core.actions.model import Observation, RunId
+from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
 from core.actions.words import told
 from core.errors import InputError
 from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
-from core.units import format_bytes_per_s, format_ratio
+from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_output import (
     EXIT_DONE,
@@ -41,6 +41,8 @@ class RunsWish:
         verify: Compute the chain of the whole journal again.
         expect: A hash kept from an earlier look, which must still be in the chain.
         export: Write all entries (those of ``run`` or ``cluster``, when given) to this file.
+        controls: Ask ``run`` to pause, resume or stop: one of them.
+        reason: Why.
     """
 
     run: str | None = None
@@ -49,6 +51,14 @@ class RunsWish:
     verify: bool = False
     expect: str | None = None
     export: Path | None = None
+    controls: tuple[Control, ...] = ()
+    reason: str = ""
+
+
+def controls_of(*, pause: bool, resume: bool, stop: bool) -> tuple[Control, ...]:
+    """Return what is asked of a run; more than one is refused by :func:`runs`."""
+    asked: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
+    return tuple(control for control, is_asked in asked.items() if is_asked)
 
 
 def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
@@ -56,6 +66,8 @@ def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
     config = services.load_config(services.config_path(config_file))
     if wish.expect is not None and not wish.verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
+    if wish.controls:
+        return _control(config, wish, as_json=as_json)
     if wish.verify:
         if wish.run or wish.export:
             raise UsageFaultError(
@@ -68,6 +80,18 @@ def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
     if wish.run is not None:
         return _show(config, wish.run, as_json=as_json)
     return _list(config, wish, as_json=as_json)
+
+
+def _control(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
+    run, (control, *others) = wish.run, wish.controls
+    if run is None or others or wish.verify or wish.export:
+        raise UsageFaultError(
+            "--pause, --resume and --stop are asked of one run, one at a time.",
+            hint=f"Write: trimtab runs RUN --{control}.",
+        )
+    services.ask_control(config, run, control, services.actor(), wish.reason)
+    sentence = f"Run {run} was asked to {control}; its worker acts within about a second."
+    return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
 def _list(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
@@ -116,7 +140,8 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
                 say(f"Step {step.index + 1}: {step.ending.sentence} {step.ending.hint}".rstrip())
         _say_rest(view)
         say()
-        table(("entry", "at (UTC)", "who", "what"), [_entry_row(entry) for entry in entries])
+        rows = [_entry_row(entry, view.disregarded) for entry in entries]
+        table(("entry", "at (UTC)", "who", "what"), rows)
 
     body = {
         "run": cli_runs_json.whole(view),
@@ -132,7 +157,7 @@ def _say_head(view: RunView) -> None:
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
     if view.worker:
-        again = f", taken over {view.takeovers} times" if view.takeovers else ""
+        again = f", taken over {counted(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
         say(f"{view.control.asked_by} asked to {view.control.control} it.")
@@ -221,10 +246,11 @@ def _value(after: Observation | None) -> str:
     return "" if after is None else after.value or "not set"
 
 
-def _entry_row(entry: Entry) -> list[str]:
+def _entry_row(entry: Entry, disregarded: Collection[int]) -> list[str]:
     record = entry.record
     words = told(record.event)
-    what = f"{words.what} {words.why}".rstrip()
+    void = "Does not count, its writer had lost the run: " if entry.seq in disregarded else ""
+    what = f"{void}{words.what} {words.why}".rstrip()
     return [str(entry.seq), _time(record.at), record.actor, what]
 
 

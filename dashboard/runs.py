@@ -98,7 +98,7 @@ def request(config: Config, plan: Plan, reason: str, options: RunOptions) -> Run
     """
     with _REQUESTING:
         for view in services.runs(config, plan.cluster, most=_RECENT):
-            if view.plan.plan_id == plan.plan_id:
+            if view.plan.plan_id == plan.plan_id and view.state != "REFUSED":
                 return view.run_id
         return services.request_run(config, plan.cluster, plan, reason, options, person())
 

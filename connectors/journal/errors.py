@@ -26,8 +26,8 @@ _LOCKED_AWAY: Final = ("readonly", "read-only", "permission denied")
 
 
 def place_of(url: sa.URL) -> str:
-    """Return the database for people, without its password."""
-    return url.render_as_string(hide_password=True)
+    """Return the database for people: without its password and options, which may hold secrets."""
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 @contextmanager

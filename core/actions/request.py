@@ -19,7 +19,7 @@ from core.errors import (
     UnusablePlanError,
 )
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
-from core.units import counted
+from core.units import counted, one_line
 
 _AGAIN = "Make the plan again from a fresh snapshot."
 
@@ -118,12 +118,12 @@ def check_options(options: RunOptions, limits: RunLimits) -> None:
 
 
 def reason_of(text: str) -> str:
-    """Return the reason as it is kept.
+    """Return the reason as it is kept: one line that a terminal shows and never obeys.
 
     Raises:
         InputError: There is none.
     """
-    reason = " ".join(text.split())
+    reason = one_line(text)
     if not reason:
         raise InputError("A run needs a reason.", hint="Say why: it is kept in the journal.")
     if len(reason) > 2000:

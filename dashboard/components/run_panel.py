@@ -135,7 +135,7 @@ def predicted(view: RunView, quantity: str) -> None:
 
 def journal(config: Config, view: RunView) -> None:
     """Show the run's entries in the journal."""
-    rows = entries_frame(runs.entries_of(config, view.run_id))
+    rows = entries_frame(runs.entries_of(config, view.run_id), view.disregarded)
     tables.table(
         rows,
         {

@@ -97,12 +97,24 @@ def table(
     )
 
 
+def _inert(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mark texts that a spreadsheet would take for a formula: names and reasons are others'."""
+    texts = frame.select_dtypes(include=["object", "string"]).columns
+    marked = {
+        name: frame[name].map(
+            lambda value: f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
+        )
+        for name in texts
+    }
+    return frame.assign(**marked)
+
+
 def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime) -> None:
     """Offer the table as CSV and JSON; made only when asked for."""
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         st.download_button(
             "CSV",
-            data=lambda: frame.to_csv(index=False).encode(),
+            data=lambda: _inert(frame).to_csv(index=False).encode(),
             file_name=file_name(cluster, what, moment, "csv"),
             mime="text/csv",
             icon=":material/download:",

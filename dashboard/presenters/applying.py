@@ -14,6 +14,9 @@ from dashboard.presenters.workers import WorkerState
 FREE_STEPS: Final = 3
 """More bundles than this are confirmed by typing the cluster's name."""
 
+FREE_CLIENTS: Final = 500
+"""More clients that reconnect than this, likewise, be it for one bundle."""
+
 FREE_BROKERS: Final = 2
 """More brokers touched than this, likewise."""
 
@@ -111,17 +114,18 @@ def touched_brokers(plan: Plan) -> int:
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
-    steps, brokers = len(plan.steps), touched_brokers(plan)
     more = next((_MORE[step.kind] for step in plan.steps if step.kind in _MORE), None)
-    if more is not None or steps <= 1:
-        return more
-    if environment == "production":
-        return f"{counted(steps, 'bundle')} of a production cluster"
-    if steps > FREE_STEPS:
-        return f"{counted(steps, 'bundle')} at once"
-    if brokers > FREE_BROKERS:
-        return f"{counted(brokers, 'broker')} are touched"
-    return None
+    steps, brokers = len(plan.steps), touched_brokers(plan)
+    clients = plan.expected.clients or 0
+    is_production = environment == "production" and steps > 1
+    reasons = (
+        (more is not None, more),
+        (clients > FREE_CLIENTS, f"{counted(clients, 'client')} will reconnect"),
+        (is_production, f"{counted(steps, 'bundle')} of a production cluster"),
+        (steps > FREE_STEPS, f"{counted(steps, 'bundle')} at once"),
+        (steps > 1 and brokers > FREE_BROKERS, f"{counted(brokers, 'broker')} are touched"),
+    )
+    return next((reason for is_so, reason in reasons if is_so), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

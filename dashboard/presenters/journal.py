@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -41,8 +41,8 @@ class JournalFilter:
     until: datetime | None = None
 
 
-def entries_frame(entries: Iterable[Entry]) -> pd.DataFrame:
-    """Return one row an entry, in the order given."""
+def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -> pd.DataFrame:
+    """Return one row an entry, in the order given; ``disregarded`` ones say that they are void."""
     rows = []
     for entry in entries:
         record = entry.record
@@ -55,7 +55,9 @@ def entries_frame(entries: Iterable[Entry]) -> pd.DataFrame:
                 "cluster": record.cluster,
                 "run": record.run_id,
                 "kind": KINDS[type(record.event).__name__],
-                "what": said.what,
+                "what": f"Does not count, its writer had lost the run: {said.what}"
+                if entry.seq in disregarded
+                else said.what,
                 "why": said.why,
                 "before": said.before,
                 "after": said.after,

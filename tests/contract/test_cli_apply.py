@@ -133,7 +133,7 @@ def test_plan_is_carried_out_by_the_command_itself_and_taken_back(
     [
         (["--reason", "x", "--pace", "fast"], 2, "usage"),
         (["--reason", "x", "--pace", "1000/s"], 1, "input"),
-        ([], 1, "input"),  # no reason
+        ([], 2, "usage"),  # no reason
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_at_once(

@@ -226,3 +226,22 @@ def test_a_cut_end_needs_the_hash_kept_elsewhere(trimtab, site) -> None:
 )
 def test_options_that_exclude_each_other_are_bad_usage(trimtab, words) -> None:
     assert trimtab("runs", *words)[0] == 2
+
+
+def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, site) -> None:
+    code, out, _ = trimtab("runs", LATER, "--stop", "--reason", "too \x1b[31mhot\nnow")
+    assert code == 0
+    assert "asked to stop" in out
+    entry = SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}").entries(run_id=LATER)[-1]
+    event = entry.record.event
+    assert isinstance(event, ControlAsked)
+    assert (event.control, event.reason) == ("stop", "too [31mhot now")
+
+
+@pytest.mark.parametrize(
+    "words", [["--stop"], [LATER, "--stop", "--pause"], [LATER, "--stop", "--verify"]]
+)
+def test_one_thing_is_asked_of_one_run(trimtab, words) -> None:
+    code, _, err = trimtab("runs", *words)
+    assert code == 2
+    assert "one at a time" in err

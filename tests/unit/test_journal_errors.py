@@ -111,6 +111,11 @@ def test_what_happened_is_told_apart(error, kind, words) -> None:
 def test_a_password_is_never_shown(tmp_path) -> None:
     url = sa.make_url("postgresql+psycopg://ann:hidden@db/trimtab")
     assert "hidden" not in place_of(url)
+
+
+def test_a_password_among_the_options_of_an_address_is_not_shown() -> None:
+    url = sa.make_url("postgresql+psycopg://u@h/db?password=hidden&sslpassword=hidden")
+    assert place_of(url) == "postgresql+psycopg://u@h/db"
     for text in ("postgres//ann:hidden@", "nonsense+driver://ann:hidden@db/x"):
         with pytest.raises(ConfigError) as caught:
             Database(text)

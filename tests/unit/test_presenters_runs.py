@@ -91,6 +91,12 @@ def test_confirmation_grows_with_the_blast_radius(steps, environment, is_typed):
     assert bool(applying.must_type_name(plan_of(steps), environment)) is is_typed
 
 
+def test_many_clients_are_confirmed_by_name_even_for_one_bundle():
+    plan = plan_of(1)
+    crowded = replace(plan, expected=replace(plan.expected, clients=501))
+    assert "501 clients" in (applying.must_type_name(crowded, "demo") or "")
+
+
 def test_more_than_two_brokers_are_confirmed_by_name():
     plan = plan_of(2)
     first, second = plan.steps
