@@ -70,14 +70,12 @@ def build_split_plan(
 
 def check_split(basis: Basis, step: SplitBundle) -> Iterator[Diagnostic]:
     """Check a step that was planned before: would the brokers still cut there, and to what use."""
-    where = explain_split(
-        basis.snapshot,
-        basis.settings,
-        step.bundle,
-        algorithm=step.algorithm,
-        positions=step.positions,
-    )
-    yield from _about(where)
+    try:
+        where = _explained(basis, step.bundle, step.algorithm, step.positions)
+    except InputError as exc:  # a plan that was not made by build_split_plan
+        yield _finding("error", "split_refused", step.bundle, exc.message, exc.hint)
+    else:
+        yield from _about(where)
 
 
 def _one(

@@ -147,6 +147,10 @@ def test_a_split_is_rechecked_by_owner_and_by_use() -> None:
     assert recheck(FLEET, sealed(replace(plan, steps=(outside,))), (), NOON)[0].code == (
         "split_without_effect"
     )
+    for wrong in ({"algorithm": "in_half"}, {"algorithm": SPECIFIED, "positions": ()}):
+        odd = msgspec.structs.replace(plan.steps[0], **wrong)
+        found = recheck(FLEET, sealed(replace(plan, steps=(odd,))), (), NOON)
+        assert found[0].code == "split_refused"
 
 
 def test_the_preview_of_an_unloaded_split_counts_the_clients() -> None:
