@@ -61,8 +61,8 @@ with left:
         {
             "key": tables.opener("Setting", "_setting_key", settings.choose),
             "mark": tables.words("State"),
-            "value": st.column_config.TextColumn("In force", width=150),
-            "default": st.column_config.TextColumn("Default", width=120),
+            "value": st.column_config.TextColumn("In force", width=130),
+            "default": st.column_config.TextColumn("Default", width=90),
             "origin": tables.words("From", "assumed: the snapshot does not tell it."),
             "dynamic": tables.words("Dynamic"),
             "meaning": st.column_config.TextColumn("Meaning", width=420),

@@ -215,7 +215,7 @@ def _rings(chosen: Chosen, found: SplitWhatIf) -> None:
         with column:
             st.caption(f"Ring of {words.plain(namespace)} {moment}")
             figure = namespace_ring(data, height=_RING_PX)
-            figure.update_layout(showlegend=False, margin={"l": 44, "r": 44, "t": 24, "b": 24})
+            figure.update_layout(showlegend=False, margin={"l": 66, "r": 66, "t": 24, "b": 24})
             figures.chart(
                 figure, key=f"split_ring_{moment}", alt=f"Hash ring of {namespace} {moment}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fleet_builder import make_history
+from fleet_builder import make_history, make_topics
 from shelf_site import Site, assert_calm, now, texts
 
 from dashboard import state
@@ -95,3 +95,40 @@ def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, flee
     said = texts(app)
     assert "in the next round:" in said
     assert "Left alone, it" in said
+
+
+def test_split_is_judged_by_the_topics_that_were_fetched(site, fleet):
+    bundle = fleet.bundles["bundle"][3].as_py()
+    app = site.open("splits", bundle=bundle)
+    topics = make_topics(fleet.bundles, bundle)
+    app.session_state["_topics"] = {(bundle, fleet.snapshot_id): topics}
+    app.run()
+    assert_calm(app)
+    said = texts(app)
+    assert f"{topics.num_rows} topics, read for the snapshot" in said
+    assert "by its topics" in said
+    assert "assumed by width" not in said
+
+
+def test_position_that_is_no_number_is_refused_in_words(site, fleet):
+    app = site.open("splits", algorithm="specified_positions_divide", positions="middle")
+    assert_calm(app)
+    assert "'middle' is no position" in " ".join(error.value for error in app.error)
+
+
+def test_split_of_a_writable_cluster_leads_to_the_dialog(site, fleet):
+    site.worker_says()
+    app = site.open("splits")
+    app.button(key="_apply").click().run()
+    assert_calm(app)
+    said = texts(app)
+    assert "would be split on" in said
+    assert "Say why" in said
+
+
+def test_broker_that_does_not_lead_points_to_the_leader(site, fleet):
+    app = site.open("broker", broker=fleet.brokers["broker"][2].as_py())
+    assert_calm(app)
+    app.button(key="_to_leader").click().run()
+    assert_calm(app)
+    assert "As the leader" in texts(app)
