@@ -1,0 +1,81 @@
+"""The commands on a Pegasus sandbox that runs as a process of its own, as people start it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.snapshot.store import Shelf
+from dashboard.cli import run
+
+TRIMTAB = [sys.executable, "-m", "dashboard.cli"]
+DEADLINE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("pegasus") / "trimtab.toml"
+    words = ["sandbox", "--kind", "pegasus", "--write-config", str(path), "--json"]
+    process = subprocess.Popen([*TRIMTAB, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        pause = threading.Event()
+        for _ in range(int(DEADLINE_S / 0.1)):
+            if path.is_file() or process.poll() is not None:
+                break
+            pause.wait(0.1)
+        assert path.is_file()
+        yield path
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(json.loads(out)["nodes"]) == 5
+
+
+def test_capture_writes_a_snapshot(config, tmp_path, capsys):
+    words = ["capture", "sandbox-pegasus", "--out", str(tmp_path / "s")]
+    assert run([*words, "--config", str(config), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tables"]["partitions"] == {
+        "rows": 256,
+        "expected": 256,
+        "coverage": 1.0,
+        "source": "rpc",
+    }
+    assert load_pegasus_snapshot(tmp_path / "s").snapshot_id == told["snapshot_id"]
+    assert run(["pegasus", "balance", str(tmp_path / "s"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rounds"][0]
+
+
+def test_topics_of_a_pegasus_cluster_are_refused(config, tmp_path):
+    words = ["capture", "sandbox-pegasus", "--out", str(tmp_path / "s"), "--topics-of", "a/b/c"]
+    assert run([*words, "--config", str(config)]) == 2
+
+
+def test_a_cluster_is_read_without_a_snapshot(config, capsys):
+    assert run(["pegasus", "nodes", "sandbox-pegasus", "--config", str(config), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["nodes"]) == 5
+    assert told["problems"] == []
+
+
+def test_check_names_every_meta_server(config, capsys):
+    assert run(["check", "--config", str(config), "--json"]) == 0
+    items = json.loads(capsys.readouterr().out)["clusters"]["sandbox-pegasus"]
+    assert len(items) == 2
+    assert all("leads" in item["detail"] for item in items)
+
+
+def test_collect_keeps_snapshots_of_it(config, capsys):
+    assert run(["collect", "--every", "0", "--config", str(config)]) == 0
+    assert "sandbox-pegasus" in capsys.readouterr().err
+    (kept,) = Shelf(config.parent / "snapshots").entries("sandbox-pegasus")
+    assert load_pegasus_snapshot(kept.path).manifest.kind == "pegasus"
