@@ -46,6 +46,7 @@ class Sight:
         token: Changes with every change of hands; ``None``: the cluster shows no such thing.
         is_destination_there: Whether the step's destination is a live broker; also when it has
             none.
+        is_owner_there: Whether the step's owner still is a live broker.
     """
 
     exists: bool
@@ -53,6 +54,7 @@ class Sight:
     holder: str | None = None
     token: str | None = None
     is_destination_there: bool = True
+    is_owner_there: bool = True
 
     def absence(self, bundle: str) -> str:
         """Return the sentence about a bundle that is not there."""
@@ -179,11 +181,12 @@ class ZnodeEyes:
         """Return what is to be seen of a step's bundle."""
         namespace = namespace_of(step.bundle)
         destination = step.destination or step.owner
-        owner, local, whole, target = self._session.read(
+        owner, local, whole, target, source = self._session.read(
             f"{roots.OWNERSHIP}/{step.bundle}",
             f"{roots.LOCAL_POLICIES}/{namespace}",
             f"{roots.POLICIES}/{namespace}",
             f"{roots.BROKERS}/{destination}",
+            f"{roots.BROKERS}/{step.owner}",
         )
         bounds = _boundaries(namespace, local=local, whole=whole)
         exists, parts = _covered(step.bundle, namespace, bounds)
@@ -198,6 +201,7 @@ class ZnodeEyes:
             holder=holder,
             token=str(owner.created_id) if owner is not None and self._asked is None else None,
             is_destination_there=step.destination is None or target is not None,
+            is_owner_there=source is not None,
         )
 
     def _holder(self, bundle: str, node: Node) -> str:
@@ -256,6 +260,7 @@ class AdminEyes:
             parts=parts,
             holder=self._asked.find(step.bundle, likely=likely) if exists else None,
             is_destination_there=step.destination is None or step.destination in live,
+            is_owner_there=step.owner in live,
         )
 
     def _body(self, path: str) -> bytes:

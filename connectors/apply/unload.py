@@ -169,11 +169,21 @@ class UnloadAction:
             if self._step.destination is not None
             else "It is placed by the first lookup of one of its topics."
         )
+        source, bundle = before.holder or self._step.owner, self._step.bundle
+        if self._seen is not None and not self._seen.is_owner_there:
+            return Ending(
+                state="DONE",
+                code="owner_lost",
+                sentence=f"{source} left the cluster; {bundle} lost its owner with it, and no "
+                f"client has asked for it since. {kept}",
+                hint="Take a fresh snapshot and plan anew.",
+                after=now,
+            )
         return Ending(
             state="DONE",
             code="given_up",
-            sentence=f"{before.holder or self._step.owner} gave up {self._step.bundle}, and nobody "
-            f"owns it: no client has asked for it since. {kept}",
+            sentence=f"{source} gave up {bundle}, and nobody owns it: no client has asked for it "
+            f"since. {kept}",
             after=now,
         )
 

@@ -19,7 +19,14 @@ from core.actions.guards import WAITING_GUARDS, Effect, Hold, admission, first_h
 from core.actions.model import Ending, Observation, Refusal, RunId, RunState
 from core.actions.ports import Action, Ports
 from core.actions.session import PATIENCE_S, LostError, Session
-from core.actions.settle import look_again, settle_begun, watch, write_ending
+from core.actions.settle import (
+    answer_of,
+    look_again,
+    settle_begun,
+    watch,
+    with_answer,
+    write_ending,
+)
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError, SnapshotError
 from core.plan.verify import recheck
@@ -148,19 +155,20 @@ def _begin(session: Session, step: StepView) -> Hold | None:
     session.require_ours()
     begun = session.view.steps[step.index]
     ending = _send(action, begun)
-    if ending is None:
-        ending = watch(session, begun, session.view.options.verify_within_s, action)
+    if not isinstance(ending, Ending):
+        found = watch(session, begun, session.view.options.verify_within_s, action)
+        ending = with_answer(found, ending)
     write_ending(session, begun, ending)
     return None
 
 
-def _send(action: Action, step: StepView) -> Ending | None:
-    """Send, and return the ending when the request certainly was not followed."""
+def _send(action: Action, step: StepView) -> Ending | str:
+    """Send; return the ending when the request certainly was not followed, else what was heard."""
     try:
         action.send()
     except RemoteError as exc:
         if exc.outcome == "unknown":
-            return None
+            return answer_of(exc)
         is_refused = exc.outcome == "refused"
         what = "was refused" if is_refused else "could not be sent"
         return Ending(
@@ -170,7 +178,7 @@ def _send(action: Action, step: StepView) -> Ending | None:
             hint=exc.hint,
             after=_look_after(action),
         )
-    return None
+    return ""
 
 
 def _look_after(action: Action) -> Observation | None:

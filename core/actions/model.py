@@ -106,7 +106,8 @@ class Ending:
     Attributes:
         state: ``DONE``, ``FAILED``, ``UNKNOWN`` or ``SKIPPED``.
         code: Stable word: ``landed``, ``landed_elsewhere``, ``returned``, ``given_up`` (nobody has
-            asked for the bundle since), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
+            asked for the bundle since), ``owner_lost`` (the same, since its owner left the
+            cluster), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
         sentence: What happened, with its names and numbers.
         hint: What to do next; empty when nothing.
         after: What was seen at the end; ``None`` when it could not be looked at.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,6 +17,15 @@ from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
+
+LANDING_GRACE_S: Final = 10.0
+"""How long a subject has to be seen without an owner, on end, before a step is settled so: one
+glance cannot tell a bundle that nobody asks for from one on its way."""
+
+_ANSWER: Final = "The request itself:"
+
+_OWNERLESS: Final = frozenset({"given_up", "owner_lost"})
+"""Codes of endings that say that nobody owns it."""
 
 SETTLE_UNTIL_S: Final = 3600.0
 """How long after a run's end a step that it left unknown is looked at again."""
@@ -33,6 +43,9 @@ def watch(
 ) -> Ending:
     """Look until the effect of a step that was begun is visible or the time is up.
 
+    "Nobody owns it" is believed after :data:`LANDING_GRACE_S` on end only, also when that is after
+    the time.
+
     Args:
         session: The run.
         step: The step, begun.
@@ -46,16 +59,35 @@ def watch(
     before = _seen_before(step)
     clock = session.ports.clock
     until_s = clock.monotonic() + within_s
+    ownerless_since_s: float | None = None
     while True:
-        is_last = clock.monotonic() >= until_s
+        now_s = clock.monotonic()
+        is_last = now_s >= until_s
         try:
             action = action or session.ports.cluster.action(step.step)
-            ending = _glance(action, before, is_last=is_last)
+            now = action.look()
+            ending = action.ending(before, now)
+            if ending is None and is_last:
+                ending = action.ending_at_last(before, now)
+            ownerless_since_s = _since(ownerless_since_s, now, now_s)
         except RemoteError as exc:
+            ownerless_since_s = None
             ending = _unreadable(step, exc) if is_last else None
-        if ending is not None:
+        if ending is not None and not _is_rash(ending, ownerless_since_s, now_s):
             return ending
         session.hold(LOOK_EVERY_S)
+
+
+def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:
+    """Return since when nobody has owned it, on end; ``None``: somebody does."""
+    is_ownerless = now.exists and now.holder is None
+    return (now_s if since_s is None else since_s) if is_ownerless else None
+
+
+def _is_rash(ending: Ending, ownerless_since_s: float | None, now_s: float) -> bool:
+    if ending.code not in _OWNERLESS or ownerless_since_s is None:
+        return False
+    return now_s - ownerless_since_s < LANDING_GRACE_S
 
 
 def settle_begun(session: Session) -> None:
@@ -70,15 +102,11 @@ def settle_begun(session: Session) -> None:
 
 
 def look_again(session: Session) -> None:
-    """Look once at each step that nobody knows the outcome of, and settle what can be."""
+    """Look at each step that nobody knows the outcome of, and settle what can be."""
     for step in session.steps_in("UNKNOWN"):
-        try:
-            action = session.ports.cluster.action(step.step)
-            ending = _glance(action, _seen_before(step), is_last=True)
-        except RemoteError:
-            continue
-        if ending is not None and ending.state in SETTLED_STEPS:
-            write_ending(session, step, ending, is_by_looking=True)
+        ending = watch(session, step, 0.0)
+        if ending.state in SETTLED_STEPS:
+            write_ending(session, step, with_answer(ending, _heard(step)), is_by_looking=True)
 
 
 def write_ending(
@@ -91,12 +119,23 @@ def write_ending(
     )
 
 
-def _glance(action: Action, before: Observation, *, is_last: bool) -> Ending | None:
-    now = action.look()
-    ending = action.ending(before, now)
-    if ending is None and is_last:
-        ending = action.ending_at_last(before, now)
-    return ending
+def answer_of(exc: RemoteError) -> str:
+    """Return the sentence about a request that may have been followed all the same."""
+    return f"{_ANSWER} {exc.message}"
+
+
+def with_answer(ending: Ending, answer: str) -> Ending:
+    """Add what the request was answered to an ending that is not as asked; it may tell why."""
+    if not answer or (ending.state == "DONE" and ending.code not in _OWNERLESS):
+        return ending
+    return replace(ending, sentence=f"{ending.sentence} {answer}")
+
+
+def _heard(step: StepView) -> str:
+    """Return what an earlier ending of the step says of the request's answer."""
+    sentence = step.ending.sentence if step.ending else ""
+    _, prefix, words = sentence.partition(_ANSWER)
+    return prefix + words
 
 
 def _seen_before(step: StepView) -> Observation:

@@ -296,6 +296,21 @@ def test_owner_that_dies_in_the_middle_leaves_every_step_settled(
     assert_sound_but_moved(whole, site, view)
 
 
+def test_bundle_of_an_owner_that_dies_is_followed_to_where_it_lands(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    plan = site.plan(1)
+    whole.set_faults(accident="owner_dies")
+    view = site.carry_out(plan, replace(QUIETLY, verify_within_s=2.0))
+    step = view.steps[0]
+    assert step.ending is not None
+    assert step.ending.after is not None
+    row = owner_row(whole, plan.steps[0].bundle)
+    assert step.ending.code in ("landed", "landed_elsewhere"), step.ending.sentence
+    assert step.ending.after.holder == whole.state.brokers[row].broker_id
+    assert_sound_but_moved(whole, site, view)
+
+
 def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
     whole: Sandbox, site: ApplySite
 ) -> None:

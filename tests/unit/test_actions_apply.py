@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Faults, Worker, World, plan_of
+from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Death, Faults, Worker, World, plan_of
 
 from core.actions.apply import settle_afterwards
 from core.actions.events import (
@@ -19,7 +19,7 @@ from core.actions.events import (
 )
 from core.actions.model import Ending, RunOptions, RunState
 from core.actions.session import PATIENCE_S
-from core.actions.settle import is_to_be_settled
+from core.actions.settle import LANDING_GRACE_S, is_to_be_settled
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
@@ -29,6 +29,19 @@ def _asked(options: RunOptions = QUICK, **more: object) -> World:
     world = World()
     world.ask(options=options, **more)  # type: ignore[arg-type]  # the request's own names
     return world
+
+
+def _dead_after_sending(world: World) -> None:
+    """Let the worker die as soon as something was sent; another one may follow."""
+
+    def die(where: str) -> None:
+        if where == "after send":
+            world.on_cross = None
+            world.dies_at = len(world.crossings)
+
+    world.on_cross = die
+    with pytest.raises(Death):
+        world.work()
 
 
 def _codes(world: World) -> list[str]:
@@ -104,6 +117,47 @@ def test_a_failed_step_ends_the_run_in_the_clusters_words(answer, code, words) -
     assert _ending(world, 1).sentence.startswith("1 step failed and the run stops at 1. The last")
     assert world.view.sentence.startswith("0 of 3 steps done within ")
     assert "First: " in world.view.sentence
+
+
+def test_a_bundle_on_its_way_is_not_given_up_at_a_glance() -> None:
+    world = _asked(RunOptions(pace_per_min=600, verify_within_s=1.0), destination=BROKERS[3])
+    world.faults[FIRST] = Faults(after_s=LANDING_GRACE_S - 1.0)
+    assert world.work() == "DONE"
+    assert _codes(world) == ["landed"] * 3
+    assert world.owners[FIRST] == BROKERS[3]
+
+
+def test_what_a_dead_worker_left_is_watched_before_it_counts_as_given_up() -> None:
+    world = _asked(RunOptions(pace_per_min=600, verify_within_s=1.0), destination=BROKERS[3])
+    world.faults[FIRST] = Faults(after_s=LANDING_GRACE_S - 1.0)
+    _dead_after_sending(world)
+    world.pass_time(5.0)
+    assert world.work("w2") == "DONE"
+    assert _codes(world) == ["landed"] * 3
+    assert world.view.steps[0].is_by_looking
+
+
+def test_a_bundle_that_nobody_asks_for_is_given_up_after_the_grace() -> None:
+    world = _asked(RunOptions(pace_per_min=600, verify_within_s=1.0))
+    world.faults[FIRST] = Faults(is_looked_up=False)
+    assert world.work() == "DONE"
+    assert _codes(world) == ["given_up", "landed", "landed"]
+    took_ms = world.view.steps[0].took_ms
+    assert took_ms is not None
+    assert LANDING_GRACE_S * 1000 <= took_ms < LANDING_GRACE_S * 1000 + 2000
+
+
+def test_what_the_request_was_answered_stays_with_a_step_that_went_wrong() -> None:
+    world = _asked(destination=BROKERS[3])
+    world.faults[FIRST] = Faults("late", after_s=999.0)
+    world.at(20.0, world.under_way.clear)
+    words = "The request itself: No answer within 5 s."
+    world.work()
+    unknown = next(e for e in world.events(StepEnded) if isinstance(e, StepEnded))
+    assert unknown.ending.state == "UNKNOWN"
+    assert unknown.ending.sentence.endswith(words)
+    assert _ending(world, 0).code == "not_done"
+    assert _ending(world, 0).sentence.endswith(words)
 
 
 def test_more_failures_are_borne_where_the_options_say_so() -> None:

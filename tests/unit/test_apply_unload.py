@@ -147,6 +147,16 @@ def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str
     assert words in ending.sentence
 
 
+@pytest.mark.parametrize("step", [TOWARDS, ANYWHERE])
+def test_bundle_whose_owner_left_the_cluster_is_not_said_to_be_given_up(step: UnloadBundle) -> None:
+    action = action_of(step, sight(ONE, "7"), replace(sight(None), is_owner_there=False))
+    before = action.look()
+    ending = action.ending_at_last(before, action.look())
+    assert (ending.state, ending.code) == ("DONE", "owner_lost")
+    assert f"{ONE} left the cluster; {BUNDLE} lost its owner with it" in ending.sentence
+    assert "gave" not in ending.sentence
+
+
 def test_without_tokens_a_gap_in_between_tells_that_it_came_back() -> None:
     action = action_of(TOWARDS, sight(ONE), sight(None), sight(ONE))
     before = action.look()
