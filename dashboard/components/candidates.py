@@ -31,6 +31,8 @@ _TRANSFER: Final = "TransferShedder"
 _SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
+_GIVEN_UP_AFTER: Final = timedelta(minutes=10)
+_DONE: Final = "_rounds_done"
 _KEPT: Final = "_rounds_kept"
 _GROUND: Final = "_rounds_ground"
 _MOST_KEPT: Final = 24
@@ -141,13 +143,14 @@ def _played(choice: Choice, candidate: kernel.Candidate) -> Simulation | str | N
 def played_on(page: PageContext) -> Shelved:
     """Return the snapshot on which rounds are played: renewed once a minute, not every time.
 
-    Playing takes longer than the time between two snapshots may be.
+    Playing takes longer than the time between two snapshots may be: what was begun is finished.
     """
     kept: dict[str, Shelved] = st.session_state.setdefault(_GROUND, {})
     ground = kept.get(page.name)
     if ground is not None and not page.is_past:
         age = page.shelved.taken_at - ground.taken_at
-        if timedelta(0) <= age < _RENEWED_AFTER:
+        is_done = st.session_state.get(_DONE) == ground.snapshot_id
+        if timedelta(0) <= age < (_RENEWED_AFTER if is_done else _GIVEN_UP_AFTER):
             return ground
     kept[page.name] = page.shelved
     return page.shelved
@@ -205,6 +208,7 @@ def draw_progress(choice: Choice) -> None:
         return
     there = _played_count(choice)
     if there == len(choice.candidates):
+        st.session_state[_DONE] = choice.ground.snapshot_id
         st.caption(f"Rounds were played on the snapshot of {clock(choice.ground.taken_at)}.")
     else:
         st.fragment(partial(_look, choice, there), run_every=_LOOK_EVERY_S)()
