@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from connectors.config import ClusterConfig
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
-from core.errors import NotFoundError, RemoteError, UnreachableError
+from core.errors import NotFoundError, RemoteError, RemoteTimeoutError, UnreachableError
 from core.pegasus.answers import (
     ClusterInfo,
     DddEntry,
@@ -144,6 +144,9 @@ class LeaderReading:
         try:
             read = self._client.fetch_all_partitions([table.name for table in tables])
             return {table.app_id: read[table.name] for table in tables}
+        except (UnreachableError, RemoteTimeoutError) as exc:
+            note(self._problems, exc, "partitions of all tables")
+            return {}
         except RemoteError:  # perhaps of one table only, which may just have been dropped
             found = {}
             for table in tables:
