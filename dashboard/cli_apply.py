@@ -21,11 +21,13 @@ import msgspec
 from core.actions.model import RunOptions
 from core.actions.rehearse import Rehearsal
 from core.actions.views import RunView, StepView
+from core.actions.words import waits_for
 from core.plan.codec import load_plan
 from core.plan.model import Plan
 from core.plan.words import describe
 from core.units import counted
 from dashboard import cli_runs_json, services
+from dashboard.cli_config import configured
 from dashboard.cli_live import chosen_clusters
 from dashboard.cli_output import (
     EXIT_DONE,
@@ -37,6 +39,7 @@ from dashboard.cli_output import (
     say,
     table,
 )
+from dashboard.run_queue import run_ahead
 from dashboard.supervisor import end_with_parent, told_to_end
 
 _LOOK_S: Final = 0.25
@@ -77,7 +80,7 @@ def worker(config_file: Path | None, names: Sequence[str]) -> int:
 
 def apply(config_file: Path | None, plan_file: Path, cluster: str, wish: ApplyWish) -> int:
     """``trimtab apply``: exactly that plan, or a refusal."""
-    config = services.load_config(services.config_path(config_file))
+    config = configured(config_file)
     config.cluster(cluster)
     return carry_out(config, load_plan(plan_file), cluster, wish)
 
@@ -102,7 +105,7 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
             note(f"No worker serves {cluster} here; it waits for one: `trimtab worker {cluster}`.")
     else:
         _follow(config, cluster, run_id, has_worker=has_worker)
-    return _show_run(services.run_view(config, run_id), wish)
+    return _show_run(_look(config, run_id), wish)
 
 
 # -- following -------------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
     silent_s = 0.0
     with _presses() as presses:
         try:
-            while not (view := said.tell(services.run_view(config, run_id))).is_ended:
+            while not (view := said.tell(_look(config, run_id))).is_ended:
                 if own is None and (not has_worker or silent_s > _AFTER_A_LOST_WORKER_S):
                     own = _be_the_worker(config, cluster, run_id, stop)
                 is_served = services.is_worker_alive(config, cluster)
@@ -166,6 +169,13 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
             stop.set()
             if own is not None:
                 own.join()
+
+
+def _look(config: services.Config, run_id: str) -> RunView:
+    """Return the run; one that waits for another one says so."""
+    view = services.run_view(config, run_id)
+    ahead = run_ahead(config, view)
+    return view if ahead is None else replace(view, sentence=waits_for(ahead))
 
 
 def _be_the_worker(

@@ -20,6 +20,7 @@ from core.errors import ConfigError, OpsError
 from core.snapshot.store import save_snapshot
 from dashboard import services
 from dashboard.cli_capture import captured_answer, with_topics
+from dashboard.cli_config import configured, must_name_clusters
 from dashboard.cli_output import (
     EXIT_DONE,
     EXIT_REFUSED,
@@ -138,7 +139,7 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
     """``trimtab dashboard``: the pages, with a collector and a worker beside them."""
     chosen = services.config_path(config)
     loaded = services.load_config(chosen)
-    _must_name_clusters(loaded, chosen)
+    must_name_clusters(loaded, chosen)
     port = free_port(port)
     with (
         told_to_end(threading.Event()) as stop,
@@ -159,9 +160,7 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
 
 def check(config: Path | None, *, as_json: bool) -> int:
     """``trimtab check``: the configuration, then every endpoint."""
-    path = services.config_path(config)
-    loaded = services.load_config(path)
-    _must_name_clusters(loaded, path)
+    loaded = configured(config)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
     all_fine = all(item.ok for items in results.values() for item in items)
     body = {
@@ -212,9 +211,7 @@ def chosen_clusters(
         ConfigError: It cannot be read, or names no cluster.
         UnknownNameError: There is no such cluster.
     """
-    path = services.config_path(config)
-    loaded = services.load_config(path)
-    _must_name_clusters(loaded, path)
+    loaded = configured(config)
     return loaded, [loaded.cluster(name) for name in names] or list(loaded.clusters)
 
 
@@ -238,9 +235,7 @@ def capture(
     """``trimtab capture``: one snapshot of one cluster, into a directory."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
-    path = services.config_path(config)
-    loaded = services.load_config(path)
-    _must_name_clusters(loaded, path)
+    loaded = configured(config)
     if loaded.cluster(cluster).kind == PEGASUS:
         return capture_pegasus(loaded.cluster(cluster), out, topics_of, as_json=as_json)
     snapshot = services.capture(loaded.cluster(cluster))
@@ -259,18 +254,6 @@ def duration_s(text: str) -> float:
     if match is None:
         raise UsageFaultError(f"{text!r} is not a duration.", hint="Write 60s, 5min or 2h.")
     return float(match[1]) * _SECONDS[match[2]]
-
-
-def _must_name_clusters(config: services.Config, path: Path | None) -> None:
-    if config.clusters:
-        return
-    raise ConfigError(
-        f"{path} names no cluster."
-        if path
-        else "There is no configuration: neither --config nor TRIMTAB_CONFIG names one, "
-        "and no trimtab.toml is here.",
-        hint="Write one (README: Point it at a real cluster), or run `trimtab demo`.",
-    )
 
 
 def _own_command(*words: str) -> list[str]:

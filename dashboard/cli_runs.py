@@ -17,6 +17,7 @@ from core.errors import InputError
 from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
+from dashboard.cli_config import configured_journal
 from dashboard.cli_output import (
     EXIT_DONE,
     EXIT_REFUSED,
@@ -63,7 +64,7 @@ def controls_of(*, pause: bool, resume: bool, stop: bool) -> tuple[Control, ...]
 
 def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
     """``trimtab runs``."""
-    config = services.load_config(services.config_path(config_file))
+    config = configured_journal(config_file)
     if wish.expect is not None and not wish.verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
     if wish.controls:
@@ -100,7 +101,8 @@ def _list(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
     def show() -> None:
         if not views:
             where = f" on {wish.cluster}" if wish.cluster else ""
-            say(f"No run was ever asked for{where}.")
+            place = services.journal(config).place
+            say(f"No run was ever asked for{where}, says the journal {place}.")
             return
         columns = ("run", "asked for (UTC)", "who", "cluster", "state", "done", "failed")
         table((*columns, "unknown", "skipped", "of", "why"), [_row(view) for view in views])

@@ -12,6 +12,7 @@ from core.plan.model import Plan
 from core.plan.preview import OtherPreview, preview_plan
 from core.plan.setting import build_setting_plan
 from dashboard import cli_plan_json, services
+from dashboard.cli_config import configured
 from dashboard.cli_output import Answer, UsageFaultError, emit, say
 from dashboard.cli_plans import refusal, write_plan
 
@@ -60,7 +61,7 @@ class SettingWish:
 def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_json: bool) -> int:
     """``trimtab set``."""
     wanted = wish.wanted()
-    config = services.load_config(services.config_path(config_file))
+    config = configured(config_file)
     cluster = config.cluster(name)
     snapshot = services.capture(cluster)
     terms = Terms(now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions))

@@ -15,6 +15,7 @@ from core.plan.words import describe
 from core.snapshot import PulsarSnapshot
 from dashboard import cli_plan_json, services
 from dashboard.cli_apply import ApplyWish, carry_out
+from dashboard.cli_config import configured
 from dashboard.cli_output import Answer, StoppedError, UsageFaultError, emit, note
 from dashboard.cli_plans import refusal, write_plan
 
@@ -23,7 +24,7 @@ def undo(
     config_file: Path | None, run: str, wish: ApplyWish, *, plan_file: Path | None, is_sure: bool
 ) -> int:
     """Plan the way back on a fresh snapshot, show it, and carry it out."""
-    config = services.load_config(services.config_path(config_file))
+    config = configured(config_file)
     view = services.run_view(config, run)
     cluster = config.cluster(view.cluster)
     may_ask = sys.stdin.isatty() and not wish.as_json

@@ -1,0 +1,57 @@
+"""Commands without a configuration, and command lines that name one."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli import run
+from dashboard.cli_config import config_words
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch) -> Path:
+    """A folder without a configuration, and an environment that names none."""
+    for name in ("TRIMTAB_CONFIG", "TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check"],
+        ["worker"],
+        ["collect"],
+        ["capture", "sandbox", "--out", "x"],
+        ["apply", "plan.json", "--cluster", "sandbox", "--reason", "x"],
+        ["undo", "20261121-174455-3fa9c1", "--reason", "x", "--yes"],
+        ["set", "sandbox", "loadBalancerEnabled=true"],
+        ["runs"],
+        ["runs", "--verify"],
+    ],
+    ids=" ".join,
+)
+def test_without_a_configuration_it_is_said_how_to_name_one(nowhere, capsys, words) -> None:
+    assert run(words) == 1
+    said = capsys.readouterr().err
+    assert "There is no configuration" in said
+    assert "Give --config FILE" in said
+    assert not any(nowhere.iterdir())
+
+
+def test_a_journal_that_the_environment_names_needs_no_configuration(
+    nowhere, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("TRIMTAB_STATE_DIR", str(nowhere / "state"))
+    assert run(["runs"]) == 0
+    assert str(nowhere / "state" / "journal.db") in capsys.readouterr().out
+
+
+def test_a_command_line_names_the_configuration_that_was_named(nowhere) -> None:
+    assert config_words(None) == ""
+    words = shlex.split(config_words(Path("my folder/trimtab.toml")))
+    assert words == ["--config", "my folder/trimtab.toml"]
