@@ -28,7 +28,7 @@ def test_ways_are_compared_a_setting_is_turned_and_the_address_keeps_it(product,
     ).to_be_visible()
     page.get_by_role("button", name="Back to the cluster's values").click()
     expect(page.get_by_text("These are the cluster's own values.")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"pick=ThresholdShedder$"))
+    expect(page).not_to_have_url(re.compile(TRIGGER))
     assert tab.complaints == []
 
 
