@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from core.errors import InputError
-from core.pulsar.settings import SETTINGS, Setting, parse_upstream_value, release_line
+from core.pulsar.setting_values import parse_upstream_value
+from core.pulsar.settings import SETTINGS, Setting, release_line
 from core.schemas.pulsar import SETTINGS as SETTINGS_SCHEMA
 from core.snapshot.znodes import ProblemLog
 from core.snapshot.znodes.readings import CONFIGURATION

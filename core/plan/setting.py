@@ -9,7 +9,8 @@ from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SetDynamicSetting
-from core.pulsar.settings import Setting, known_setting, parse_upstream_value
+from core.pulsar.setting_values import parse_upstream_value
+from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
 from core.snapshot import PulsarSnapshot

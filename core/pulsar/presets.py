@@ -9,14 +9,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from core.errors import UnknownNameError
-from core.pulsar.settings import (
-    RELEASES,
-    SETTING_BY_KEY,
-    SETTINGS,
-    EffectiveSettings,
-    Setting,
-    typed_value,
-)
+from core.pulsar.setting_values import typed_value
+from core.pulsar.settings import RELEASES, SETTING_BY_KEY, SETTINGS, EffectiveSettings, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
 from core.pulsar.catalogue import RELEASES, SETTINGS, Setting, Value
+from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.snapshot import PulsarSnapshot
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "Setting",
     "effective_settings",
     "parse_set_options",
-    "parse_upstream_value",
     "release_line",
 ]
 
@@ -35,7 +35,6 @@ NEWEST_STABLE: Final = "4.2"
 SETTING_BY_KEY: Final[Mapping[str, Setting]] = {setting.key: setting for setting in SETTINGS}
 
 _VERSION: Final = re.compile(r"\s*v?(\d+)\.(\d+)")
-_OPTIONAL: Final = re.compile(r"Optional\[(.*)\]\Z")
 _TABLE: Final = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -116,96 +115,6 @@ def parse_set_options(options: Iterable[str]) -> dict[str, object]:
             ) from exc
         values[setting.key] = typed_value(setting, value)
     return values
-
-
-def typed_value(setting: Setting, value: object) -> Value:
-    """Return ``value`` as the setting's own type.
-
-    Raises:
-        InputError: It is of another type, or not a finite number.
-    """
-    fitting = _fit(setting, value)
-    if fitting is _MISFIT:
-        raise InputError(
-            f"Setting {setting.key} takes {_KIND_WORDS[setting.kind]}, not {value!r}.",
-            hint=f"Its default is {json.dumps(setting.default)}.",
-            key=setting.key,
-        )
-    return fitting  # type: ignore[return-value]  # the misfit marker was ruled out above
-
-
-_MISFIT: Final = object()
-_KIND_WORDS: Final = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "text": "a text",
-    "names": "a list of texts",
-    "optional_float": "a number or null",
-}
-
-
-def _fit(setting: Setting, value: object) -> object:
-    kind = setting.kind
-    if kind in ("bool", "text"):
-        return value if isinstance(value, bool if kind == "bool" else str) else _MISFIT
-    if kind == "names":
-        return _fit_names(value)
-    if kind == "optional_float" and value is None:
-        return None
-    number = _finite(value)
-    if number is None or (kind == "int" and not number.is_integer()):
-        return _MISFIT
-    return int(number) if kind == "int" else number
-
-
-def _finite(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:  # an int of hundreds of digits
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _fit_names(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
-        return tuple(value)
-    return _MISFIT
-
-
-def parse_upstream_value(setting: Setting, text: str) -> Value:
-    """Return the typed value of what a broker or ``/admin/configuration`` writes as text.
-
-    Lists come as ``[a, b]`` (running values) or ``a,b`` (dynamic settings), optional numbers as
-    ``Optional[1.0]`` or ``Optional.empty``; a bool is true for ``true`` in any case, else false.
-
-    Raises:
-        InputError: The broker itself would not take it; it then keeps the value it has.
-    """
-    text = text.strip()
-    if setting.kind == "bool":
-        return text.lower() == "true"
-    if setting.kind == "text":
-        return text
-    if setting.kind == "names":
-        return typed_value(setting, text.removeprefix("[").removesuffix("]"))
-    if setting.kind == "optional_float":
-        match = _OPTIONAL.match(text)
-        text = match[1] if match else text
-        if text in ("", "null", "Optional.empty"):
-            return None
-    try:
-        return typed_value(setting, int(text) if setting.kind == "int" else float(text))
-    except ValueError:
-        raise InputError(
-            f"Setting {setting.key} holds {text!r}, which is not {_KIND_WORDS[setting.kind]}.",
-            hint="Brokers store such a dynamic value and go on with the old one.",
-            key=setting.key,
-        ) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,14 +11,8 @@ import pandas as pd
 from core.errors import InputError, OpsError
 from core.pulsar.combinations import Combination
 from core.pulsar.presets import Difference, upstream_words
-from core.pulsar.settings import (
-    RELEASES,
-    SETTINGS,
-    EffectiveSettings,
-    Setting,
-    known_setting,
-    typed_value,
-)
+from core.pulsar.setting_values import typed_value
+from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
 from core.units import counted
 from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import listed

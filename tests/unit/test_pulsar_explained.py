@@ -13,13 +13,8 @@ from core.pulsar.combinations import combinations
 from core.pulsar.explain import Explanation
 from core.pulsar.leader import SeenMove, Sighting, leader_facts
 from core.pulsar.presets import PRESETS, differences, find_preset, upstream_words
-from core.pulsar.settings import (
-    SETTING_BY_KEY,
-    EffectiveSettings,
-    effective_settings,
-    parse_upstream_value,
-    typed_value,
-)
+from core.pulsar.setting_values import parse_upstream_value, typed_value
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, effective_settings
 from core.pulsar.split import find_bundles_to_split
 from core.pulsar.split.watch import WATCH, split_watch
 from core.pulsar.view import LoadView

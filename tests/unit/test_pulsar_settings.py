@@ -10,6 +10,7 @@ import pytest
 from fleet_builder import NOON
 
 from core.errors import InputError, UnknownNameError
+from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import (
     RELEASES,
     SETTING_BY_KEY,
@@ -17,9 +18,7 @@ from core.pulsar.settings import (
     EffectiveSettings,
     effective_settings,
     parse_set_options,
-    parse_upstream_value,
     release_line,
-    typed_value,
 )
 from core.snapshot import Manifest, PulsarSnapshot
 
