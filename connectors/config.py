@@ -13,6 +13,7 @@ import platformdirs
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -215,6 +216,12 @@ class TrimtabConfig(BaseSettings):
     collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
     keep: Keep = Keep()
     journal_url: SecretStr | None = None
+    _file: Path | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that it was read from, absolute; ``None``: from none."""
+        return self._file
 
     @property
     def journal_address(self) -> SecretStr:
@@ -252,7 +259,7 @@ class TrimtabConfig(BaseSettings):
         values = _anchored(_read_toml(chosen), chosen.resolve().parent) if chosen else {}
         # TRIMTAB_CONFIG names the file itself; it is no setting
         try:
-            return cls(**values)
+            config = cls(**values)
         except ValidationError as exc:
             raise _as_config_error(exc, chosen) from exc
         except SettingsError as exc:
@@ -261,6 +268,8 @@ class TrimtabConfig(BaseSettings):
                 "the JSON that it should be.",
                 hint="Write lists and tables as JSON, or put them into the file.",
             ) from exc
+        config._file = chosen.resolve() if chosen else None
+        return config
 
     def of_kind(self, kind: str) -> TrimtabConfig:
         """Return the same with the clusters of one kind only."""

@@ -14,23 +14,25 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import Final
 
 from connectors.apply.clock import SystemClock
 from connectors.apply.cluster import PulsarCluster
 from connectors.apply.ending import end_as_broken
 from connectors.apply.lease import ZooKeeperLease
+from connectors.apply.limits import Limits
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
-from core.actions.apply import carry_out, settle_afterwards
+from core.actions.apply import carry_out, put_back, settle_afterwards
 from core.actions.events import Record
-from core.actions.measured import MEASURE_AFTER_S, is_to_be_measured, measured
+from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured, measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
 from core.actions.runs import RunView, fold
-from core.actions.settle import is_to_be_settled
+from core.actions.settle import SETTLE_UNTIL_S, is_to_be_settled
 from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
 
@@ -41,8 +43,8 @@ _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
 _SOONEST_AGAIN_S: Final = 1.0
 _LATEST_AGAIN_S: Final = 15.0
+_LATEST_MEND_S: Final = 60.0
 _MOST_BUGS: Final = 3
-_RECENT_RUNS: Final = 10
 _MEASURE_EVERY_S: Final = 2.0
 _SETTLE_EVERY_S: Final = 15.0
 
@@ -101,6 +103,26 @@ def work_on(
     _Loop(config, cluster, stop, on_event, until=run_id).run()
 
 
+@dataclass(slots=True)
+class _Broken:
+    """A run that Trimtab itself cannot carry out; what it has changed is put back all the same.
+
+    Attributes:
+        bug: Why.
+        again_at_s: When it is tried again, on the monotonic clock.
+        wait_s: How long the next wait is.
+    """
+
+    bug: OpsError
+    again_at_s: float = 0.0
+    wait_s: float = _SOONEST_AGAIN_S
+
+    def wait(self, now_s: float) -> None:
+        """Let it rest; longer and longer."""
+        self.again_at_s = now_s + self.wait_s
+        self.wait_s = min(2 * self.wait_s, _LATEST_MEND_S)
+
+
 class _Loop:
     """One cluster's working thread."""
 
@@ -125,7 +147,9 @@ class _Loop:
         self._pulsar: PulsarCluster | None = None
         self._again_s = _SOONEST_AGAIN_S
         self._bugs: dict[RunId, int] = {}
+        self._broken: dict[RunId, _Broken] = {}
         self._closed: set[RunId] = set()
+        self._limits = Limits(config, cluster, lambda text: self._tell("failed", text))
         self._measures_at_s = 0.0
         self._settles_at_s = 0.0
         self._said = ""
@@ -185,9 +209,7 @@ class _Loop:
         """
         journal = self._open_journal()
         open_runs = [
-            run_id
-            for run_id in journal.open_runs(self.cluster.name)
-            if self._bugs.get(run_id, 0) <= _MOST_BUGS
+            run_id for run_id in journal.open_runs(self.cluster.name) if self._is_due(run_id)
         ]
         if not open_runs:
             self._let_go()
@@ -208,11 +230,14 @@ class _Loop:
         self._status.run_id, self._status.lease = run_id, lease.place
         self._doing(f"Carrying out {run_id}.")
         self._tell_once("working", f"Carrying out {run_id}.")
-        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster)
+        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster, self._limits.now)
         ports = Ports(
             journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
         )
         try:
+            if run_id in self._broken:
+                self._mend(run_id, ports)
+                return
             state = carry_out(run_id, ports)
         except OpsError as exc:
             if not isinstance(exc, RemoteError):  # nothing out there that could get better
@@ -232,8 +257,25 @@ class _Loop:
         """End a run that can never be carried out; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
         if self._bugs[run_id] >= _MOST_BUGS:
-            self._bugs[run_id] = _MOST_BUGS + 1
-            end_as_broken(run_id, ports, bug)
+            self._broken[run_id] = _Broken(bug=bug)
+            self._end(run_id, ports)
+
+    def _is_due(self, run_id: RunId) -> bool:
+        broken = self._broken.get(run_id)
+        return broken is None or self._clock.monotonic() >= broken.again_at_s
+
+    def _mend(self, run_id: RunId, ports: Ports) -> None:
+        """Put back what a broken run has left changed, and end it then; again and again."""
+        self._broken[run_id].wait(self._clock.monotonic())  # also when it raises
+        if put_back(run_id, ports):
+            self._end(run_id, ports)
+
+    def _end(self, run_id: RunId, ports: Ports) -> None:
+        broken = self._broken[run_id]
+        broken.wait(self._clock.monotonic())
+        if end_as_broken(run_id, ports, broken.bug):
+            broken.again_at_s = inf
+            self._tell("ended", f"{run_id} could not be carried out. {broken.bug}")
 
     # -- measuring ------------------------------------------------------------------------------
 
@@ -243,9 +285,10 @@ class _Loop:
         if self._until is not None or now_s < self._measures_at_s:
             return
         self._measures_at_s = now_s + _MEASURE_EVERY_S
-        recent = journal.run_ids(cluster=self.cluster.name, most=_RECENT_RUNS)
-        views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
         now = self._clock.now()
+        since = now - timedelta(seconds=max(SETTLE_UNTIL_S, MEASURE_UNTIL_S))
+        recent = journal.runs_ended(self.cluster.name, since)
+        views = [self._view(journal, run_id) for run_id in recent if run_id not in self._closed]
         open_ends = [view.run_id for view in views if view and is_to_be_settled(view, now)]
         if open_ends:
             self._settle(journal, open_ends)
@@ -262,7 +305,7 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             return
-        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster)
+        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster, self._limits.now)
         for run_id in run_ids:
             ports = Ports(
                 journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
@@ -270,6 +313,9 @@ class _Loop:
             settle_afterwards(run_id, ports)
 
     def _measure(self, journal: SqlJournal, views: Sequence[RunView]) -> None:
+        lease = self._lease = self._lease or self._new_lease(journal)
+        if not lease.acquire():  # whoever has it measures; the next turn gives it back
+            return
         pulsar = PulsarCluster(self.cluster)
         try:
             snapshot = pulsar.snapshot()
@@ -280,6 +326,8 @@ class _Loop:
             since = view.ended_at or snapshot.manifest.taken_at
             acting = journal.runs_acting(view.cluster, since, snapshot.manifest.taken_at)
             other = next((run_id for run_id in acting if run_id != view.run_id), None)
+            if fold(journal.entries(run_id=view.run_id)).measured is not None:
+                continue  # by another worker, since it was looked at
             journal.append(
                 Record(
                     run_id=view.run_id,

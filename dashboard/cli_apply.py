@@ -263,7 +263,7 @@ def _show_rehearsal(plan: Plan, found: Rehearsal, wish: ApplyWish) -> int:
             [str(item.index + 1), f"{item.after_s:.0f} s", item.code, item.sentence]
             for item in found.steps
         ]
-        table(("step", "after", "what", "why"), rows)
+        table(("step", "after", "verdict", "what would happen"), rows)
         for key, value in found.settings:
             say(f"{key} would be set to {value}." if value else f"{key} would be taken away.")
         say("Nothing was changed.")

@@ -375,6 +375,12 @@ class _Journal(_Port):
             for entry in self.world.entries
         )
 
+    def last_begun(self, cluster: str, since: datetime) -> datetime | None:
+        self._reach()
+        own = [e.record for e in self.world.entries if e.record.cluster == cluster]
+        begun = [item.at for item in own if isinstance(item.event, StepBegun)]
+        return max((at for at in begun if at >= since), default=None)
+
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         self._reach()
         return [

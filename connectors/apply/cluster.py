@@ -38,12 +38,16 @@ class PulsarCluster:
 
     Args:
         config: The cluster.
+        limits: Returns it with the limits that hold at that moment; by default they never change.
     Raises:
         ConfigError: A secret or certificate cannot be read.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(
+        self, config: ClusterConfig, limits: Callable[[], ClusterConfig] | None = None
+    ) -> None:
         self._config = config
+        self._limits = limits or (lambda: config)
         self._client = AdminClient(config)
         self._addresses = Addresses(config, self._client)
         self._collector = PulsarCollector(config)
@@ -60,17 +64,17 @@ class PulsarCluster:
     @property
     def is_read_only(self) -> bool:
         """Whether the configuration forbids every action."""
-        return self._config.read_only
+        return self._limits().read_only
 
     @property
     def exclusions(self) -> Sequence[str]:
         """Namespaces that plans never touch."""
-        return self._config.exclusions
+        return self._limits().exclusions
 
     @property
     def moves_per_day(self) -> int:
         """Most steps begun in 24 hours."""
-        return self._config.apply.moves_per_day
+        return self._limits().apply.moves_per_day
 
     # -- life -----------------------------------------------------------------------------------
 

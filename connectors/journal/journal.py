@@ -20,7 +20,7 @@ from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
 from core.plan.model import Plan
-from core.units import datetime_to_ms
+from core.units import datetime_to_ms, ms_to_datetime
 
 MOST_TRIES: Final = 500
 """How often an append is tried while others are quicker."""
@@ -223,6 +223,34 @@ class SqlJournal:
             ENTRIES.c.at_ms <= datetime_to_ms(until),
         )
         return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
+
+    def runs_ended(self, cluster: str, since: datetime) -> Sequence[RunId]:
+        """Return the runs of a cluster that ended since a moment (aware UTC), oldest first.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(ENTRIES.c.run_id).where(
+            ENTRIES.c.cluster == cluster,
+            ENTRIES.c.kind == "RunEnded",
+            ENTRIES.c.at_ms >= datetime_to_ms(since),
+        )
+        return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
+
+    def last_begun(self, cluster: str, since: datetime) -> datetime | None:
+        """Return when the cluster's latest step was begun, ``None`` when none was since then.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(sa.func.max(ENTRIES.c.at_ms)).where(
+            ENTRIES.c.cluster == cluster,
+            ENTRIES.c.kind == "StepBegun",
+            ENTRIES.c.at_ms >= datetime_to_ms(since),
+        )
+        with self.database.reading("find the last move") as connection:
+            at_ms = connection.execute(query).scalar_one()
+        return None if at_ms is None else ms_to_datetime(at_ms)
 
     def newest(self) -> tuple[int, str]:
         """Return place and hash of the last entry; ``(0, FIRST_LINK)`` when there is none.

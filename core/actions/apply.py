@@ -34,7 +34,7 @@ from core.plan.words import doing
 from core.snapshot import PulsarSnapshot
 from core.units import format_age
 
-__all__ = ["Ports", "carry_out", "settle_afterwards"]
+__all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
 
 _ASK_AGAIN_S: Final = 2.0
 
@@ -66,6 +66,25 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
     with suppress(LostError):  # whoever has it now settles the step under way and the settings
         _carry(session)
     return session.view.state
+
+
+def put_back(run_id: RunId, ports: Ports) -> bool:
+    """Put back what an open run changed for its time, and do nothing else of it.
+
+    For a run that can never be carried out to its end; the caller holds the cluster's lease.
+
+    Returns:
+        Whether nothing is outstanding any more.
+    Raises:
+        InputError: There is no such run.
+        RemoteError: The journal cannot be read or written.
+    """
+    session = Session(run_id, ports)
+    with suppress(LostError):
+        if not session.view.is_ended and ports.lease.is_held():
+            _claim(session)
+            restore(session)
+    return not session.view.outstanding_settings
 
 
 def settle_afterwards(run_id: RunId, ports: Ports) -> RunView:

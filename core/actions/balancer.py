@@ -21,6 +21,9 @@ DURING: Final = "false"
 RESTORE_WITHIN_S: Final = 20.0
 """How long one worker tries to put a setting back before it leaves that to the next attempt."""
 
+LATE_WITHIN_S: Final = 10.0
+"""How long after a request without an answer the change may still come."""
+
 _TRY_EVERY_S: Final = 1.0
 
 
@@ -43,9 +46,34 @@ def silence(session: Session) -> None:
     if saved is None:
         session.record(SettingSaved(key=KEY, before=current, during=DURING))
     session.require_ours()
-    cluster.set_dynamic_setting(KEY, DURING)
+    try:
+        cluster.set_dynamic_setting(KEY, DURING)
+    except RemoteError as exc:
+        if exc.outcome != "unknown" or not _comes_late(session):
+            raise
     session.record(SettingChanged(key=KEY))
     session.is_quiet = True
+
+
+def _comes_late(session: Session) -> bool:
+    """Look whether a change without an answer still comes: what is read too soon is put back never.
+
+    Raises:
+        RemoteError: It cannot be read at the end of it.
+    """
+    clock = session.ports.clock
+    until_s = clock.monotonic() + LATE_WITHIN_S
+    while True:
+        is_last = clock.monotonic() >= until_s
+        try:
+            if session.ports.cluster.dynamic_setting(KEY) == DURING:
+                return True
+        except RemoteError:
+            if is_last:
+                raise
+        if is_last:
+            return False
+        clock.hold(_TRY_EVERY_S)
 
 
 def restore(session: Session) -> bool:

@@ -26,7 +26,7 @@ def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
     earlier, session.snapshot = session.snapshot, fresh
     if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
         return
-    found = list(foreign_moves(session.view, earlier, fresh))
+    found = list(by_lost_broker(foreign_moves(session.view, earlier, fresh), fresh))
     for move in found[:MOST_NAMED]:
         note(session, move)
     if len(found) > MOST_NAMED:
@@ -40,6 +40,20 @@ def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
                 sentence=f"{first.sentence} So did {counted(len(rest) - 1, 'further bundle')}.",
             )
         )
+
+
+def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Iterator[ForeignMove]:
+    """Tell what lost its owner with its broker as one; yield all other moves as they are."""
+    live = set(later.brokers["broker"].to_pylist())
+    lost: dict[str, list[ForeignMove]] = {}
+    for move in moves:
+        if move.source is None or move.source in live:
+            yield move
+        else:
+            lost.setdefault(move.source, []).append(move)
+    for broker, gone in lost.items():
+        sentence = f"{broker} left the cluster: {counted(len(gone), 'bundle')} lost their owner."
+        yield ForeignMove(bundle=gone[0].bundle, source=broker, destination=None, sentence=sentence)
 
 
 def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:

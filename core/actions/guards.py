@@ -171,12 +171,14 @@ def exclusions(session: Session) -> Hold | None:
 
 
 def pace(session: Session) -> Hold | None:
-    """Wait until the next step may begin."""
-    begun = [step.begun_at for step in session.view.steps if step.begun_at is not None]
-    if not begun:
-        return None
+    """Wait until the next step may begin; the step before may have been another run's."""
     interval_s = 60.0 / session.view.options.pace_per_min
-    since_s = (session.ports.clock.now() - max(begun)).total_seconds()
+    now = session.ports.clock.now()
+    earliest = now - timedelta(seconds=interval_s)
+    begun_at = session.ports.journal.last_begun(session.view.cluster, earliest)
+    if begun_at is None:
+        return None
+    since_s = (now - begun_at).total_seconds()
     left_s = min(interval_s - since_s, interval_s)  # clocks of two workers may differ
     if left_s <= 0:
         return None
@@ -357,7 +359,7 @@ def read_only_refusal(cluster: Cluster) -> Refusal | None:
         code="read_only",
         sentence=f"{cluster.name} is read-only in Trimtab's configuration: nothing is "
         "changed there.",
-        hint="Set read_only = false for it and start the worker anew, if that is meant.",
+        hint="Set read_only = false for it in trimtab.toml, if that is meant.",
     )
 
 

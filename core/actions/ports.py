@@ -42,6 +42,10 @@ class Journal(Protocol):
         """Return how many steps of the cluster were begun since ``moment``: the move budget."""
         ...
 
+    def last_begun(self, cluster: str, since: datetime) -> datetime | None:
+        """Return when the cluster's latest step was begun, ``None`` when none was since then."""
+        ...
+
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         """Return the runs that were ever requested with this very plan, oldest first."""
         ...

@@ -70,7 +70,8 @@ class Rehearsal:
         state: How the run would end if every request were followed.
         sentence: The same for people.
         refusal: Why it would not begin at all; ``None``: it would.
-        steps: In the plan's order.
+        steps: In the plan's order; of a refused run none would be sent, and the sentences say what
+            would be without the refusal.
         settings: What would be set, in order: ``(key, value)``; ``None``: taken away.
     """
 
@@ -117,20 +118,26 @@ def rehearse(
         state="REFUSED" if refusal else state,
         sentence=refusal.sentence if refusal else view.sentence,
         refusal=refusal,
-        steps=tuple(_rehearsed(step, view.sentence, began_at) for step in view.steps),
+        steps=tuple(_rehearsed(step, view.sentence, began_at, refusal) for step in view.steps),
         settings=tuple(stage.settings),
     )
 
 
-def _rehearsed(step: StepView, why_not: str, began_at: datetime) -> RehearsedStep:
+def _rehearsed(
+    step: StepView, why_not: str, began_at: datetime, refusal: Refusal | None
+) -> RehearsedStep:
     ending = step.ending or Ending(state="SKIPPED", code="not_reached", sentence=why_not)
     at = step.begun_at or step.ended_at or began_at
+    is_wanted = ending.code == _WOULD_SEND
+    is_sent = is_wanted and refusal is None
     return RehearsedStep(
         index=step.index,
         step=step.step,
-        would_send=ending.code == _WOULD_SEND,
-        code=ending.code,
-        sentence=ending.sentence,
+        would_send=is_sent,
+        code=refusal.code if is_wanted and refusal is not None else ending.code,
+        sentence=ending.sentence
+        if is_sent or not is_wanted
+        else f"Not sent; else {ending.sentence}",
         hint=ending.hint,
         after_s=(at - began_at).total_seconds(),
     )
@@ -241,6 +248,11 @@ class _PaperJournal:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
         begun = [item for item in own if isinstance(item.event, StepBegun) and item.at >= moment]
         return self._moves_spent + len(begun)
+
+    def last_begun(self, cluster: str, since: datetime) -> datetime | None:
+        own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
+        begun = [item.at for item in own if isinstance(item.event, StepBegun)]
+        return max((at for at in begun if at >= since), default=None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
         events = ((entry.record.run_id, entry.record.event) for entry in self._entries)

@@ -234,11 +234,12 @@ def _changed(view: RunView, _record: Record, event: SettingChanged) -> RunView:
 
 
 def _restored(view: RunView, _record: Record, event: SettingRestored) -> RunView:
-    return _with_setting(
+    view = _with_setting(
         view,
         event.key,
         lambda setting: replace(setting, fate=event.fate, sentence=event.sentence),
     )
+    return replace(view, sentence=view.putting_back or view.sentence)
 
 
 def _with_setting(view: RunView, key: str, change: Callable[[SettingView], SettingView]) -> RunView:

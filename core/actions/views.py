@@ -13,6 +13,7 @@ import msgspec
 from core.actions.events import ForeignMove, RunMeasured, SettingFate
 from core.actions.model import (
     ENDED_RUNS,
+    SETTLED_STEPS,
     Control,
     Ending,
     Observation,
@@ -170,6 +171,16 @@ class RunView:
     def outstanding_settings(self) -> tuple[SettingView, ...]:
         """Settings that somebody still has to put back."""
         return tuple(setting for setting in self.settings if setting.is_outstanding)
+
+    @property
+    def putting_back(self) -> str:
+        """The sentence of an open run that has nothing left but settings to put back; or empty."""
+        left = self.outstanding_settings
+        if self.is_ended or not left or {step.state for step in self.steps} - SETTLED_STEPS:
+            return ""
+        first = left[0]
+        failed = f" (attempt failed: {first.sentence})" if first.fate == "failed" else "."
+        return f"All steps are settled; {first.key} is being put back{failed}"
 
     @property
     def unsettled(self) -> tuple[StepView, ...]:

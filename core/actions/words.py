@@ -23,6 +23,7 @@ from core.actions.events import (
     StepEnded,
 )
 from core.actions.model import Observation
+from core.actions.views import RunView
 from core.plan.words import tally
 from core.units import format_ratio
 
@@ -53,6 +54,11 @@ class Told:
     why: str = ""
     before: str = ""
     after: str = ""
+
+
+def waits_for(ahead: RunView) -> str:
+    """Return the sentence about a run that is not begun while ``ahead`` is open."""
+    return f"Waits for run {ahead.run_id} ({ahead.state.lower()}) of the same cluster."
 
 
 def told(event: Event) -> Told:

@@ -15,6 +15,7 @@ from dashboard.components.run_controls import controls, next_moves
 from dashboard.presenters import outcome as results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
+from dashboard.run_queue import run_ahead
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def headline(config: Config, view: RunView) -> None:
     """Show how the run stands, what is known about it, and what may be asked of it."""
     now = services.now()
-    words.answer(presenter.answer(view, now))
+    words.answer(presenter.answer(view, now, run_ahead(config, view)))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         words.badge(presenter.state_badge(view))
         st.caption(words.plain(presenter.facts_line(view)))
@@ -47,7 +48,7 @@ def _trouble(config: Config, view: RunView) -> None:
             icon=":material/engineering:",
         )
     for setting in view.outstanding_settings:
-        if view.is_ended:
+        if view.is_ended or setting.fate == "failed" or view.putting_back:
             st.warning(
                 words.plain(setting.sentence or f"{setting.key} has not been put back yet."),
                 title=f"{setting.key} is still {setting.during}",
@@ -69,7 +70,9 @@ def steps(view: RunView) -> None:
             "after": st.column_config.TextColumn("Owner after", width=125),
             "asked": tables.words("Asked for"),
             "foreseen": st.column_config.TextColumn(
-                "Foreseen", width=155, help="Most likely landing of the plan; ● it came so."
+                "Foreseen",
+                width=155,
+                help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
             ),
             "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s"),
             "sentence": st.column_config.TextColumn("What happened", width="large"),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
+from core.actions.words import waits_for
 from core.plan import words as plan_words
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone
@@ -51,6 +52,10 @@ _ICONS: Final[dict[RunState, str]] = {
     "REFUSED": ":material/block:",
 }
 
+RATE_STEPS: Final = 3
+RATE_SPAN_S: Final = 60.0
+"""Fewer starts, or starts within less time, give no rate: the pause between two is what counts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -90,10 +95,21 @@ def running_badge(view: RunView, now: datetime) -> Badge:
     )
 
 
-def answer(view: RunView, now: datetime) -> str:
-    """Return the sentence that says how the run stands."""
+def answer(view: RunView, now: datetime, ahead: RunView | None = None) -> str:
+    """Return the sentence that says how the run stands.
+
+    Args:
+        view: The run.
+        now: The moment.
+        ahead: The run that has to end before this one begins; ``None``: there is none.
+    """
     asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
     steps = plan_words.things(view.plan.steps)
+    if view.state == "QUEUED" and ahead is not None:
+        waits = waits_for(ahead).rstrip(".")
+        return (
+            f"Run {view.run_id} {waits[:1].lower()}{waits[1:]}: {steps} on {view.cluster}, {asked}."
+        )
     if view.state == "QUEUED":
         return f"Run {view.run_id} waits for a worker: {steps} on {view.cluster}, {asked}."
     if view.state == "REFUSED":
@@ -105,6 +121,8 @@ def answer(view: RunView, now: datetime) -> str:
 
 
 def _under_way(view: RunView, now: datetime) -> str:
+    if view.putting_back:
+        return view.putting_back[:1].lower() + view.putting_back[1:]
     if view.state == "PAUSED":
         return f"paused. {view.sentence}"
     at_work = [step for step in view.steps if step.state == "RUNNING"]
@@ -137,11 +155,10 @@ def progress(view: RunView, now: datetime) -> Progress:
     total = len(view.steps)
     settled = sum(step.state in ("DONE", "FAILED", "SKIPPED") for step in view.steps)
     parts = [f"{settled} of {total} settled"]
-    sent = [step for step in view.steps if step.begun_at is not None]
     end = view.ended_at or now
-    if len(sent) >= 2 and view.started_at is not None:
-        minutes = max(_seconds(view.started_at, end), 1.0) / 60
-        parts.append(f"{len(sent) / minutes:.1f} steps a minute")
+    rate = _steps_per_min(view)
+    if rate is not None:
+        parts.append(f"{rate:.1f} steps a minute")
     if view.is_ended and view.started_at is not None:
         parts.append(f"took {format_age(_seconds(view.started_at, end))}")
     elif view.state == "RUNNING" and settled < total and not view.counts.get("UNKNOWN"):
@@ -149,6 +166,15 @@ def progress(view: RunView, now: datetime) -> Progress:
     return Progress(
         settled=settled, total=total, ratio=settled / total if total else 1.0, text=", ".join(parts)
     )
+
+
+def _steps_per_min(view: RunView) -> float | None:
+    """Steps begun a minute, from the first to the last start; ``None`` for too few, too soon."""
+    begun = [step.begun_at for step in view.steps if step.begun_at is not None]
+    if len(begun) < RATE_STEPS:
+        return None
+    span_s = _seconds(min(begun), max(begun))
+    return (len(begun) - 1) * 60.0 / span_s if span_s >= RATE_SPAN_S else None
 
 
 def _left_s(view: RunView, left: int) -> float:
@@ -221,9 +247,9 @@ def foreseen_words(step: StepView) -> str:
     if step.state != "DONE" or where is None:
         return chance
     if where == likely[0]:
-        return f"● {chance}"
+        return f"✓ {chance}"
     given = step.step.foreseen.get(where)
-    return f"▲ {chance}; there {given * 100:.0f} %" if given else f"✖ {chance}"
+    return f"≠ {chance}; there {given * 100:.0f} %" if given else f"≠ {chance}"
 
 
 def elapsed_s(step: StepView, now: datetime) -> float | None:

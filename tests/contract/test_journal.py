@@ -147,6 +147,24 @@ def test_moves_are_counted_by_cluster_and_time(journal) -> None:
     assert journal.moves_since("test", NOON) == 1
 
 
+def test_the_latest_move_of_a_cluster_is_known(journal) -> None:
+    assert journal.last_begun("prod", NOON) is None
+    for second in range(3):
+        record = record_of(begun(0), second=second)
+        journal.append(record)
+    journal.append(record_of(begun(0), second=9, cluster="test"))
+    assert journal.last_begun("prod", NOON) == record.at
+    assert journal.last_begun("prod", record_of(begun(0), second=3).at) is None
+
+
+def test_runs_that_ended_since_a_moment_are_found(journal) -> None:
+    for second, name in enumerate("abc"):
+        end = RunEnded(state="DONE", sentence="x")
+        journal.append(record_of(end, run_id=RunId(name), second=second))
+    journal.append(record_of(end, run_id=RunId("d"), second=9, cluster="test"))
+    assert list(journal.runs_ended("prod", record_of(end, second=1).at)) == ["b", "c"]
+
+
 def test_runs_of_a_plan_are_found_by_the_plan_itself(journal) -> None:
     plan, other = plan_of(2), plan_of(3, derived_from=plan_of(2).plan_id)
     journal.append(record_of(requested(plan=plan), run_id=RunId("a")))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
+import pyarrow.compute as pc
 import pytest
 from actions_world import (
     BASE,
@@ -22,11 +23,13 @@ from actions_world import (
 
 from core.actions import rehearse as stage
 from core.actions.events import ForeignMove
-from core.actions.foreign import MOST_NAMED, foreign_moves
+from core.actions.foreign import MOST_NAMED, by_lost_broker, foreign_moves
 from core.actions.measured import is_to_be_measured, measured
 from core.actions.model import RunOptions
 from core.actions.rehearse import Rehearsal, rehearse
 from core.plan.model import BrokerExpectation, Expected, sealed
+from core.snapshot import PulsarSnapshot
+from core.units import counted
 
 FIRST, SECOND, THIRD, FOURTH = MOVABLE[:4]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
@@ -111,6 +114,23 @@ def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None
     told = [e for e in world.events(ForeignMove) if isinstance(e, ForeignMove)]
     assert len(told) == 4
     assert told[-1].sentence.endswith("So did 4 further bundles.")
+
+
+def test_a_broker_that_left_is_told_once_with_what_it_took_along() -> None:
+    world = World()
+    world.ask()
+    before = snapshot_of(world)
+    lost = OWNERS[FOURTH]
+    taken = [name for name in MOVABLE[3:] if OWNERS[name] == lost]
+    for name in taken:
+        world.move(name, None)
+    world.pass_time(1.0)
+    later = snapshot_of(world)
+    rest = later.brokers.filter(pc.not_equal(later.brokers["broker"], lost))
+    later = PulsarSnapshot(later.manifest, {**later.tables, "brokers": rest})
+    told = list(by_lost_broker(foreign_moves(world.view, before, later), later))
+    words = f"{lost} left the cluster: {counted(len(taken), 'bundle')} lost their owner."
+    assert [move.sentence for move in told] == [words]
 
 
 def test_a_snapshot_from_a_clock_set_back_is_not_compared() -> None:

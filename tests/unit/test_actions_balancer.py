@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from actions_world import MOVABLE, SHEDDING, World
+from actions_world import MOVABLE, RUN, SHEDDING, Worker, World, unknown
 
+from core.actions.apply import put_back
+from core.actions.balancer import DURING, LATE_WITHIN_S
 from core.actions.events import SettingChanged, SettingRestored, SettingSaved
 from core.actions.model import RunOptions
 
@@ -66,6 +68,49 @@ def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -
     assert f"{SHEDDING} is as it was before the run" in _restored(world)[0].sentence
 
 
+def _unanswered(world: World, comes_after_s: float) -> None:
+    """Let the next setting be heard by nobody, and be carried out after a while."""
+
+    def swallow(where: str) -> None:
+        if where == "before setting":
+            world.on_cross = None
+            world.at(world.now_s + comes_after_s, lambda: world.settings.update({SHEDDING: DURING}))
+            raise unknown("No answer within 5 s.")
+
+    world.on_cross = swallow
+
+
+def test_a_pause_without_an_answer_is_looked_for_before_it_counts_as_not_there() -> None:
+    world = _asked()
+    _unanswered(world, LATE_WITHIN_S - 2.0)
+    assert world.work() == "DONE"
+    assert [e.fate for e in _restored(world)] == ["restored"]
+    assert world.settings == {}
+
+
+def test_a_pause_that_never_comes_ends_the_run_and_nothing_is_changed() -> None:
+    world = _asked()
+    _unanswered(world, 9999.0)
+    world.work()
+    assert world.settings == {}
+    assert not world.view.outstanding_settings
+
+
+def test_what_a_run_has_changed_is_put_back_without_going_on_with_it() -> None:
+    world = _asked()
+    world.at(0.5, lambda: setattr(world, "is_setting_refused", True))
+    assert world.work() == "RUNNING"
+    entries = len(world.entries)
+    world.holder = "w2"
+    assert not put_back(RUN, Worker(world, "w2").ports)
+    world.is_setting_refused = False
+    assert put_back(RUN, Worker(world, "w2").ports)
+    assert world.settings == {}
+    assert not world.view.is_ended
+    kinds = [type(entry.record.event).__name__ for entry in world.entries[entries:]]
+    assert kinds == ["RunClaimed", "SettingRestored"]
+
+
 def test_a_dark_moment_before_the_pause_is_waited_for() -> None:
     world = _asked()
     world.on_cross = lambda where: where == "before setting" and _go_dark(world)
@@ -98,6 +143,9 @@ def test_what_cannot_be_put_back_keeps_the_run_open_and_names_the_remedy(before)
     assert world.work() == "RUNNING"
     failed = _restored(world)
     assert [e.fate for e in failed] == ["failed"]  # said once, however often it is tried
+    assert world.view.sentence.startswith(
+        f"All steps are settled; {SHEDDING} is being put back (attempt failed: {SHEDDING} of fleet"
+    )
     remedy = "update-dynamic-config" if before else "delete-dynamic-config"
     assert f"by hand: pulsar-admin brokers {remedy} --config {SHEDDING}" in failed[0].sentence
     assert world.view.outstanding_settings

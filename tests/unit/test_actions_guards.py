@@ -9,8 +9,8 @@ import pytest
 from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
 
 from core.actions import guards
-from core.actions.events import RunClaimed, StepBegun
-from core.actions.model import Ending, Observation, RunOptions
+from core.actions.events import Record, RunClaimed, StepBegun
+from core.actions.model import Ending, Observation, RunId, RunOptions
 from core.actions.session import Session
 from core.actions.settle import write_ending
 from core.errors import InputError
@@ -197,6 +197,19 @@ def test_the_pace_is_kept_and_told() -> None:
     ahead = guards.pace(session)
     assert ahead is not None
     assert ahead.wait_s == 10.0
+
+
+def test_the_pace_is_the_clusters_whichever_run_began_the_step_before() -> None:
+    world = _asked(pace_per_min=6)
+    begun = StepBegun(step=0, seen=Observation(exists=True, holder=OWNERS[FIRST]))
+    other = RunId("20261121-115900-00000f")
+    world.put(Record(run_id=other, cluster="fleet", at=world.moment, actor="w0", event=begun))
+    world.pass_time(4.0)
+    hold = guards.pace(_session(world))
+    assert hold is not None
+    assert hold.wait_s == 6.0
+    world.pass_time(6.0)
+    assert guards.pace(_session(world)) is None
 
 
 def test_nothing_is_left_whose_namespace_could_be_excluded() -> None:

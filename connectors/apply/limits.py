@@ -1,0 +1,66 @@
+"""What the configuration allows on a cluster, as of now: its file is read again when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connectors.config import ClusterConfig, TrimtabConfig
+from core.errors import ConfigError, OpsError, UnknownNameError
+
+
+class Limits:
+    """The limits of one cluster.
+
+    Only ``read_only``, ``exclusions`` and ``apply`` are followed; how the cluster is reached stays
+    as it was when the worker began. While the file cannot be read the last limits hold.
+
+    Args:
+        config: Knows its file; one that came from none never changes.
+        cluster: The cluster as of the beginning.
+        tell: Takes what is wrong with the file, once.
+    """
+
+    def __init__(
+        self, config: TrimtabConfig, cluster: ClusterConfig, tell: Callable[[str], None]
+    ) -> None:
+        self._file = config.file
+        self._name = cluster.name
+        self._current = cluster
+        self._tell = tell
+        self._stamp = self._look()
+        self._said = ""
+
+    def now(self) -> ClusterConfig:
+        """Return the cluster with the limits that hold now."""
+        stamp = self._look()
+        if self._file is None or stamp == self._stamp:
+            return self._current
+        try:
+            fresh = TrimtabConfig.load(self._file).cluster(self._name)
+        except UnknownNameError:  # taken out: whoever did that wants nothing done there
+            changes: dict[str, object] = {"read_only": True}
+        except ConfigError as exc:
+            self._complain(exc)
+            return self._current
+        else:
+            changes = {
+                "read_only": fresh.read_only,
+                "exclusions": fresh.exclusions,
+                "apply": fresh.apply,
+            }
+        self._stamp, self._said = stamp, ""
+        self._current = self._current.model_copy(update=changes)
+        return self._current
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = self._file.stat() if self._file is not None else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_mtime_ns, found.st_size)
+
+    def _complain(self, exc: OpsError) -> None:
+        sentence = f"The limits stay as they were: {exc}"
+        if sentence != self._said:
+            self._said = sentence
+            self._tell(sentence)
