@@ -119,7 +119,7 @@ def rehearse(
         sentence=refusal.sentence if refusal else view.sentence,
         refusal=refusal,
         steps=tuple(_rehearsed(step, view.sentence, began_at, refusal) for step in view.steps),
-        settings=tuple(stage.settings),
+        settings=() if refusal else tuple(stage.settings),
     )
 
 
@@ -137,7 +137,7 @@ def _rehearsed(
         code=refusal.code if is_wanted and refusal is not None else ending.code,
         sentence=ending.sentence
         if is_sent or not is_wanted
-        else f"Not sent; else {ending.sentence}",
+        else f"Not sent. Else: {ending.sentence}",
         hint=ending.hint,
         after_s=(at - began_at).total_seconds(),
     )

@@ -52,7 +52,7 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
     if limits.is_read_only:
         raise GuardRefusedError(
             f"{cluster} is read-only: nothing is ever changed on it.",
-            hint="Set read_only = false for it in trimtab.toml.",
+            hint="Set read_only = false for it in trimtab.toml, if that is meant.",
         )
     if not plan.applyable or plan.errored:
         first = next(iter(plan.by_severity("error")), None)

@@ -209,11 +209,14 @@ def test_a_rehearsal_sends_nothing_and_tells_what_would_be_sent() -> None:
 
 
 def test_a_rehearsal_on_a_read_only_cluster_says_that_the_run_would_be_refused() -> None:
-    found = _rehearsed(World(is_read_only=True), pause=False)
+    found = _rehearsed(World(is_read_only=True))
     assert found.state == "REFUSED"
     assert found.refusal is not None
     assert found.refusal.code == "read_only"
-    assert found.requests == 3
+    assert "trimtab.toml" in found.refusal.hint
+    assert (found.requests, found.settings) == (0, ())
+    assert {(step.would_send, step.code) for step in found.steps} == {(False, "read_only")}
+    assert found.steps[0].sentence.startswith(f"Not sent. Else: {FIRST} would be unloaded")
 
 
 def test_a_rehearsal_says_what_would_be_skipped() -> None:
