@@ -158,9 +158,9 @@ class _Engine:
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
         fleet.minute += self.interval_minutes
         start, before = fleet.minute, fleet.snapshot
-        # the boundary itself still rests, as upstream compares
+        # the leader's timer is set anew after each round: at the boundary the time is just over
         fleet.unloaded_at = {
-            name: at for name, at in fleet.unloaded_at.items() if start - at <= self._grace_minutes
+            name: at for name, at in fleet.unloaded_at.items() if start - at < self._grace_minutes
         }
         view = LoadView.of(fleet.snapshot, self._settings)
         recent = frozenset(fleet.unloaded_at)

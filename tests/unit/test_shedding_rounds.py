@@ -79,7 +79,7 @@ def test_the_strategy_alone_takes_no_notice_of_its_own_unloads() -> None:
 
 
 def test_a_grace_period_ends_when_its_minutes_are_over() -> None:
-    world = _hot(loadBalancerSheddingGracePeriodMinutes=1)
+    world = _hot(loadBalancerSheddingGracePeriodMinutes=2)
     rounds = _rounds(world, 4)
     assert [[m.bundle for m in done.moves] for done in rounds] == [
         [FIRST], [SECOND], [FIRST], [SECOND],

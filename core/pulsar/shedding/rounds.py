@@ -102,9 +102,7 @@ def shed_rounds(
         if idle is not None:
             yield Round(decision=idle, moves=())
             continue
-        recent = frozenset(
-            b for b, at in unloaded_in.items() if number - at <= last_round or not at
-        )
+        recent = frozenset(b for b, at in unloaded_in.items() if number - at < last_round or not at)
         decision, state = strategy.decide(view, config, state, recent)
         if isinstance(strategy, TransferShedder):
             done = _transferred(view, settings, decision)
