@@ -32,7 +32,9 @@ def _effect(preview: Preview) -> str:
     if abs(new - old) < 0.0005:
         return f"leaves the busiest broker {format_ratio(old)} above the mean traffic"
     verb = "brings" if new < old else "drives"
+    first, then = before.worst, after.worst
+    is_same = first == then
     return (
-        f"{verb} the busiest broker from {format_ratio(old)} to {format_ratio(new)} above the "
-        "mean traffic"
+        f"{verb} the busiest broker from {format_ratio(old)}{'' if is_same else f' ({first})'} to "
+        f"{format_ratio(new)} above the mean traffic{'' if is_same else f' (then {then})'}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, Unpack
 
@@ -170,7 +170,7 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
         about = list(check_destination(basis, name))
         if any(item.code in _NO_DESTINATION for item in about):
             unfit.add(name)
-        found += about
+        found += [_weighed(item, asked) for item in about]
     steps: list[UnloadBundle] = []
     for bundle, destination in zip(asked.bundles, wanted, strict=True):
         is_fit = destination not in unfit
@@ -188,6 +188,14 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
                 )
             )
     return steps, found
+
+
+def _weighed(item: Diagnostic, asked: _Asked) -> Diagnostic:
+    """Going back is the point of an undo: there, that a hint may be lost is more than a remark."""
+    if asked.undoes is None or item.code != "destination_is_hint":
+        return item
+    sentence = f"The undo may not restore the owner. {item.sentence}"
+    return replace(item, severity="warning", sentence=sentence)
 
 
 def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterator[Diagnostic]:
