@@ -60,27 +60,31 @@ def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
     words.section("Steps", "Sign and word give the state; the owner is read from the cluster.")
     rows = presenter.steps_frame(view, services.now())
-    tables.table(
+    columns = {
+        "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
+        "state": tables.words("State"),
+        "before": st.column_config.TextColumn("From", width=118),
+        "after": st.column_config.TextColumn("To", width=118),
+        "sentence": st.column_config.TextColumn("What happened", width=330),
+        "bundle": tables.opener("Subject", "_run_bundle", frame.subject_link, is_pinned=False),
+        "foreseen": st.column_config.TextColumn(
+            "Foreseen",
+            width=110,
+            help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
+        ),
+        "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
+        "asked": st.column_config.TextColumn("Asked for", width=118),
+    }
+    st.dataframe(
         rows,
-        {
-            "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
-            "state": tables.words("State"),
-            "bundle": tables.opener("Subject", "_run_bundle", frame.subject_link),
-            "before": tables.words("Owner before"),
-            "after": st.column_config.TextColumn("Owner after", width=125),
-            "asked": tables.words("Asked for"),
-            "foreseen": st.column_config.TextColumn(
-                "Foreseen",
-                width=155,
-                help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
-            ),
-            "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s"),
-            "sentence": st.column_config.TextColumn("What happened", width="large"),
-        },
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
         key="run_steps",
-        missing="",
         alt="Steps of the run",
-        height=min(480, tables.height_of(len(rows))),
+        height=min(560, tables.height_of(len(rows), tables.WRAPPED_PX)),
+        row_height=tables.WRAPPED_PX,
+        placeholder="",
     )
     words.notes(presenter.notable(view))
     if view.is_ended:

@@ -13,6 +13,8 @@ from dashboard.presenters.naming import file_name
 
 Column = Any
 ROW_PX: Final = 29
+WRAPPED_PX: Final = 60
+"""A row of sentences: three lines."""
 
 
 def percent(label: str, help_text: str = "") -> Column:
@@ -50,13 +52,16 @@ def words(label: str, help_text: str = "", *, pinned: bool = False) -> Column:
     return st.column_config.TextColumn(label, help=help_text or None, pinned=pinned or None)
 
 
-def opener(label: str, key: str, open_row: Callable[[str], None]) -> Column:
+def opener(
+    label: str, key: str, open_row: Callable[[str], None], *, is_pinned: bool = True
+) -> Column:
     """Return a column whose cells are names that open something when clicked.
 
     Args:
         label: Column head.
         key: Unique key of the click.
         open_row: Called with the clicked name.
+        is_pinned: It stays in sight, at the left.
     """
 
     def clicked() -> None:
@@ -65,13 +70,13 @@ def opener(label: str, key: str, open_row: Callable[[str], None]) -> Column:
             open_row(click["label"])
 
     return st.column_config.ButtonColumn(
-        label, type="tertiary", alignment="left", pinned=True, on_click=clicked, key=key
+        label, type="tertiary", alignment="left", pinned=is_pinned, on_click=clicked, key=key
     )
 
 
-def height_of(rows: int) -> int:
+def height_of(rows: int, row_px: int = ROW_PX) -> int:
     """Return the height in pixels of a table with its head and so many rows."""
-    return ROW_PX * (rows + 1) + 3
+    return row_px * rows + 36
 
 
 def table(

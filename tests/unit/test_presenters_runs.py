@@ -180,14 +180,31 @@ def test_progress_counts_settled_steps_and_foresees_the_end():
     assert "took" in runs.progress(view_of(*DONE), LATER).text
 
 
+@pytest.mark.parametrize(
+    ("starts_s", "rate"),
+    [
+        ((0.0, 6.0), None),
+        ((0.0, 6.0, 12.0), None),  # three starts say little within some seconds
+        ((0.0, 30.0, 60.0), "2.0 steps a minute"),
+        ((0.0, 6.0, 60.0, 66.0), "2.7 steps a minute"),
+    ],
+)
+def test_rate_is_that_of_the_starts_and_needs_three_within_a_minute_or_more(starts_s, rate):
+    view = view_of(*DONE)
+    first = view.steps[0]
+    steps = tuple(replace(first, begun_at=NOON + timedelta(seconds=at)) for at in starts_s)
+    said = runs.progress(replace(view, steps=steps), LATER).text
+    assert rate in said if rate else "a minute" not in said
+
+
 def test_steps_show_owners_before_and_after_and_the_foreseen_landing():
     rows = runs.steps_frame(view_of(*DONE), LATER)
     assert rows["state"].tolist() == ["● done", "▲ done, elsewhere", "? unknown"]
     assert rows["before"].tolist() == ["b1:8080"] * 3
     assert rows["after"].tolist() == ["b2:8080", "b3:8080", ""]
     assert rows["foreseen"].tolist() == [
-        "● b2:8080 (75 %)",
-        "▲ b2:8080 (75 %); there 25 %",
+        "✓ b2:8080 (75 %)",
+        "≠ b2:8080 (75 %); there 25 %",
         "b2:8080 (75 %)",
     ]
     assert rows["elapsed_s"].tolist() == [0.8125] * 3
