@@ -38,51 +38,48 @@ for severity, sentences in presenter.remarks(plan).items():
 if not preview.steps:
     st.stop()
 
-left, right = st.columns([0.5, 0.5], gap="medium")
-with left:
-    words.section("Before and after", "Grey: now. Diamond: expected after; the bar its range.")
-    quantity = st.segmented_control(
-        "Quantity",
-        list(presenter.QUANTITIES),
-        default="traffic",
-        required=True,
-        key="quantity",
-        bind="query-params",
-        label_visibility="collapsed",
-    )
-    figures.chart(
-        before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
-        key="unload_before_after",
-        alt=f"{quantity} of the brokers before and after the unload",
-    )
-with right:
-    words.section("Clients affected", preview.clients.sentence())
-    words.section("Steps")
-    rows = presenter.steps_table(preview)
-    tables.table(
-        rows,
-        {
-            "bundle": tables.opener("Bundle", "_step_bundle", frame.bundle_link),
-            "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
-            "traffic": tables.megabytes("Traffic"),
-            "clients": tables.whole("Clients"),
-            "topics": tables.whole("Topics"),
-        },
-        key="unload_steps",
-        alt="Steps of the plan",
-    )
-    with st.container(horizontal=True, gap="small"):
-        for owner in list(dict.fromkeys(step.owner for step in plan.steps))[:3]:
-            st.button(
-                words.plain(f"Open {owner}"),
-                icon=":material/dns:",
-                type="tertiary",
-                key=f"_owner_{owner}",
-                on_click=frame.broker_link,
-                args=(owner,),
-            )
-    words.notes(preview.notes)
+words.section("Before and after", "Grey: now. Diamond: expected after; the bar its range.")
+quantity = st.segmented_control(
+    "Quantity",
+    list(presenter.QUANTITIES),
+    default="traffic",
+    required=True,
+    key="quantity",
+    bind="query-params",
+    label_visibility="collapsed",
+)
+figures.chart(
+    before_after_bars(presenter.before_after(preview.before_after, quantity or "traffic")),
+    key="unload_before_after",
+    alt=f"{quantity} of the brokers before and after the unload",
+)
+
+words.section("Steps", f"Clients affected: {preview.clients.sentence()}")
+rows = presenter.steps_table(preview)
+tables.table(
+    rows,
+    {
+        "from": tables.words("From"),
+        "to": tables.words("To", "Most probable destination and its probability."),
+        "bundle": tables.opener("Bundle", "_step_bundle", frame.bundle_link, is_pinned=False),
+        "clients": tables.whole("Clients"),
+        "traffic": tables.megabytes("Traffic"),
+        "topics": tables.whole("Topics"),
+    },
+    key="unload_steps",
+    alt="Steps of the plan",
+)
+with st.container(horizontal=True, gap="small"):
+    for owner in list(dict.fromkeys(step.owner for step in plan.steps))[:3]:
+        st.button(
+            words.plain(f"Open {owner}"),
+            icon=":material/dns:",
+            type="tertiary",
+            key=f"_owner_{owner}",
+            on_click=frame.broker_link,
+            args=(owner,),
+        )
+words.notes(preview.notes)
 
 words.section("Apply it", "A worker carries out exactly this plan, step by step, and checks each.")
 plan_file = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
@@ -115,7 +112,8 @@ step = preview.steps[names.index(chosen)]
 placement_panel(step.placement, key="unload")
 
 words.section(
-    "Do it by hand", "The downloaded plan with its journal; or the bare lines, without either."
+    "Do it by hand",
+    "The first line applies the downloaded plan and keeps a journal; the rest do not.",
 )
 st.code(f'trimtab apply {plan_file} --cluster {page.name} --reason "..."', language="bash")
 st.code("\n".join(one.command for one in preview.steps), language="bash")

@@ -28,8 +28,9 @@ TYPED: Final = "_apply_typed"
 FAILED: Final = "_apply_failed"
 
 PAUSE_HELP: Final = (
-    "Sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster does not "
-    "move bundles at the same time. It is put back however the run ends, and both are journaled."
+    "The pause sets loadBalancerSheddingEnabled=false for the time of the run, so that the cluster "
+    "does not move bundles at the same time. It is put back however the run ends, and both are "
+    "journaled."
 )
 
 
@@ -63,13 +64,13 @@ def apply_button(ask: Ask) -> None:
         verb,
         icon=":material/rocket_launch:",
         disabled=refusal is not None,
-        help=None if refusal is None else words.plain(refusal),
+        help=None if refusal is None else words.coded(refusal),
         on_click=_begin,
         args=(ask,),
         key="_apply",
     )
     if refusal is not None:
-        st.caption(f":material/block: {words.plain(refusal)}", width="content")
+        st.caption(f":material/block: {words.coded(refusal)}", width="content")
     asked = state.asking()
     if isinstance(asked, Ask):
         title = "Apply this undo" if asked.plan.undoes else "Apply this plan"
@@ -127,7 +128,7 @@ def _body(ask: Ask) -> None:
     _confirmation(ask)
     failed = st.session_state.get(FAILED)
     if failed:
-        st.error(words.plain(str(failed)), icon=":material/error:")
+        st.error(words.coded(str(failed)), icon=":material/error:")
     _buttons(ask)
     st.caption(presenter.expiry_words(plan, services.now()))
 
@@ -137,10 +138,10 @@ def _moves(ask: Ask) -> None:
     tables.table(
         rows,
         {
-            "bundle": tables.words("Bundle", pinned=True),
             "from": tables.words("From"),
-            "to": tables.words("To", "Most probable destination and its probability."),
+            "to": tables.words("To"),
             "clients": tables.whole("Clients"),
+            "bundle": tables.words("Bundle"),
         },
         key="_apply_steps",
         alt="Steps that would be carried out",
@@ -149,18 +150,21 @@ def _moves(ask: Ask) -> None:
 
 
 def _options(ask: Ask) -> None:
+    """No tooltips here: on the way of the Tab key they cover the reason above."""
     most = float(ask.cluster.apply.pace_per_min)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.number_input(
-            "Most steps a minute",
+            f"Steps a minute, at most {most:g}",
             min_value=min(0.1, most),
             max_value=most,
             value=most,
+            step=1.0 if most >= 2.0 else 0.1,
+            format="%g",
             key=PACE,
             width=180,
-            help=f"This cluster's own limit is {most:g}.",
         )
-        st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE, help=PAUSE_HELP)
+        st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE)
+    st.caption(words.plain(PAUSE_HELP))
 
 
 def _confirmation(ask: Ask) -> None:

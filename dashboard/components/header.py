@@ -141,7 +141,10 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
     manifest = _manifest(choice.shelved)
     if manifest is not None:
-        words.badge(freshness.coverage_badge(manifest))
+        assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
+        kept = reading(choice.shelved)
+        own = kept.snapshot.bundles.num_rows - kept.movable.num_rows
+        words.badge(freshness.coverage_badge(manifest, own))
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
             item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"

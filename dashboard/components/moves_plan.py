@@ -63,9 +63,9 @@ def draw_moves(preview: Preview) -> None:
     tables.table(
         rows,
         {
-            "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link),
             "from": tables.words("From"),
             "to": tables.words("To", "Most probable destination and its probability."),
+            "bundle": tables.opener("Bundle", "_move_bundle", frame.bundle_link, is_pinned=False),
             "wanted": tables.words("Destination"),
             "traffic": tables.megabytes("Traffic"),
             "clients": tables.whole("Clients"),

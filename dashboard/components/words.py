@@ -40,9 +40,17 @@ def plain(text: str) -> str:
     return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:@" else sign for sign in text)
 
 
+def coded(text: str) -> str:
+    """Return ``text`` as it is, but what stands between two backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return plain(text)
+    return "".join(f"`{part}`" if at % 2 else plain(part) for at, part in enumerate(parts))
+
+
 def badge(item: Badge) -> None:
     """Show a badge with its help."""
-    text, more = plain(item.text), plain(item.help)
+    text, more = plain(item.text), coded(item.help)
     st.badge(text, icon=item.icon, color=item.tone, help=more or None)
 
 

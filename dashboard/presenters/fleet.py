@@ -183,6 +183,16 @@ def answer(rows: Sequence[tuple[str, ClusterSummary | None]]) -> str:
     return head + (f"; {counted(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
 
 
+def _owned_words(owned: int | None, movable: int) -> str:
+    """Say how the count of owned bundles fits into the others."""
+    of = (
+        f"Of {movable:,} bundles that can move"
+        if owned is None
+        else (f"{owned:,} of the {movable:,} bundles that can move have an owner")
+    )
+    return f"{of}. The brokers' own (heartbeat, SLA) are left out, here and everywhere."
+
+
 def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, str]]:
     """Return label, value and help of the figures at the top."""
     usage, traffic = measures.usage, measures.throughput
@@ -209,7 +219,7 @@ def key_figures(measures: Measures, bundles: pa.Table) -> list[tuple[str, str, s
         (
             "Owned bundles",
             "unknown" if owned is None else f"{owned:,}",
-            "Owned bundles that can move (heartbeat and SLA bundles left out).",
+            _owned_words(owned, bundles.num_rows),
         ),
         (
             "Clients",

@@ -73,8 +73,13 @@ def freshness_badge(
     )
 
 
-def coverage_badge(manifest: Manifest) -> Badge:
-    """Return how much of what should be there was read: brokers and bundles first."""
+def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
+    """Return how much of what should be there was read: brokers and bundles first.
+
+    Args:
+        manifest: Of the snapshot.
+        own_bundles: The brokers' own among its bundles, which never move: not counted.
+    """
     parts: list[str] = []
     is_whole, is_known = True, True
     for name in ("brokers", "bundles"):
@@ -84,11 +89,11 @@ def coverage_badge(manifest: Manifest) -> Badge:
             is_whole = False
             continue
         is_known &= table.expected is not None
-        expected = table.expected if table.expected is not None else table.rows
-        is_whole &= table.rows >= expected
-        parts.append(
-            f"{table.rows:,}{'' if table.rows >= expected else f' of {expected:,}'} {name}"
-        )
+        own = own_bundles if name == "bundles" else 0
+        rows = table.rows - own
+        expected = table.expected - own if table.expected is not None else rows
+        is_whole &= rows >= expected
+        parts.append(f"{rows:,}{'' if rows >= expected else f' of {expected:,}'} {name}")
     if is_whole and not is_known:
         return Badge(
             text=", ".join(parts),
@@ -100,8 +105,8 @@ def coverage_badge(manifest: Manifest) -> Badge:
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
-        help="Everything that should be there was read. Bundles that nobody owns and the brokers' "
-        "own (heartbeat, SLA) are among them."
+        help="Everything that should be there was read. Counted are the bundles that can move, "
+        "owned or not: the brokers' own (heartbeat, SLA) are left out, here and everywhere."
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )
