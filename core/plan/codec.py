@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,11 @@ def load_plan(source: bytes | Path) -> Plan:
     raw = _read(source)
     try:
         content = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        json.loads(raw, object_pairs_hook=_once)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise UnusablePlanError(f"{place} is not JSON: {exc}.", hint=_AGAIN) from exc
+    except _TwiceError as exc:
+        raise UnusablePlanError(f"{place} names {exc.args[0]!r} twice.", hint=_AGAIN) from exc
     _check_version(content, place)
     try:
         plan = msgspec.convert(content, type=Plan)
@@ -50,6 +54,19 @@ def load_plan(source: bytes | Path) -> Plan:
             hint=_AGAIN,
         )
     return plan
+
+
+class _TwiceError(Exception):
+    """A name that an object has twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse an object that has a name twice: readers differ in which of the two they believe."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise _TwiceError(name)
+        seen.add(name)
 
 
 def _read(source: bytes | Path) -> bytes:

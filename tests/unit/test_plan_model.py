@@ -127,3 +127,12 @@ def test_the_id_is_a_sha256_and_has_a_short_form() -> None:
     assert len(plan.plan_id) == 64
     assert plan.plan_id.startswith(plan.short_id)
     assert content_hash(plan) == plan.plan_id
+
+
+@pytest.mark.parametrize("name", ["cluster", "plan_id", "bundle"])
+def test_a_name_that_stands_twice_in_an_object_is_refused(name) -> None:
+    raw = dump_plan(a_plan()).decode()
+    at = raw.index(f'"{name}":')
+    again = f'{raw[:at]}"{name}": "something else", {raw[at:]}'
+    with pytest.raises(UnusablePlanError, match=f"names '{name}' twice"):
+        load_plan(again.encode())
