@@ -167,7 +167,7 @@ def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], lis
     unfit: set[str] = set()
     wanted = [asked.destination_of(bundle) for bundle in asked.bundles]
     for name in dict.fromkeys(broker for broker in wanted if broker is not None):
-        about = list(check_destination(basis, name))
+        about = list(check_destination(basis, name, was_live=asked.undoes is not None))
         if any(item.code in _NO_DESTINATION for item in about):
             unfit.add(name)
         found += [_weighed(item, asked) for item in about]

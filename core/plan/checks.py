@@ -6,6 +6,7 @@ first and refuse.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +20,16 @@ from core.health.measures import column_values
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
 from core.plan.outcomes import HINT_LOSS_NOTE
-from core.pulsar.placement import STRATEGY_NAMES, place_bundle
+from core.pulsar.placement import place_bundle
+from core.pulsar.placement.extensible import within_isolation
+from core.pulsar.placement.filters import (
+    ANTI_AFFINITY,
+    ANTI_AFFINITY_FILTER,
+    ISOLATION_FILTER,
+    MAX_TOPICS,
+    POLICIES,
+    TOPIC_COUNT,
+)
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -33,9 +43,14 @@ _MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _OVERLOADED: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
-_POLICIES: Final = "applyNamespacePolicies"
-_ANTI_AFFINITY: Final = "filterAntiAffinityGroupOwnedBrokers"
-_TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
+_OF_BOTH: Final = "LeastResourceUsageWithWeight"
+_POLICIES: Final = frozenset({POLICIES, ISOLATION_FILTER})
+_ANTI_AFFINITIES: Final = frozenset({ANTI_AFFINITY, ANTI_AFFINITY_FILTER})
+_TOPIC_COUNTS: Final = frozenset({TOPIC_COUNT, MAX_TOPICS})
+"""Filters of the modular and of the extensible manager's chain that mean the same to a plan."""
+_OFFERED: Final = 3
+_SLIP: Final = 0.8
+"""How alike two names must be, from 0 to 1, to be taken for each other by mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +110,24 @@ def check_bundle(basis: Basis, bundle: str) -> Iterator[Diagnostic]:
     yield from _check_namespace(basis, namespace_of(bundle))
 
 
-def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
-    """Check that the destination is a live broker with a report that can be trusted."""
+def check_destination(
+    basis: Basis, destination: str, *, was_live: bool = False
+) -> Iterator[Diagnostic]:
+    """Check that the destination is a live broker with a report that can be trusted.
+
+    Args:
+        basis: What is looked at.
+        destination: Broker.
+        was_live: It was a broker when it was chosen; so if it is none now it has left, and a near
+            name is not what was meant.
+    """
     row = basis.view.broker_index.get(destination)
     if row is None:
-        near = _near("broker", destination, basis.view.brokers)
         yield _error(
             "destination_unknown",
             destination,
             f"{destination} is not an active broker; the cluster would answer 409.",
-            near or "Name a broker as host:webPort, the way the Brokers page does.",
+            _live_ones(basis.view, near_to=None if was_live else destination),
         )
         return
     if not basis.view.has_report[row] and basis.view.load_manager != "extensible":
@@ -133,6 +156,19 @@ def check_destination(basis: Basis, destination: str) -> Iterator[Diagnostic]:
             sentence=HINT_LOSS_NOTE,
             subject=destination,
         )
+
+
+def _live_ones(view: LoadView, near_to: str | None) -> str:
+    """Offer names that a slip of the hand would explain, else the coolest live brokers."""
+    near = difflib.get_close_matches(near_to or "", view.brokers, n=_OFFERED, cutoff=_SLIP)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    known = np.flatnonzero(view.usage_known)
+    coolest = known[np.argsort(view.usage[known], kind="stable")][:_OFFERED]
+    if not coolest.size:
+        return "Choose a live broker, named as host:webPort, the way the Brokers page does."
+    offered = [f"{view.brokers[row]} ({format_ratio(view.usage[row])})" for row in coolest]
+    return f"Choose a live broker; the coolest: {', '.join(offered)}."
 
 
 def _check_kind(basis: Basis, destination: str, row: int) -> Iterator[Diagnostic]:
@@ -171,8 +207,8 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
             "Choose another destination, or none.",
         )
         return
-    # the filters are the same under every strategy, so one that is always there is asked
-    placed = place_bundle(basis.view, bundle, basis.settings, strategy=STRATEGY_NAMES[0])
+    # the filters are the same under every strategy, so the one that both managers have is asked
+    placed = place_bundle(basis.view, bundle, basis.settings, strategy=_OF_BOTH)
     if not placed.is_known:
         yield _warning(
             "destination_unchecked",
@@ -183,16 +219,20 @@ def check_move(basis: Basis, bundle: str, destination: str) -> Iterator[Diagnost
         )
     reason = placed.ruled_out.get(destination, "")
     filter_name, _, detail = reason.partition(": ")
-    if filter_name == _POLICIES:
+    is_hidden = not placed.is_known or filter_name in _ANTI_AFFINITIES | _TOPIC_COUNTS
+    if is_hidden and not _is_within_isolation(basis, row, destination):
+        # the extensible chain asks for isolation last: what went before hides it
+        filter_name, detail = ISOLATION_FILTER, "its isolation policies do not allow it"
+    if filter_name in _POLICIES:
         yield _error(
             "destination_not_allowed",
             bundle,
             f"{bundle} may not go to {destination}: {detail}.",
             "An explicit destination would bypass that check of the broker; choose another one.",
         )
-    elif filter_name == _ANTI_AFFINITY:
+    elif filter_name in _ANTI_AFFINITIES:
         yield from _check_anti_affinity(basis, bundle, destination, detail)
-    elif filter_name == _TOPIC_COUNT:
+    elif filter_name in _TOPIC_COUNTS:
         yield _warning(
             "destination_topics", bundle, f"{destination} has many topics: {detail}.", ""
         )
@@ -203,9 +243,8 @@ def _check_anti_affinity(
 ) -> Iterator[Diagnostic]:
     """Refuse a broker that serves another namespace of the group, unless it serves this one too."""
     namespace = basis.view.namespace_index[namespace_of(bundle)]
-    counts = basis.view.range_counts.dense(np.array([namespace], np.int64), len(basis.view.brokers))
     severity: DiagnosticSeverity = (
-        "warning" if counts[0, basis.view.broker_row(destination)] else "error"
+        "warning" if _serves(basis.view, namespace, basis.view.broker_row(destination)) else "error"
     )
     yield Diagnostic(
         severity=severity,
@@ -214,6 +253,22 @@ def _check_anti_affinity(
         subject=bundle,
         hint="Choose a broker that serves no namespace of the group.",
     )
+
+
+def _serves(view: LoadView, namespace: int, broker: int) -> bool:
+    """Whether a broker has bundles of a namespace, as the cluster's own manager counts them."""
+    if view.load_manager == "extensible":  # no load reports: ownership is what it goes by
+        return bool(((view.owner == broker) & (view.bundle_namespace == namespace)).any())
+    counts = view.range_counts.dense(np.array([namespace], np.int64), len(view.brokers))
+    return bool(counts[0, broker])
+
+
+def _is_within_isolation(basis: Basis, row: int, destination: str) -> bool:
+    """Whether isolation alone allows it, on an extensible cluster; elsewhere it is asked first."""
+    if basis.view.load_manager != "extensible":
+        return True
+    allowed = within_isolation(basis.view, basis.settings, row)
+    return bool(allowed[basis.view.broker_row(destination)])
 
 
 def _check_owner(basis: Basis, bundle: str, row: int) -> Iterator[Diagnostic]:

@@ -70,7 +70,9 @@ class _Destinations:
 
     def refusal(self, broker: str) -> Diagnostic | None:
         if broker not in self._known:
-            self._known[broker] = first_refusal(check_destination(self._basis, broker))
+            self._known[broker] = first_refusal(
+                check_destination(self._basis, broker, was_live=True)
+            )
         return self._known[broker]
 
 

@@ -20,6 +20,8 @@ from core.errors import InputError, UnknownNameError
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
@@ -166,6 +168,22 @@ def test_an_unknown_destination_offers_near_names(fleet, hottest) -> None:
     assert codes(plan) == ["destination_unknown"]
     assert "10.1.0.9:8080" in plan.diagnostics[0].hint
     assert plan.steps == ()
+
+
+def test_a_destination_that_no_name_is_near_offers_the_coolest_brokers(fleet, hottest) -> None:
+    settings = effective_settings(fleet)
+    view = LoadView.of(fleet, settings)
+    coolest = [view.brokers[row] for row in view.usage.argsort()[:3]]
+    hint = planned(fleet, hottest, destination="nobody").diagnostics[0].hint
+    assert hint.startswith(f"Choose a live broker; the coolest: {coolest[0]} (")
+    assert all(name in hint for name in coolest)
+    assert "Did you mean" not in hint
+
+
+def test_a_destination_that_has_left_is_not_taken_for_a_slip(fleet, hottest) -> None:
+    back = planned(without(fleet, "brokers", IDLE), hottest, destination=IDLE, undoes="a-run")
+    assert back.diagnostics[0].code == "destination_unknown"
+    assert back.diagnostics[0].hint.startswith("Choose a live broker")
 
 
 def test_a_destination_without_a_report_is_refused(fleet, hottest) -> None:

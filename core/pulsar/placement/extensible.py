@@ -29,6 +29,7 @@ from core.pulsar.placement.filters import (
 from core.pulsar.placement.masks import any_in_row
 from core.pulsar.placement.selectors import ReasonOf
 from core.pulsar.ranges import Codes, Ints
+from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio
 
@@ -102,6 +103,20 @@ def extensible_filters(context: ExtensibleContext, namespaces: Ints) -> Filtered
     stages.append((ISOLATION_FILTER, allowed))
     nobody = np.zeros(namespaces.size, np.bool_)
     return Filtered(tuple(stages), allowed, allowed, failed & any_in_row(allowed), nobody)
+
+
+def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -> Flags:
+    """Return the brokers that isolation alone allows a bundle, were every other filter open.
+
+    Args:
+        view: Load of the cluster; what brokers publish is not needed.
+        settings: What the leader goes by.
+        bundle: Its row.
+    """
+    context = ExtensibleContext.of(view, settings, None, None, bundle)
+    policy = view.namespace_policy[view.bundle_namespace[[bundle]]]
+    allowed: Flags = _isolated(context, context.available[None, :], policy)[0]
+    return allowed
 
 
 def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
