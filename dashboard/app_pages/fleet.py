@@ -75,7 +75,7 @@ tables.table(
         "trend": st.column_config.LineChartColumn("Deviation, last hour", y_min=0, width=120),
         "worst": tables.words("Busiest broker", "By weighted maximum usage."),
         "brokers": tables.whole("Brokers"),
-        "bundles": tables.whole("Bundles"),
+        "bundles": tables.whole("Bundles", "With an owner, of those that can move."),
         "traffic": tables.megabytes("Traffic"),
         "findings": tables.words("Findings"),
         "balancer": tables.words("Own balancer", "Whether the cluster sheds load by itself."),

@@ -10,7 +10,11 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from dashboard.charts.scale import text_of
-from dashboard.charts.template import ACCENT, LINE, NEUTRAL, SERIES, styled
+from dashboard.charts.template import ACCENT, LINE, SERIES, styled
+
+INK = "#101820"
+WHOLE = "#a9b2b9"
+"""Opaque, so that the words on it can be read on a dark page, too."""
 
 _HEIGHT_PX = 190
 _TICKS = 5
@@ -41,7 +45,7 @@ def cut_strip(data: CutData) -> go.Figure:
     """Return the bundle now and after the split; topics are drawn by their place and traffic."""
     figure = go.Figure()
     start, end = int(data.lower[0]), int(data.upper[-1])
-    _bar(figure, "now", start, end, NEUTRAL, "the whole bundle")
+    _bar(figure, "now", start, end, WHOLE, "the whole bundle")
     for rank, (low, high, share) in enumerate(
         zip(data.lower.tolist(), data.upper.tolist(), data.shares.tolist(), strict=True)
     ):
@@ -75,6 +79,7 @@ def _bar(figure: go.Figure, row: str, low: int, high: int, color: str, text: str
             marker={"color": color, "line": {"width": 1, "color": LINE}},
             text=[text],
             textposition="inside",
+            insidetextfont={"color": INK},
             insidetextanchor="middle",
             hovertemplate=f"0x{low:08x}_0x{high:08x}<br>{text}<extra>{row}</extra>",
         )

@@ -73,8 +73,9 @@ def steps(view: RunView) -> None:
             help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
         ),
         "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
-        "asked": st.column_config.TextColumn("Asked for", width=118),
     }
+    if any(asked != "any" for asked in rows["asked"]):
+        columns["asked"] = st.column_config.TextColumn("Asked for", width=118)
     st.dataframe(
         rows,
         hide_index=True,

@@ -179,26 +179,23 @@ def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
         key="split_strip",
         alt=f"{chosen.bundle} laid flat: {len(found.parts)} parts after the split",
     )
-    left, right = st.columns([0.5, 0.5], gap="medium")
-    with left:
-        _rings(chosen, found)
-    with right:
-        tables.table(
-            presenter.parts_table(found),
-            {
-                "part": tables.words("Part", pinned=True),
-                "share": tables.percent("Share"),
-                "topics": tables.whole("Topics"),
-                "throughput": tables.megabytes("Traffic"),
-                "msg_rate": tables.rate("Rate"),
-                "sessions": tables.whole("Sessions"),
-            },
-            key="split_parts",
-            alt="What each part would carry",
-            missing="?",
-        )
-        st.markdown(f":material/lock: {words.plain(found.cost.sentence)}")
-        words.notes(found.notes)
+    _rings(chosen, found)
+    tables.table(
+        presenter.parts_table(found),
+        {
+            "part": tables.words("Part", pinned=True),
+            "share": tables.percent("Share"),
+            "topics": tables.whole("Topics"),
+            "throughput": tables.megabytes("Traffic"),
+            "msg_rate": tables.rate("Rate"),
+            "sessions": tables.whole("Sessions"),
+        },
+        key="split_parts",
+        alt="What each part would carry",
+        missing="?",
+    )
+    st.markdown(f":material/lock: {words.plain(found.cost.sentence)}")
+    words.notes(found.notes)
 
 
 def _rings(chosen: Chosen, found: SplitWhatIf) -> None:

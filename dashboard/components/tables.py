@@ -76,7 +76,7 @@ def opener(
 
 def height_of(rows: int, row_px: int = ROW_PX) -> int:
     """Return the height in pixels of a table with its head and so many rows."""
-    return row_px * rows + 36
+    return row_px * rows + ROW_PX + 3
 
 
 def table(

@@ -71,7 +71,7 @@ def failed(error: OpsError, *, what: str) -> None:
 def notes(sentences: Sequence[str]) -> None:
     """Show remarks as a small list."""
     if sentences:
-        st.caption("\n".join(f"- {plain(sentence)}" for sentence in sentences))
+        st.caption("\n".join(f"- {coded(sentence)}" for sentence in sentences))
 
 
 def nothing(what: str, manifest: Manifest) -> None:
