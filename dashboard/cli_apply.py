@@ -27,7 +27,7 @@ from core.plan.model import Plan
 from core.plan.words import describe
 from core.units import counted
 from dashboard import cli_runs_json, services
-from dashboard.cli_config import configured
+from dashboard.cli_config import configured, words_of
 from dashboard.cli_live import chosen_clusters
 from dashboard.cli_output import (
     EXIT_DONE,
@@ -102,10 +102,13 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
     note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
     if wish.is_detached:
         if not has_worker:
-            note(f"No worker serves {cluster} here; it waits for one: `trimtab worker {cluster}`.")
+            note(
+                f"No worker serves {cluster} here; it waits for one: "
+                f"`trimtab worker {cluster}{words_of(config)}`."
+            )
     else:
         _follow(config, cluster, run_id, has_worker=has_worker)
-    return _show_run(_look(config, run_id), wish)
+    return _show_run(config, _look(config, run_id), wish)
 
 
 # -- following -------------------------------------------------------------------------------------
@@ -156,7 +159,8 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
                 is_served = services.is_worker_alive(config, cluster)
                 silent_s = 0.0 if is_served else silent_s + _LOOK_S
                 if presses.count > 1:
-                    note(f"Left open: `trimtab runs {run_id}` says how it stands.")
+                    more = words_of(config)
+                    note(f"Left open: `trimtab runs {run_id}{more}` says how it stands.")
                     return
                 if presses.count and not asked:
                     note("Stopping after the step under way; Ctrl-C again leaves the run open.")
@@ -244,10 +248,10 @@ def pace_per_min(text: str) -> float:
     return float(match[1]) * _PER_MIN[match[2]]
 
 
-def _show_run(view: RunView, wish: ApplyWish) -> int:
+def _show_run(config: services.Config, view: RunView, wish: ApplyWish) -> int:
     def show() -> None:
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
-        say(f"See `trimtab runs {view.run_id}`.")
+        say(f"See `trimtab runs {view.run_id}{words_of(config)}`.")
 
     code = EXIT_DONE if view.state == "DONE" or wish.is_detached else EXIT_REFUSED
     body = {"run": cli_runs_json.whole(view)}

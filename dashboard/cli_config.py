@@ -60,6 +60,18 @@ def must_name_clusters(config: services.Config, path: Path | None) -> None:
     )
 
 
+def words_of(config: services.Config) -> str:
+    """Return the same for lines that pages offer: their reader's terminal knows nothing of ours.
+
+    Args:
+        config: What the pages go by; it names the file that it was read from.
+    """
+    file = config.file
+    if file is None or file == Path(DEFAULT_NAME).resolve():
+        return ""
+    return config_words(file)
+
+
 def config_words(given: Path | None) -> str:
     """Return what a command line to copy needs after its own words: `` --config FILE``, or nothing.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -93,6 +94,8 @@ def demo(options: DemoOptions) -> int:
             worker = _start_worker(all_, config)
             note("worker     carries out what is applied")
             _open_when_ready(all_, pages, port, open_browser=options.open_browser)
+            note("The command line knows this fleet after:")
+            note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
             all_.watch([fleet, pages, collector, worker])
         except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from core.plan.model import Plan
 from core.plan.preview import OtherPreview, preview_plan
 from core.plan.setting import build_setting_plan
 from dashboard import cli_plan_json, services
-from dashboard.cli_config import configured
+from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, UsageFaultError, emit, say
 from dashboard.cli_plans import refusal, write_plan
 
@@ -78,10 +78,13 @@ def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_j
         "steps": [cli_plan_json.other(item) for item in others],
         "path": str(wish.plan_file) if wish.plan_file else None,
     }
-    return emit(Answer(body, lambda: _show(plan, others, wish.plan_file)), as_json=as_json)
+    more = words_of(config)
+    return emit(Answer(body, lambda: _show(plan, others, wish.plan_file, more)), as_json=as_json)
 
 
-def _show(plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None) -> None:
+def _show(
+    plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
+) -> None:
     for item in others:
         say(item.sentence)
         say(f"  {item.command}")
@@ -92,4 +95,5 @@ def _show(plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None) ->
         say("Not written: name a file with --plan OUT.")
         return
     say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-    say(f"Carry it out: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+    words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
+    say(f"Carry it out: trimtab {words}")

@@ -16,6 +16,7 @@ from core.actions.views import RunView
 from core.errors import UnknownNameError
 from core.plan.model import Plan
 from dashboard import services
+from dashboard.cli_config import words_of
 from dashboard.memo import Memo
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
@@ -45,7 +46,7 @@ def person() -> str:
 def worker(config: Config, cluster: str) -> WorkerState:
     """Return whether somebody carries out runs on the cluster."""
     status = collector_status(config.state_dir / "workers" / f"{cluster}.json")
-    return worker_state(status, cluster=cluster, now=services.now())
+    return worker_state(status, cluster=cluster, now=services.now(), config_words=words_of(config))
 
 
 def find(config: Config, run_id: str) -> RunView | None:

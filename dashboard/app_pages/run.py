@@ -12,6 +12,7 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from core.plan.commands import pulsar_admin_line
 from dashboard import runs, services, state
+from dashboard.cli_config import words_of
 from dashboard.components import frame, run_panel, words
 from dashboard.presenters.outcome import QUANTITIES
 
@@ -86,4 +87,4 @@ if found.is_ended:
 
 words.section("The same by hand", "What this run sends, as lines to copy.")
 st.code("\n".join(pulsar_admin_line(step) for step in found.plan.steps), language="bash")
-st.code(f"trimtab runs {found.run_id}", language="bash")
+st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")

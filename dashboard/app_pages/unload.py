@@ -7,6 +7,7 @@ import streamlit as st
 from core.plan.codec import dump_plan
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
+from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.applying import Ask, apply_button
 from dashboard.components.asked_plan import picked_plan, undo_of
@@ -115,6 +116,7 @@ words.section(
     "Do it by hand",
     "The first line applies the downloaded plan and keeps a journal; the rest do not.",
 )
-st.code(f'trimtab apply {plan_file} --cluster {page.name} --reason "..."', language="bash")
+line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{words_of(page.config)}'
+st.code(line, language="bash")
 st.code("\n".join(one.command for one in preview.steps), language="bash")
 st.code("\n".join(one.rest for one in preview.steps), language="bash")

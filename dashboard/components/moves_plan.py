@@ -10,6 +10,7 @@ from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
+from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.applying import Ask, apply_button
 from dashboard.presenters import unload as presenter
@@ -103,5 +104,6 @@ def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
         )
     st.caption(expiry_words(plan, page.now))
     with st.expander("Do it by hand", icon=":material/terminal:"):
-        st.code(f'trimtab apply {name} --cluster {page.name} --reason "..."', language="bash")
+        line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
+        st.code(line, language="bash")
         st.code("\n".join(one.command for one in preview.steps), language="bash")

@@ -36,9 +36,18 @@ class WorkerState:
         return self.short if self.short.startswith("no ") else f"worker {self.short}"
 
 
-def worker_state(status: Mapping[str, object], *, cluster: str, now: datetime) -> WorkerState:
-    """Return whether the worker of ``cluster`` lives, from the status that it keeps writing."""
-    remedy = f"Start one: `trimtab worker {cluster} --config trimtab.toml`."
+def worker_state(
+    status: Mapping[str, object], *, cluster: str, now: datetime, config_words: str = ""
+) -> WorkerState:
+    """Return whether the worker of ``cluster`` lives, from the status that it keeps writing.
+
+    Args:
+        status: What it wrote last.
+        cluster: Trimtab's name of it.
+        now: The moment, aware UTC.
+        config_words: What names the configuration in the line that starts one.
+    """
+    remedy = f"Start one: `trimtab worker {cluster}{config_words}`."
     seen_at = _moment(status.get("last_seen_at"))
     name = str(status.get("worker") or "the worker")
     if seen_at is None:

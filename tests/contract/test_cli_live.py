@@ -166,6 +166,7 @@ def test_the_demo_starts_and_ends_everything(demo) -> None:
     children = psutil.Process(process.pid).children(recursive=True)
     assert len(children) >= 5  # sandbox, its ZooKeeper, collector, worker, dashboard
     assert "dashboard  http://127.0.0.1:" in log.read_text()
+    assert f"export TRIMTAB_CONFIG={log.parent / 'state' / 'trimtab.toml'}\n" in log.read_text()
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 0
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from connectors.config import TrimtabConfig
 from dashboard.cli import run
-from dashboard.cli_config import config_words
+from dashboard.cli_config import config_words, words_of
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ def test_a_journal_that_the_environment_names_needs_no_configuration(
     monkeypatch.setenv("TRIMTAB_STATE_DIR", str(nowhere / "state"))
     assert run(["runs"]) == 0
     assert str(nowhere / "state" / "journal.db") in capsys.readouterr().out
+
+
+def test_lines_that_pages_offer_name_the_file_unless_it_is_the_default_one(nowhere) -> None:
+    for folder, words in (
+        (nowhere, ""),
+        (nowhere / "else", f" --config {nowhere}/else/trimtab.toml"),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / "trimtab.toml").write_text("")
+        assert words_of(TrimtabConfig.load(folder / "trimtab.toml")) == words
+    (nowhere / "trimtab.toml").unlink()
+    assert words_of(TrimtabConfig.load()) == ""
 
 
 def test_a_command_line_names_the_configuration_that_was_named(nowhere) -> None:
