@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Final
 
 from core.errors import ConfigError, OpsError
 from core.snapshot.store import save_snapshot
+from core.units import counted
 from dashboard import services
 from dashboard.cli_capture import captured_answer, with_topics
 from dashboard.cli_config import configured, must_name_clusters
@@ -103,7 +105,9 @@ def demo(options: DemoOptions) -> int:
         except BaseException:
             keeps_state = True  # the logs tell why
             raise
-    if not keeps_state:
+    if keeps_state:
+        tell_open_runs(config)
+    else:
         shutil.rmtree(state, ignore_errors=True)
     note("Ended.")
     return EXIT_DONE
@@ -157,8 +161,21 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
             _watch_pages(all_, pages, beside)
         except KeyboardInterrupt:
             pass
+    tell_open_runs(chosen)
     note("Ended.")
     return EXIT_DONE
+
+
+def tell_open_runs(path: Path | None) -> None:
+    """Say how many runs nobody carries on now; a journal that cannot be read does not matter."""
+    with contextlib.suppress(OpsError):
+        config = services.load_config(path)
+        journal = services.journal(config)
+        count = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
+        if count:
+            were, them = ("was", "it") if count == 1 else ("were", "them")
+            runs = counted(count, "run")
+            note(f"{runs} {were} left open; the next worker goes on with {them}.")
 
 
 def check(config: Path | None, *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from core.actions.events import ControlAsked, Event, Record, RunRequested
+from core.actions.events import ControlAsked, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.request import (
     RunLimits,
@@ -189,7 +189,8 @@ def request_run(
     run_id = run_id_at(moment, secrets.token_hex(3))
     undoes = RunId(plan.undoes) if plan.undoes else None
     event = RunRequested(plan=plan, options=options, reason=reason_of(reason), undoes=undoes)
-    _append(config, run_id, cluster, actor, event)
+    record = Record(run_id=run_id, cluster=cluster, at=moment, actor=actor, event=event)
+    journal(config).append(record)
     return run_id
 
 
@@ -210,11 +211,8 @@ def ask_control(
             hint="Undo it, if it has to be taken back.",
         )
     event = ControlAsked(control=control, reason=one_line(reason))
-    _append(config, view.run_id, view.cluster, actor, event)
-
-
-def _append(config: TrimtabConfig, run_id: RunId, cluster: str, actor: str, event: Event) -> None:
-    record = Record(run_id=run_id, cluster=cluster, at=now(), actor=actor, event=event)
+    at = now()
+    record = Record(run_id=view.run_id, cluster=view.cluster, at=at, actor=actor, event=event)
     journal(config).append(record)
 
 

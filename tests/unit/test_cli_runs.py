@@ -29,6 +29,7 @@ from core.actions.events import (
 )
 from core.actions.model import RunId
 from dashboard.cli import run
+from dashboard.cli_live import tell_open_runs
 
 MEASURED = ONE_OF_EACH[-1]
 EVENTS = (
@@ -237,6 +238,12 @@ def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, si
     event = entry.record.event
     assert isinstance(event, ControlAsked)
     assert (event.control, event.reason) == ("stop", "too [31mhot now")
+
+
+def test_what_is_left_open_is_said_when_the_pages_end(site, capsys) -> None:
+    tell_open_runs(site / "trimtab.toml")
+    said = capsys.readouterr().err
+    assert said == "1 run was left open; the next worker goes on with it.\n"
 
 
 @pytest.mark.parametrize(

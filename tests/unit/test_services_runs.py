@@ -60,6 +60,7 @@ def test_a_run_is_asked_for_and_seen(config) -> None:
     assert view.plan == plan
     assert view.reason == "too hot"
     assert view.requested_by == "ann"
+    assert run_id.startswith(f"{view.requested_at:%Y%m%d-%H%M%S}-")
     assert view.undoes == RUN
     assert view.options == RunOptions(pace_per_min=6, max_failures=2, verify_within_s=30)
     assert [item.run_id for item in services.runs(config)] == [run_id]
