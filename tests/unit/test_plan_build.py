@@ -104,6 +104,13 @@ def test_a_given_destination_is_taken_with_its_hint_note(fleet, hottest) -> None
     assert "destination_is_hint" in codes(plan)
 
 
+def test_an_undo_warns_that_the_hint_may_be_lost(fleet, hottest) -> None:
+    plan = planned(fleet, hottest, destination=IDLE, undoes="20261121-120000-abcdef")
+    (said,) = [item for item in plan.diagnostics if item.code == "destination_is_hint"]
+    assert said.severity == "warning"
+    assert "may not restore" in said.sentence
+
+
 def test_an_unknown_bundle_offers_near_names(fleet, hottest) -> None:
     plan = planned(fleet, hottest[:-1] + ("0" if hottest[-1] != "0" else "1"))
     assert plan.errored

@@ -257,3 +257,13 @@ def test_memo_does_not_keep_a_failure():
     with pytest.raises(ValueError, match="no"):
         memo("a")
     assert memo("a") == 5
+
+
+def test_bundles_of_the_brokers_are_left_out_of_the_count_and_still_whole():
+    tables = {
+        **MANIFEST.tables,
+        "bundles": replace(MANIFEST.tables["bundles"], rows=644, expected=644),
+    }
+    badge = freshness.coverage_badge(replace(MANIFEST, tables=tables), own_bundles=12)
+    assert "632 bundles" in badge.text
+    assert "644" not in badge.text
