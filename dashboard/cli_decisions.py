@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from core.errors import InputError, PlanError, UnknownNameError
+from core.errors import PlanError, UnknownNameError
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
@@ -79,18 +79,20 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
     snapshot = load_snapshot(directory)
     answer = _decide(snapshot, wish, assumptions, recent)
     plan = None
-    if wish.plan_file is not None:
+    if wish.plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, wish, assumptions)
         _write(wish.plan_file, dump_plan(plan))
     body: dict[str, Any] = cli_decisions_json.shed(answer, is_strategy_only=wish.is_strategy_only)
-    if plan is not None:
-        body["plan"] = cli_plan_json.plan(plan)
-        body["path"] = str(wish.plan_file)
+    if wish.plan_file is not None:
+        body["plan"] = cli_plan_json.plan(plan) if plan else None
+        body["path"] = str(wish.plan_file) if plan else None
 
     def show() -> None:
         _show_rounds(answer)
         if plan is not None:
             _show_plan(plan, wish.plan_file, directory)
+        elif wish.plan_file is not None:
+            say("Nothing to plan, so no file is written.")
 
     return emit(Answer(body, show), as_json=as_json)
 
@@ -180,11 +182,6 @@ def _plan(
     snapshot: PulsarSnapshot, answer: ShedAnswer, wish: ShedWish, assumptions: Assumptions
 ) -> Plan:
     first = answer.rounds[0]
-    if not first.moves:
-        raise InputError(
-            f"There is nothing to plan. {first.decision.sentence}",
-            hint="Leave out --plan, or assume other settings with --set.",
-        )
     plan = build_unload_plan(
         snapshot,
         [move.bundle for move in first.moves],

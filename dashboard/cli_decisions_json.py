@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Gate, Round
 
 if TYPE_CHECKING:
@@ -83,7 +84,17 @@ def _finite(value: float) -> float | None:
 def _config(config: object) -> dict[str, Any]:
     if not is_dataclass(config) or isinstance(config, type):
         return {}
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
     return {
-        key: _finite(value) if isinstance(value, float) else value
-        for key, value in asdict(config).items()
+        key: _plain(value)
+        for key, value in values.items()
+        if not isinstance(value, EffectiveSettings)  # the whole catalogue is no part of a rule
     }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return _finite(value)
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value

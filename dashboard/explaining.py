@@ -120,7 +120,9 @@ def _sighted(shelved: Shelved) -> Sighting | None:
 _sightings = Memo(_sighted, max_entries=400)
 
 
-def leader_of(kept: ShelfState, shelved: Shelved, own_moves: Mapping[str, datetime]) -> LeaderFacts:
+def leader_of(
+    kept: ShelfState, shelved: Shelved, own_moves: Mapping[str, Sequence[datetime]]
+) -> LeaderFacts:
     """Return what the kept snapshots up to one of them tell of its leader.
 
     Args:
@@ -199,8 +201,8 @@ class SplitRequest:
     is_unloaded: bool = False
     exclusions: tuple[str, ...] = ()
     topics: pa.Table | None = field(default=None, compare=False, repr=False)
-    topics_read: int = -1
-    """How many were read, so that a request with topics differs from one without."""
+    topics_read_at: datetime | None = None
+    """When they were read, so that a request with other topics is another one."""
 
 
 def with_topics(snapshot: PulsarSnapshot, topics: pa.Table | None) -> PulsarSnapshot:

@@ -73,16 +73,8 @@ class Later(Generic[K, V]):
             Thread(target=self._work, name="later", daemon=True).start()
 
     def _work(self) -> None:
-        try:
-            while self._take_one():
-                pass
-        finally:
-            with self._changed:
-                self._is_running = False
-                if self._busy is not None:  # it raised: the thread ends, and the log has it
-                    self._failed.add(self._busy)
-                    self._busy = None
-                self._changed.notify_all()
+        while self._take_one():
+            pass
 
     def _take_one(self) -> bool:
         with self._changed:
@@ -91,7 +83,15 @@ class Later(Generic[K, V]):
                 return False
             key, _ = self._waiting.popitem()
             self._busy = key
-        value = self._compute(key)
+        try:
+            value = self._compute(key)
+        except BaseException:  # the thread ends, the log has it; the next question starts another
+            with self._changed:
+                self._failed.add(key)
+                self._busy = None
+                self._is_running = False
+                self._changed.notify_all()
+            raise
         with self._changed:
             self._busy = None
             self._kept[key] = value

@@ -18,6 +18,9 @@ from core.units import counted, format_age
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _ROUND: Final = "loadBalancerSheddingIntervalMinutes"
 _WRITE: Final = "loadBalancerResourceQuotaUpdateIntervalMinutes"
+_OWN_WITHIN: Final = timedelta(minutes=5)
+"""A move seen later than this after one of our own is another one: snapshots are a minute apart."""
+
 _NOTHING_KEPT: Final = (
     "The extensible load manager has no list of resting bundles and writes no averages to "
     "ZooKeeper: its brokers publish their loads to system topics."
@@ -129,7 +132,7 @@ def leader_facts(
     settings: EffectiveSettings,
     *,
     load_manager: LoadManager,
-    own_moves: Mapping[str, datetime] | None = None,
+    own_moves: Mapping[str, Sequence[datetime]] | None = None,
 ) -> LeaderFacts:
     """Return what kept snapshots tell of the leader.
 
@@ -253,7 +256,7 @@ def _resting(
     settings: EffectiveSettings,
     since: datetime | None,
     now: datetime,
-    own_moves: Mapping[str, datetime],
+    own_moves: Mapping[str, Sequence[datetime]],
 ) -> tuple[RestingBundle, ...]:
     """Bundles that changed hands within the grace period, since this leader leads.
 
@@ -262,8 +265,10 @@ def _resting(
     rest = timedelta(minutes=settings.number(_GRACE))
     latest: dict[str, SeenMove] = {}
     for move in moves:
-        by_hand = own_moves.get(move.bundle)
-        is_own = by_hand is not None and by_hand <= move.seen_at
+        is_own = any(
+            timedelta(0) <= move.seen_at - by_hand <= _OWN_WITHIN
+            for by_hand in own_moves.get(move.bundle, ())
+        )
         is_old = now - move.seen_at > rest or (since is not None and move.seen_at <= since)
         if not is_own and not is_old and move.left and move.came_to:
             latest[move.bundle] = move

@@ -28,18 +28,18 @@ def leader_facts_of(page: PageContext) -> LeaderFacts:
     return explaining.leader_of(page.kept, page.shelved, _own_moves(page))
 
 
-def _own_moves(page: PageContext) -> dict[str, datetime]:
-    """Bundles that our own runs moved; none where the journal cannot be read."""
+def _own_moves(page: PageContext) -> dict[str, list[datetime]]:
+    """Bundles that our own runs moved, and when; none where the journal cannot be read."""
     try:
         views = runs.of_cluster(page.config, page.name)
     except OpsError:
         return {}
-    return {
-        step.step.subject: step.begun_at
-        for view in reversed(views)
-        for step in view.steps
-        if step.begun_at is not None and step.step.kind == "unload_bundle"
-    }
+    moves: dict[str, list[datetime]] = {}
+    for view in views:
+        for step in view.steps:
+            if step.begun_at is not None and step.step.kind == "unload_bundle":
+                moves.setdefault(step.step.subject, []).append(step.begun_at)
+    return moves
 
 
 def _resting(facts: LeaderFacts) -> frozenset[str]:
@@ -236,8 +236,8 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
 
 
 def _would_it_split(page: PageContext, bundle: str) -> None:
-    topics = state.topics_of(bundle, page.shelved.snapshot_id)
-    snapshot = explaining.with_topics(page.reading.snapshot, topics)
+    read = state.topics_of(page.name, bundle)
+    snapshot = explaining.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)
     words.section("Would it be split?", "Every condition of the automatic split.")
     st.markdown(words.plain(found.when))

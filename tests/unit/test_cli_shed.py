@@ -11,6 +11,7 @@ import pytest
 from shedding_world import MB, Broker, Bundle, World
 
 from core.plan.codec import load_plan
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.snapshot.store import save_snapshot
 from dashboard.cli import run
 
@@ -168,9 +169,16 @@ def test_where_nothing_would_be_unloaded_there_is_no_plan(
         *("shed", three, "--strategy", "OverloadShedder", "--plan", path, "--json"),
         *("--set", "loadBalancerBrokerOverloadedThresholdPercentage=99"),
     )
-    assert code == 1
-    assert "There is nothing to plan" in json.loads(out)["error"]["message"]
+    assert code == 0
+    assert json.loads(out)["plan"] is None
     assert not path.exists()
+
+
+@pytest.mark.parametrize("strategy", SHEDDING_STRATEGY_NAMES)
+def test_every_strategy_answers_in_json(trimtab: Trimtab, three: Path, strategy: str) -> None:
+    code, out, _ = trimtab("shed", three, "--strategy", strategy, "--json")
+    assert code == 0
+    assert json.loads(out)["explain"]["strategy"] == strategy
 
 
 @pytest.mark.parametrize(

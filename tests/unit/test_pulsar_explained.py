@@ -206,7 +206,7 @@ def test_bundle_moved_since_the_leader_leads_rests_for_the_grace_period():
 
 @pytest.mark.parametrize(
     ("late", "left", "own"),
-    [(45, "a:1", None), (10, None, None), (10, "a:1", {"x/y/0x0_0x1": NOON})],
+    [(45, "a:1", None), (10, None, None), (10, "a:1", {"x/y/0x0_0x1": [NOON]})],
     ids=["rested enough", "had no owner", "moved by a run of ours"],
 )
 def test_bundle_does_not_rest(late, left, own):
@@ -298,3 +298,9 @@ def test_defaults_of_its_own_release_change_nothing():
     changed = {one.setting.key for one in differences(find_preset("even-rates"), settings)}
     assert "loadBalancerLoadSheddingStrategy" in changed
     assert "loadBalancerEnabled" not in changed
+
+
+def test_bundle_that_we_moved_long_before_rests_when_the_leader_sheds_it():
+    moved = SeenMove(NOON + timedelta(minutes=20), "x/y/0x0_0x1", "a:1", "b:1")
+    own = {"x/y/0x0_0x1": [NOON + timedelta(minutes=1)]}
+    assert facts_of([sighting(0), sighting(25)], [moved], own).resting != ()

@@ -72,6 +72,8 @@ def test_without_topics_the_load_is_dealt_out_by_width_and_marked() -> None:
     assert [part.share for part in found.parts] == pytest.approx([0.5, 0.5], abs=1e-6)
     assert all(part.is_assumed for part in found.parts)
     assert any("assumption" in note for note in found.notes)
+    assert found.verdict.code == "assumed"
+    assert "Assumed by width: fetch the topics first" in found.verdict.hint
 
 
 def test_one_topic_with_most_of_the_load_makes_a_split_pointless() -> None:
@@ -252,3 +254,12 @@ def test_the_command_writes_a_plan_or_says_why_it_does_not(
     assert run([*common, "--algorithm", "specified_positions_divide", "--positions", "7"]) == 1
     assert "error" in json.loads(capsys.readouterr().out)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("default", ["bogus", "specified_positions_divide"])
+def test_a_default_that_cannot_be_asked_is_answered_by_range(default: str) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    assumed = {"defaultNamespaceBundleSplitAlgorithm": default}
+    answer = explain_split(snapshot, effective_settings(snapshot, overrides=assumed), bundle)
+    assert answer.algorithm == "range_equally_divide"
+    assert answer.positions

@@ -8,6 +8,7 @@ from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.split.algorithms import (
+    ALGORITHMS,
     Positions,
     SplitLimits,
     TopicLoads,
@@ -36,6 +37,8 @@ _USELESS_RATIO: Final = 0.9
 _CLEARLY_RATIO: Final = 0.05
 _TABLE_VIEW_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 _FLOW: Final = "flow_or_qps_equally_divide"
+_BY_RANGE: Final = "range_equally_divide"
+_BY_HAND: Final = "specified_positions_divide"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,8 @@ def explain_split(
         snapshot: Its ``topics`` table holds the bundle's topics where they were asked for.
         settings: In force.
         bundle: Name.
-        algorithm: ``None``: the cluster's default.
+        algorithm: ``None``: the cluster's default, or ``range_equally_divide`` where that is no
+            algorithm (as brokers take it) or one that needs positions by hand.
         positions: For ``specified_positions_divide``.
     Raises:
         UnknownNameError: No such bundle or algorithm.
@@ -75,7 +79,8 @@ def explain_split(
     topics = TopicLoads.of(snapshot.topics, bundle)
     limits = SplitLimits.of(settings)
     default = settings.text("defaultNamespaceBundleSplitAlgorithm")
-    name = algorithm or default
+    default = default if default in ALGORITHMS else _BY_RANGE
+    name = algorithm or (_BY_RANGE if default == _BY_HAND else default)
     bounds = (subject.lower, subject.upper)
     where = split_positions(name, bounds, topics, limits=limits, given=positions)
     case = _Case(
@@ -109,7 +114,7 @@ def explain_split(
 
 def _by_default(case: _Case, default: str) -> Positions | None:
     """What an automatic split would ask; positions by hand are no default anybody can run."""
-    if default == "specified_positions_divide":
+    if default == _BY_HAND:
         return None
     bounds = (case.subject.lower, case.subject.upper)
     return split_positions(default, bounds, case.topics, limits=case.limits)
@@ -195,20 +200,36 @@ def _dominant(case: _Case, conditions: tuple[SplitCondition, ...]) -> SplitVerdi
 
 def _helps(case: _Case, parts: tuple[SplitPart, ...]) -> SplitVerdict:
     shares = [part.share for part in parts if part.share is not None]
+    if case.topics is None:
+        return _assumed(len(parts), shares)
     if len(shares) < len(parts):
         return SplitVerdict(
             code="helps",
             sentence=f"It is cut into {len(parts)} parts; no load of it is known.",
         )
     largest = max(shares)
-    assumed = ", were the load spread evenly over the range" if parts[0].is_assumed else ""
-    is_useless = largest >= _USELESS_RATIO and not parts[0].is_assumed
+    is_useless = largest >= _USELESS_RATIO
     start = "A split there cannot help: it makes" if is_useless else "It is cut into"
     return SplitVerdict(
         code="cannot_help" if is_useless else "helps",
         sentence=f"{start} {len(parts)} parts; the largest keeps {format_ratio(largest)} of "
-        f"the load{assumed}.",
+        "the load.",
         hint=_better_cut(case, largest),
+    )
+
+
+def _assumed(count: int, shares: Sequence[float]) -> SplitVerdict:
+    """Say where it is cut without promising anything: one topic may carry all of the load."""
+    spread = (
+        f"the largest would keep {format_ratio(max(shares))} of the load, were it spread evenly "
+        "over the range"
+        if len(shares) == count
+        else "no load of it is known"
+    )
+    return SplitVerdict(
+        code="assumed",
+        sentence=f"It is cut into {count} parts; {spread}.",
+        hint="Assumed by width: fetch the topics first, they tell whether it helps.",
     )
 
 
