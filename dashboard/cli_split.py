@@ -168,6 +168,8 @@ def _show(found: SplitWhatIf) -> None:
     say(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
     if found.verdict.hint:
         say(found.verdict.hint)
+    if found.verdict.code == "assumed":
+        say(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
     say()
     table(
         ("part", "topics", "sessions", "rate", "throughput", "share of the load"),

@@ -8,6 +8,8 @@ the session under names that begin with an underscore.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, cast
 
 import pyarrow as pa
@@ -196,15 +198,24 @@ def set_dialog_open(*, is_open: bool) -> None:
     st.session_state["_dialog_open"] = is_open
 
 
-def topics_of(bundle: str, snapshot_id: str) -> pa.Table | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadTopics:
+    """Topics of a bundle as its owner named them, and when."""
+
+    table: pa.Table
+    read_at: datetime
+
+
+def topics_of(cluster: str, bundle: str) -> ReadTopics | None:
     """Return the topics fetched in this session for the bundle, ``None`` when none were."""
-    kept = cast("dict[tuple[str, str], pa.Table]", st.session_state.get("_topics", {}))
-    return kept.get((bundle, snapshot_id))
+    kept = cast("dict[tuple[str, str], ReadTopics]", st.session_state.get("_topics", {}))
+    return kept.get((cluster, bundle))
 
 
-def keep_topics(bundle: str, snapshot_id: str, topics: pa.Table) -> None:
-    """Keep fetched topics for this session; the last eight bundles are kept."""
-    kept = cast("dict[tuple[str, str], pa.Table]", st.session_state.setdefault("_topics", {}))
-    kept[(bundle, snapshot_id)] = topics
+def keep_topics(cluster: str, bundle: str, topics: ReadTopics) -> None:
+    """Keep fetched topics for this session, whatever the snapshot; of the last eight bundles."""
+    kept = cast("dict[tuple[str, str], ReadTopics]", st.session_state.setdefault("_topics", {}))
+    kept.pop((cluster, bundle), None)
+    kept[(cluster, bundle)] = topics
     while len(kept) > 8:
         kept.pop(next(iter(kept)))

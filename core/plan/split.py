@@ -88,7 +88,7 @@ def _one(
     is_ignored = wish.is_unloaded and basis.snapshot.manifest.load_manager == "extensible"
     found += _about(where)
     if is_ignored:
-        sentence = "The extensible load manager ignores `unload` with a split."
+        sentence = "The extensible load manager ignores the wish to unload the parts of a split."
         found.append(_finding("info", "unload_ignored", bundle, sentence))
     if _stops(found):
         return found, None
@@ -159,10 +159,12 @@ def _weight(where: SplitWhatIf) -> tuple[DiagnosticSeverity, str]:
             # one topic: nothing is gained, and nothing can ever be taken back
             hopeless = count is not None and count < 2
             return "error" if hopeless else "warning", "split_cannot_help"
+        case "assumed":
+            return "warning", "split_assumed"
         case "unknown":
             return "warning", "split_positions_unknown"
-        case _:
-            return "info", "split_verdict"
+        case _:  # it helps; a hint names a cut that helps clearly more
+            return "warning" if where.verdict.hint else "info", "split_verdict"
 
 
 def _stops(found: Iterable[Diagnostic]) -> bool:

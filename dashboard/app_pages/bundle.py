@@ -17,7 +17,6 @@ from dashboard.components.activity import past_of
 from dashboard.presenters import bundle as presenter
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.presenters.naming import clock
 from dashboard.reading import bundle_history, span_minutes, thinned, within
 
 
@@ -80,7 +79,7 @@ with st.container(horizontal=True):
             args=(str(owner),),
         )
 
-topics = state.topics_of(bundle, page.shelved.snapshot_id)
+read = state.topics_of(page.name, bundle)
 left, right = st.columns([0.56, 0.44], gap="medium")
 with left:
     words.section("Load", presenter.samples_note(row))
@@ -110,7 +109,7 @@ with left:
         )
 with right:
     words.section("Place on the ring", f"Bundles of {namespace}; this one is framed.")
-    hashes = topics["hash"].to_pylist() if topics is not None else []
+    hashes = read.table["hash"].to_pylist() if read is not None else []
     ring = ring_data(reading.bundles, namespace, marked=bundle, topic_hashes=hashes)
     if ring is not None:
         figures.chart(namespace_ring(ring), key="bundle_ring", alt=f"Ring of {namespace}")
@@ -123,15 +122,15 @@ if st.button("Fetch topics", icon=":material/cloud_download:", disabled=not addr
     try:
         with st.spinner(words.plain(f"Asking {owner}"), show_time=True):
             topics = services.fetch_topics(page.cluster, str(address), bundle)
-        state.keep_topics(bundle, page.shelved.snapshot_id, topics)
+        state.keep_topics(page.name, bundle, state.ReadTopics(topics, services.now()))
         st.rerun()
     except (RemoteError, InputError) as error:
         words.failed(error, what="The topics could not be read")
-if topics is not None:
+if read is not None:
     st.caption(
-        f"{presenter.topics_note(topics)} Read for the snapshot of {clock(page.shelved.taken_at)}."
+        f"{presenter.topics_note(read.table)} {presenter.read_words(read.read_at, services.now())}"
     )
-    rows = presenter.topics_table(topics)
+    rows = presenter.topics_table(read.table)
     tables.table(
         rows,
         {

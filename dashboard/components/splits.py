@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from core.errors import InputError, OpsError, RemoteError
 from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
 from core.pulsar.split.algorithms import most_even_position
 from core.snapshot import PulsarSnapshot
+from core.units import counted
 from dashboard import explaining, services, state
 from dashboard.charts.cut import cut_strip
 from dashboard.charts.ring import namespace_ring
@@ -20,10 +22,9 @@ from dashboard.components import figures, moves_plan, tables, words
 from dashboard.components.applying import Ask
 from dashboard.components.explain import draw_conditions
 from dashboard.presenters import splits as presenter
-from dashboard.presenters.bundle import web_addresses_of
+from dashboard.presenters.bundle import read_words, web_addresses_of
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.explain import conditions_table
-from dashboard.presenters.naming import clock
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -39,20 +40,23 @@ class Chosen:
         page: The page.
         bundle: Its name.
         topics: Its topics, where they were read.
+        read_at: When that was.
         snapshot: The snapshot, with these topics.
     """
 
     page: PageContext
     bundle: str
     topics: pa.Table | None
+    read_at: datetime | None
     snapshot: PulsarSnapshot
 
     @classmethod
     def of(cls, page: PageContext, bundle: str) -> Chosen:
         """Take the topics that this session has read."""
-        topics = state.topics_of(bundle, page.shelved.snapshot_id)
+        read = state.topics_of(page.name, bundle)
+        topics, read_at = (None, None) if read is None else (read.table, read.read_at)
         whole = explaining.with_topics(page.reading.snapshot, topics)
-        return cls(page, bundle, topics, whole)
+        return cls(page, bundle, topics, read_at, whole)
 
     def explained(self, algorithm: str, positions: Sequence[int] = ()) -> SplitWhatIf:
         """Return what one algorithm would do."""
@@ -86,9 +90,9 @@ def topics_button(chosen: Chosen) -> None:
             help="Read from the owner: where topics lie on the ring, and what each carries.",
         )
         st.caption(
-            f"{chosen.topics.num_rows} topics, read for the snapshot of "
-            f"{clock(page.shelved.taken_at)}."
-            if chosen.topics is not None
+            f"{counted(chosen.topics.num_rows, 'topic')}. "
+            f"{read_words(chosen.read_at, services.now())}"
+            if chosen.topics is not None and chosen.read_at is not None
             else "Its topics were not read: what the parts carry is assumed by their width.",
             width="content",
         )
@@ -100,7 +104,7 @@ def topics_button(chosen: Chosen) -> None:
     except (RemoteError, InputError) as error:
         words.failed(error, what="The topics could not be read")
         return
-    state.keep_topics(chosen.bundle, page.shelved.snapshot_id, topics)
+    state.keep_topics(page.name, chosen.bundle, state.ReadTopics(topics, services.now()))
     st.rerun()
 
 
@@ -169,7 +173,8 @@ def picked(chosen: Chosen) -> tuple[SplitWhatIf, bool] | None:
 
 def outcome(chosen: Chosen, found: SplitWhatIf) -> None:
     """Draw the verdict, the ring before and after, and what the parts carry."""
-    show = {"helps": st.success, "unknown": st.info}.get(found.verdict.code, st.warning)
+    is_best = found.verdict.code == "helps" and not found.verdict.hint
+    show = st.success if is_best else st.info if found.verdict.code == "unknown" else st.warning
     show(
         words.plain(f"{found.verdict.sentence} {found.verdict.hint}".strip()),
         icon=":material/call_split:",
@@ -236,7 +241,7 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
         is_unloaded=is_unloaded,
         exclusions=tuple(page.cluster.exclusions),
         topics=chosen.topics,
-        topics_read=-1 if chosen.topics is None else chosen.topics.num_rows,
+        topics_read_at=chosen.read_at,
     )
     try:
         plan, preview = explaining.split_preview(request)

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from core.ids import namespace_of, parse_range
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_msgs_per_s
+from core.units import counted, format_age, format_bytes_per_s, format_msgs_per_s
 from dashboard.charts.lines import Series
 from dashboard.presenters.moves import NOBODY, Move
+from dashboard.presenters.naming import clock
 
 Row = dict[str, object]
 Floats = NDArray[np.float64]
@@ -167,6 +168,12 @@ def topics_note(topics: pa.Table) -> str:
     top = float(np.nanmax(traffic)) / total
     tail = " A split cannot divide one topic." if top > 0.5 else ""
     return f"{counted(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
+
+
+def read_words(read_at: datetime, now: datetime) -> str:
+    """Return when topics were read, with their age."""
+    age = format_age((now - read_at).total_seconds())
+    return f"Read at {clock(read_at)}, {age} ago."
 
 
 def _column(table: pa.Table, name: str) -> Floats:

@@ -28,6 +28,7 @@ _MEASURES: Final = {
 }
 _VERDICTS: Final = {
     "helps": "● helps",
+    "assumed": "◐ assumed",
     "no_change": "○ changes nothing",
     "cannot_help": "✕ cannot help",
     "refused": "✕ refused",

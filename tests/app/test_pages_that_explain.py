@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from fleet_builder import make_history, make_topics
 from shelf_site import Site, assert_calm, now, texts
 
-from dashboard import state
+from dashboard import services, state
 
 
 @pytest.fixture
@@ -100,12 +102,17 @@ def test_bundle_page_tells_why_it_is_not_shed_and_how_near_a_split_is(site, flee
 def test_split_is_judged_by_the_topics_that_were_fetched(site, fleet):
     bundle = fleet.bundles["bundle"][3].as_py()
     app = site.open("splits", bundle=bundle)
+    said = texts(app)
+    assert "Assumed by width: fetch the topics first" in said
+    assert "helps" not in "".join(app.dataframe[1].value["verdict"])
     topics = make_topics(fleet.bundles, bundle)
-    app.session_state["_topics"] = {(bundle, fleet.snapshot_id): topics}
+    read = state.ReadTopics(topics, services.now() - timedelta(minutes=3))
+    app.session_state["_topics"] = {("fleet", bundle): read}
     app.run()
     assert_calm(app)
     said = texts(app)
-    assert f"{topics.num_rows} topics, read for the snapshot" in said
+    assert f"{topics.num_rows} topics. Read at " in said
+    assert "3 min ago" in said
     assert "by its topics" in said
     assert "assumed by width" not in said
 

@@ -69,7 +69,8 @@ def test_a_split_knows_where_it_cuts_and_that_it_is_final() -> None:
         ),
     )
     assert plan.applyable
-    assert codes(plan, "info") == ["split_verdict", "split_is_final"]
+    assert codes(plan, "warning") == ["split_assumed"]
+    assert codes(plan, "info") == ["split_is_final"]
     assert "cannot be merged again" in plan.diagnostics[1].sentence
 
 
@@ -284,7 +285,7 @@ MOVE = UnloadBundle(bundle="acme/x/0x00000000_0x80000000", owner="b1:8080", dest
             "Splitting acme/x/0x00000000_0x80000000 on b1:8080",
             "whether acme/x/0x00000000_0x80000000 was split",
         ),
-        (SET, "Set aKey to 2 3 (it is 1)", "Setting aKey to 2 3", "whether aKey was changed"),
+        (SET, "Set aKey to 2 3 (until now 1)", "Setting aKey to 2 3", "whether aKey was changed"),
         (
             UNSET,
             "Take aKey away, which is 1 dynamically",

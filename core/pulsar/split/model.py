@@ -7,7 +7,7 @@ from typing import Literal
 
 from core.ids import range_text
 
-VerdictCode = Literal["helps", "no_change", "cannot_help", "refused", "unknown"]
+VerdictCode = Literal["helps", "assumed", "no_change", "cannot_help", "refused", "unknown"]
 ConditionKind = Literal["switch", "guard", "trigger", "memory"]
 
 
@@ -123,8 +123,10 @@ class SplitVerdict:
     """Whether the split is worth asking for.
 
     Attributes:
-        code: ``helps``; ``no_change``: the request succeeds and nothing is cut; ``cannot_help``:
-            the load stays together; ``refused``: the broker answers with an error; ``unknown``.
+        code: ``helps``; ``assumed``: it is cut, and what the parts carry is assumed by their width,
+            as the topics are unread; ``no_change``: the request succeeds and nothing is cut;
+            ``cannot_help``: the load stays together; ``refused``: the broker answers with an
+            error; ``unknown``.
         sentence: With numbers.
         hint: What to do instead; may be blank.
     """
