@@ -31,7 +31,6 @@ HELD_WORDS: Final[dict[Held, str]] = {
     "recently_moved": "moved a moment ago",
     "unknown": "is in bundles without statistics",
 }
-_EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 _MSGS_PER_POINT: Final = 1_000.0
 
 
@@ -143,7 +142,7 @@ def _held(view: LoadView, settings: EffectiveSettings, wish: Wish, traffic: Floa
     resting = [view.find_bundle(name) for name in wish.recently_moved]
     moved[[row for row in resting if row >= 0]] = True
     reasons[moved] = HELD.index("recently_moved")
-    patterns = (*wish.exclusions, *settings.names(_EXCLUDED))
+    patterns = (*wish.exclusions, *settings.excluded_namespaces)
     reasons[_excluded(view, patterns)[view.bundle_namespace]] = HELD.index("excluded")
     reasons[view.is_broker_bound] = HELD.index("broker_bound")
     return reasons

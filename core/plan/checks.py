@@ -309,7 +309,7 @@ def _check_namespace(basis: Basis, namespace: str) -> Iterator[Diagnostic]:
             f"{namespace} is excluded from every plan by Trimtab's configuration.",
             "Take it out of `exclusions` first.",
         )
-    if namespace in basis.settings.names(_EXCLUDED):
+    if namespace in basis.settings.excluded_namespaces:
         yield _warning(
             "excluded_from_shedding",
             namespace,

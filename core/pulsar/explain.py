@@ -272,7 +272,7 @@ class Explanation:
 
     def _allowed(self, row: int) -> Hurdle:
         namespace = self.view.namespaces[int(self.view.bundle_namespace[row])]
-        excluded = self.settings.release != "4.0" and namespace in self.settings.names(_EXCLUDED)
+        excluded = namespace in self.settings.excluded_namespaces
         sentence = (
             f"{namespace} is in {_EXCLUDED}."
             if excluded

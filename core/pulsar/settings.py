@@ -167,6 +167,12 @@ class EffectiveSettings:
         value = self.value(key)
         return value if isinstance(value, tuple) else ()
 
+    @property
+    def excluded_namespaces(self) -> frozenset[str]:
+        """Namespaces that the balancer leaves alone; 4.0 knows no such setting."""
+        names = self.names("loadBalancerSheddingExcludedNamespaces")
+        return frozenset() if self.release == "4.0" else frozenset(names)
+
     def text(self, key: str) -> str:
         """Return a text value."""
         return str(self.value(key))

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from core.errors import InputError
-from core.pulsar.placement import find_strategy, place_bundle
+from core.pulsar.placement import find_strategy, place_bundle, placement_name
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
 from core.pulsar.placement.filters import run_filters
@@ -93,7 +93,14 @@ class ModularManager:
 
     def __init__(self, settings: EffectiveSettings) -> None:
         self._settings = settings
-        self._strategy = find_strategy(settings.text(_PLACEMENT))
+        wanted = settings.text(_PLACEMENT).rpartition(".")[2]
+        self._strategy = find_strategy(placement_name(settings))
+        if self._strategy.name != wanted and settings.release < "5.0":
+            raise InputError(
+                f"A broker of {settings.release} does not start with AvgShedder for placement and "
+                "another class for shedding.",
+                hint="Name AvgShedder for both, or another placement strategy.",
+            )
         self._interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
     @property

@@ -137,7 +137,7 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
 
 def _is_listed(view: LoadView, settings: EffectiveSettings) -> Flags:
     """Whether a bundle's namespace lets it be among the hottest, per bundle."""
-    excluded = {SYSTEM_NAMESPACE, *settings.names("loadBalancerSheddingExcludedNamespaces")}
+    excluded = {SYSTEM_NAMESPACE, *settings.excluded_namespaces}
     free = np.array([name not in excluded for name in view.namespaces], np.bool_)
     if not settings.flag("loadBalancerSheddingBundlesWithPoliciesEnabled"):
         free &= (view.namespace_policy < 0) & (view.namespace_group < 0)

@@ -183,6 +183,5 @@ class PlacementContext:
     @cached_property
     def excluded_namespaces(self) -> frozenset[int]:
         """Rows of the namespaces that are placed in turn."""
-        names = self.settings.names("loadBalancerSheddingExcludedNamespaces")
         index = self.view.namespace_index
-        return frozenset(index[name] for name in names if name in index)
+        return frozenset(index[name] for name in self.settings.excluded_namespaces if name in index)

@@ -139,15 +139,18 @@ def _selector_alone(
     return replace(answer, bundle=bundle, after=after_pick(context, strategy, filtered, 0.0))
 
 
+def placement_name(settings: EffectiveSettings) -> str:
+    """Return the short name of the placement strategy that the settings put in force."""
+    simple = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+    shedder = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
+    if simple == "AvgShedder" and shedder != "AvgShedder":
+        return "LeastLongTermMessageRate"  # what 5.0 does when only one of the pair is set
+    return simple
+
+
 def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
     """Find the strategy: an unknown name is an error only when somebody asked for it."""
-    name = settings.text("loadBalancerLoadPlacementStrategy") if wanted is None else wanted
-    simple = name.rpartition(".")[2]
-    shedder = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
-    if wanted is None and simple == "AvgShedder" and shedder != "AvgShedder":
-        simple = "LeastLongTermMessageRate"  # what 5.0 does when only one of the pair is set
-    if wanted is not None:
-        simple = find_strategy(wanted).name
+    simple = placement_name(settings) if wanted is None else find_strategy(wanted).name
     manager = _deciding_manager(view)
     if manager == "simple":
         return _Chosen(simple, None, _SIMPLE)

@@ -81,7 +81,7 @@ class TransferShedder:
             overload_ratio=overloaded / 100.0,
             moves_policed=settings.flag(f"{prefix}SheddingBundlesWithPoliciesEnabled"),
             is_debug=settings.flag(f"{prefix}DebugModeEnabled"),
-            excluded=frozenset(settings.names(f"{prefix}SheddingExcludedNamespaces")),
+            excluded=settings.excluded_namespaces,
             settings=settings,
         )
 

@@ -65,13 +65,6 @@ class UnloadChecks:
         return PlacementContext.of(self.view, self.settings)
 
     @cached_property
-    def _excluded(self) -> frozenset[str]:
-        """Namespaces that are never shed; 4.0 knows no such setting."""
-        if self.settings.release == "4.0":
-            return frozenset()
-        return frozenset(self.settings.names(_EXCLUDED))
-
-    @cached_property
     def _is_paired(self) -> bool:
         """Whether placement asks AvgShedder for what it planned."""
         return self.settings.text(_PLACEMENT).rpartition(".")[2] == _AVG
@@ -111,7 +104,7 @@ class UnloadChecks:
         view = self.view
         row = view.bundle_row(move.bundle)
         namespace = int(view.bundle_namespace[row])
-        if view.namespaces[namespace] in self._excluded:
+        if view.namespaces[namespace] in self.settings.excluded_namespaces:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
         broker = view.broker_row(move.broker)
         policy = int(view.namespace_policy[namespace])
