@@ -186,6 +186,11 @@ class Plan:
         """The first twelve digits of the id, for people."""
         return self.plan_id[:12]
 
+    @property
+    def unloads(self) -> tuple[UnloadBundle, ...]:
+        """The steps whose effect on the load is foreseen; the others change none by themselves."""
+        return tuple(step for step in self.steps if isinstance(step, UnloadBundle))
+
     def is_expired(self, now: datetime) -> bool:
         """Return whether ``now`` is past the plan's end."""
         return now >= self.expires_at

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from core.plan.steps import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.pulsar.presets import upstream_words
+from core.pulsar.settings import SETTING_BY_KEY
 from core.units import counted, format_ratio
 
 NOT_SET: Final = "not set dynamically"
@@ -115,4 +117,10 @@ def _where(step: SplitBundle) -> str:
 
 
 def _was(step: SetDynamicSetting) -> str:
-    return NOT_SET if step.before is None else f"it is {step.before}"
+    """What the setting was when the plan was made; a plan does not know the brokers' files."""
+    if step.before is not None:
+        return f"until now {step.before}"
+    setting = SETTING_BY_KEY.get(step.key)
+    if setting is None or setting.default in (None, "", ()):
+        return f"until now {NOT_SET}"
+    return f"until now {NOT_SET}, {upstream_words(setting.default)} by default"

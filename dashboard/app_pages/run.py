@@ -69,17 +69,20 @@ if found is None:
 
 st.fragment(partial(draw, config, found), run_every=look_every_s(found))()
 
-words.section("Predicted against what came", "Grey: before. Diamond: expected. Circle: measured.")
-quantity = st.segmented_control(
-    "Quantity",
-    list(QUANTITIES),
-    default="traffic",
-    required=True,
-    key=state.QUANTITY,
-    bind="query-params",
-    label_visibility="collapsed",
-)
-run_panel.predicted(found, quantity or "traffic")
+if found.plan.unloads:
+    words.section(
+        "Predicted against what came", "Grey: before. Diamond: expected. Circle: measured."
+    )
+    quantity = st.segmented_control(
+        "Quantity",
+        list(QUANTITIES),
+        default="traffic",
+        required=True,
+        key=state.QUANTITY,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    run_panel.predicted(found, quantity or "traffic")
 run_panel.related(config, found)
 if found.is_ended:
     with st.expander("Journal of this run", icon=":material/menu_book:"):
@@ -87,4 +90,5 @@ if found.is_ended:
 
 words.section("The same by hand", "What this run sends, as lines to copy.")
 st.code("\n".join(pulsar_admin_line(step) for step in found.plan.steps), language="bash")
+words.section("In a terminal", "Reads this run; it sends nothing.")
 st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")

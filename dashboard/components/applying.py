@@ -44,6 +44,7 @@ class Ask:
         plan: The plan.
         preview: Its preview, as shown.
         is_past: It was made on a snapshot that was chosen by its time.
+        is_shedding: The cluster sheds by itself, as far as its snapshot tells.
     """
 
     config: Config
@@ -51,6 +52,12 @@ class Ask:
     plan: Plan
     preview: Preview
     is_past: bool
+    is_shedding: bool
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether there is shedding to pause, and moves that it could disturb."""
+        return self.is_shedding and bool(self.plan.unloads)
 
 
 def apply_button(ask: Ask) -> None:
@@ -113,6 +120,7 @@ def _body(ask: Ask) -> None:
     st.markdown(words.plain(unload.answer(plan, ask.preview)))
     if ask.preview.steps:
         _moves(ask)
+        words.notes([other.sentence for other in ask.preview.others])
     if ask.preview.steps or any(other.clients for other in ask.preview.others):
         st.caption(words.plain(ask.preview.clients.sentence()))
     for sentence in unload.remarks(plan).get("warning", []):
@@ -163,8 +171,10 @@ def _options(ask: Ask) -> None:
             key=PACE,
             width=180,
         )
-        st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE)
-    st.caption(words.plain(PAUSE_HELP))
+        if ask.may_pause:
+            st.checkbox("Pause the cluster's own shedding meanwhile", key=PAUSE)
+    if ask.may_pause:
+        st.caption(words.plain(PAUSE_HELP))
 
 
 def _confirmation(ask: Ask) -> None:
@@ -215,7 +225,7 @@ def _apply(ask: Ask) -> None:
         pace_per_min=float(kept.get(PACE) or limits.pace_per_min),
         max_failures=limits.max_failures,
         verify_within_s=limits.verify_within_s,
-        pause_balancer=bool(kept.get(PAUSE)),
+        pause_balancer=ask.may_pause and bool(kept.get(PAUSE)),
     )
     refusal = _refusal(ask)
     if refusal is not None:

@@ -16,6 +16,7 @@ from dashboard.components.applying import Ask, apply_button
 from dashboard.presenters import unload as presenter
 from dashboard.presenters.applying import expiry_words
 from dashboard.presenters.naming import file_name
+from dashboard.presenters.settings import is_shedding
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -92,6 +93,7 @@ def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
                 plan=plan,
                 preview=preview,
                 is_past=page.is_past,
+                is_shedding=is_shedding(page.reading.settings),
             )
         )
         st.download_button(

@@ -82,6 +82,8 @@ def _undo(config: Config, view: RunView) -> None:
         on_click=_preview_undo,
         args=(view,),
     )
+    if why_not:
+        st.caption(words.plain(why_not), width="content")
 
 
 def _preview_undo(view: RunView) -> None:

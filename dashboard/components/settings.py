@@ -175,6 +175,8 @@ def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
     try:
         now = explaining.explanation(page.shelved).decision.sentence
         then = explaining.explanation_with((page.shelved, assumed)).decision.sentence
+        now = presenter.round_words(now, reading.settings)
+        then = presenter.round_words(then, after)
         st.markdown(f"**The next shedding round now:** {words.plain(now)}")
         st.markdown(f"**With the changes:** {words.plain(then)}")
     except UnknownNameError as error:

@@ -314,7 +314,10 @@ def bounds_words(least: Proposal) -> list[str]:
         )
     words += [item.sentence for item in least.binding[:MAX_SENTENCES]]
     more = len(least.binding) - MAX_SENTENCES
-    return words + ([f"{more:,} more brokers are held back likewise."] if more > 0 else [])
+    if more > 0:
+        verb = "is" if more == 1 else "are"
+        words.append(f"{counted(more, 'more broker')} {verb} held back likewise.")
+    return words
 
 
 def edited_marks(edits: Mapping[str, str]) -> dict[str, str]:

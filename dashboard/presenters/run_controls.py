@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from core.actions.model import Control
+from core.actions.undo_setting import is_set
 from core.actions.views import RunView
+from core.plan.model import SplitBundle
 from dashboard.presenters.runs import ago
 
 
@@ -44,8 +46,11 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     """
     if not view.is_ended:
         return "The run has not ended: stop it first."
-    if not view.counts.get("DONE"):
+    done = [one.step for one in view.steps if one.state == "DONE" or is_set(one)]
+    if not done:
         return "Nothing of it was done: there is nothing to take back."
+    if all(isinstance(step, SplitBundle) for step in done):
+        return "A split cannot be taken back: bundles are never merged again."
     if undone_by is not None and not undone_by.is_ended:
         return f"Run {undone_by.run_id} is taking it back already."
     return None

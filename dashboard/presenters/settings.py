@@ -25,6 +25,7 @@ ORIGINS: Final = {
     "override": "what if",
     "assumed": "assumed",
 }
+_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _TAKEN_AWAY: Final = "taken away"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 
@@ -201,6 +202,22 @@ def changes_words(changes: Mapping[str, Any]) -> str:
         f"{key} {_TAKEN_AWAY if value is None else value_words(value)}"
         for key, value in changes.items()
     )
+
+
+def is_shedding(settings: EffectiveSettings) -> bool:
+    """Return whether the cluster sheds by itself."""
+    return all(settings.flag(key) for key in _SWITCHES)
+
+
+def round_words(decision: str, settings: EffectiveSettings) -> str:
+    """Return what the next round would be, as a supposition where shedding is off.
+
+    Args:
+        decision: The strategy's own sentence, which leaves the switches aside.
+        settings: Those of the cluster.
+    """
+    off = next((key for key in _SWITCHES if not settings.flag(key)), None)
+    return decision if off is None else f"None, {off} is false. Were shedding on: {decision}"
 
 
 def rebalance_params(

@@ -8,18 +8,24 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 from fleet_builder import make_history, make_snapshot
+from fleet_edit import with_settings
 from run_stories import Story, movable
 from shelf_site import PAGES, Site, assert_calm, now, texts
 
-from core.actions.events import ControlAsked, RunRequested
-from core.actions.model import RunId
+from core.actions.events import ControlAsked, RunEnded, RunRequested, StepBegun, StepEnded
+from core.actions.model import Ending, Observation, RunId
+from core.plan.bare import Terms
 from core.plan.build import build_unload_plan
+from core.plan.model import SplitBundle, sealed
+from core.plan.setting import build_setting_plan
 from dashboard import runs, services
 
 STATES = (
     "queued", "claimed", "running", "paused", "failed", "unknown", "refused", "done", "measured",
 )  # fmt: skip
 APPLY, GO = "_apply", "_apply_now"
+SHEDS = (None, "loadBalancerSheddingEnabled", "true", "default")
+HOURLY = "loadBalancerHostUsageCheckIntervalMinutes"
 
 
 @pytest.fixture
@@ -27,7 +33,7 @@ def site(tmp_path, monkeypatch):
     """One cluster on which actions are allowed, with a worker."""
     made = Site(tmp_path, each="read_only = false")
     monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
-    made.worker_says()
+    made.worker_says(silent_s=-600.0)  # a slow machine draws longer than a worker may be silent
     return made
 
 
@@ -130,7 +136,15 @@ def test_cancel_asks_for_nothing(site, snapshot):
     assert not entries(site)
 
 
-def test_pace_and_pause_are_part_of_the_request(site, snapshot):
+def test_pause_is_not_offered_where_shedding_is_off_already(site, snapshot):
+    app = site.open("unload", bundles=movable(snapshot, 1))
+    apply_button(app).click().run()
+    assert not [one for one in app.checkbox if one.key == "_apply_pause"]
+
+
+def test_pace_and_pause_are_part_of_the_request(site):
+    snapshot = with_settings(make_snapshot(brokers=6, bundles=60, now=now()), SHEDS)
+    site.put(snapshot)
     app = site.open("unload", bundles=movable(snapshot, 1))
     apply_button(app).click().run()
     app.number_input(key="_apply_pace").set_value(2.5)
@@ -312,7 +326,7 @@ def test_undo_previews_the_inverse_and_is_applied_like_any_plan(site, snapshot):
     app = site.open("run", run=story.run_id)
     app.button(key="_undo").click().run()
     assert_calm(app)
-    assert app.title[0].value == "Unload preview"
+    assert app.title[0].value == "Undo"
     assert f"This takes back run {story.run_id}" in texts(app).replace("*", "")
     apply_button(app).click().run()
     fill(app, reason="it was a mistake")
@@ -352,6 +366,69 @@ def moved(snapshot, bundle, broker):
         tables={**snapshot.tables, "bundles": table},
         manifest=replace(snapshot.manifest, taken_at=now() + timedelta(seconds=1)),
     )
+
+
+class OtherStory(Story):
+    """A run of one step that is no unload; what it did to the cluster is given."""
+
+    def did(self, seen, after):
+        self.claimed().tell(StepBegun(step=0, seen=seen))
+        ending = Ending(state="DONE", code="done", sentence="It is so.", after=after)
+        self.tell(StepEnded(step=0, ending=ending, took_ms=800.0))
+        self.tell(RunEnded(state="DONE", sentence="All steps are done."))
+        return self
+
+
+@pytest.fixture
+def setting_story(site, snapshot):
+    """A run that set one value, and the cluster after it."""
+    story = OtherStory(site, snapshot)
+    story.plan = build_setting_plan(snapshot, {HOURLY: "17"}, Terms(now=story.began))
+    story.did(Observation(exists=True), Observation(exists=True, value="17"))
+    later = with_settings(
+        make_snapshot(brokers=6, bundles=60, now=now()), (None, HOURLY, "17", "dynamic")
+    )
+    site.put(
+        replace(later, manifest=replace(later.manifest, taken_at=now() + timedelta(seconds=1)))
+    )
+    return story
+
+
+def test_run_of_a_setting_is_taken_back_like_any_other(site, setting_story):
+    app = site.open("run", run=setting_story.run_id)
+    said = texts(app)
+    assert "until now not set dynamically" in said
+    assert "Predicted against what came" not in said
+    app.button(key="_undo").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "Undo"
+    said = texts(app)
+    assert f"Take {HOURLY} away" in said
+    assert "Before and after" not in said
+    assert not apply_button(app).disabled
+    apply_button(app).click().run()
+    assert not [one for one in app.checkbox if one.key == "_apply_pause"]
+    fill(app, reason="it was a mistake", typed="fleet")
+    app.button(key=GO).click().run()
+    assert_calm(app)
+    event = entries(site)[-1].record.event
+    assert isinstance(event, RunRequested)
+    assert event.undoes == setting_story.run_id
+    assert [(one.subject, one.value) for one in event.plan.steps] == [(HOURLY, None)]
+
+
+def test_run_of_splits_alone_says_that_it_cannot_be_taken_back(site, snapshot):
+    story = OtherStory(site, snapshot, steps=1)
+    unload = story.step(0)
+    split = SplitBundle(bundle=unload.bundle, owner=unload.owner, algorithm="range_equally_divide")
+    story.plan = sealed(replace(story.plan, steps=(split,)))
+    story.did(Observation(exists=True, holder=unload.owner), Observation(exists=False))
+    app = site.open("run", run=story.run_id)
+    assert_calm(app)
+    assert app.button(key="_undo").disabled
+    said = texts(app)
+    assert "A split cannot be taken back" in said
+    assert "Predicted against what came" not in said
 
 
 def test_undo_waits_for_a_snapshot_that_is_younger_than_the_run(site, snapshot):

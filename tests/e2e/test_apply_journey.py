@@ -62,7 +62,7 @@ def test_bundle_is_unloaded_verified_and_taken_back(product, tab):
     expect(page.get_by_text("journey of the tests")).to_be_visible()
 
     page.get_by_role("button", name="Undo…").click()
-    heading(tab, "Unload preview")
+    heading(tab, "Undo")
     expect(page.get_by_text("This takes back run")).to_be_visible()
     undo = apply(tab, "Apply the undo…", "1 bundle", "taken back by the tests")
     assert undo != run

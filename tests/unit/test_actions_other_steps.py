@@ -213,7 +213,7 @@ def test_a_rehearsal_says_what_would_be_sent_and_sends_nothing() -> None:
     found = rehearse(plan, PATIENT, cluster=ports.cluster, clock=ports.clock)
     assert [step.code for step in found.steps] == ["would_send", "would_send"]
     assert "and its parts unloaded" in found.steps[0].sentence
-    assert "would be set to 17 (not set dynamically)" in found.steps[1].sentence
+    assert "would be set to 17 (until now not set dynamically" in found.steps[1].sentence
     assert not world.sends
 
 

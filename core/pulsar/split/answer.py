@@ -314,16 +314,19 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
     if case.algorithm == "specified_positions_divide" and case.topics is None:
         notes.append("A bundle with fewer than two loaded topics is not cut at given positions.")
     if not case.is_extensible:
-        notes.append("204 does not prove a split: read the boundaries again afterwards.")
+        notes.append(
+            "That a broker accepts the request does not prove a split: Trimtab reads the "
+            "boundaries again afterwards."
+        )
     return tuple(notes)
 
 
 def _note_on_owners(case: _Case) -> str:
     if case.is_extensible:
-        return "The parts stay with the owner; this manager ignores `unload` with a split."
+        return "The parts stay with the owner; this manager ignores the wish to unload them."
     unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")
     automatic = "unloads the parts" if unloads else "leaves the parts where they are"
     return (
-        "Without `unload` the parts stay with the owner; with it each is placed anew and its "
+        "Unless they are unloaded, the parts stay with the owner; else each is placed anew and its "
         f"clients reconnect. An automatic split {automatic}."
     )
