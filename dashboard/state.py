@@ -183,6 +183,19 @@ def asking() -> object | None:
     return st.session_state.get("_asking")
 
 
+def ticking(every_s: float | None) -> float | None:
+    """Return how often a fragment looks again by itself: not behind an open dialog of an apply.
+
+    The dialog leads to another page. A tick of the page that is left, sent before the browser
+    knows of the new one, names the old page: the browser then drops the new page's elements, and
+    what is drawn into them next leaves the window white.
+
+    Args:
+        every_s: Seconds, outside of a dialog; ``None``: never.
+    """
+    return None if asking() is not None else every_s
+
+
 def keep_asking(ask: object | None) -> None:
     """Keep what a person is about to apply, so that drawing again opens the dialog on the same."""
     st.session_state["_asking"] = ask

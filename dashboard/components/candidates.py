@@ -211,7 +211,8 @@ def draw_progress(choice: Choice) -> None:
         st.session_state[_DONE] = choice.ground.snapshot_id
         st.caption(f"Rounds were played on the snapshot of {clock(choice.ground.taken_at)}.")
     else:
-        st.fragment(partial(_look, choice, there), run_every=_LOOK_EVERY_S)()
+        look = partial(_look, choice, there)
+        st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
 def _played_count(choice: Choice) -> int:
@@ -232,7 +233,8 @@ def _look(choice: Choice, shown: int) -> None:
 
 def wait_for_least(wish: kernel.LeastWish) -> None:
     """Draw the page again as soon as the smallest set of moves is there."""
-    st.fragment(partial(_look_for_least, wish), run_every=_LOOK_EVERY_S)()
+    look = partial(_look_for_least, wish)
+    st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
 def _look_for_least(wish: kernel.LeastWish) -> None:

@@ -156,7 +156,7 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     if choice.is_past:
         watch()
     else:
-        st.fragment(watch, run_every=every)()
+        st.fragment(watch, run_every=state.ticking(every))()
 
 
 def _manifest(shelved: Shelved | None) -> Manifest | None:
