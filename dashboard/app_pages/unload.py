@@ -138,6 +138,7 @@ words.section(
 )
 line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{words_of(page.config)}'
 st.code(line, language="bash")
-by_hand = (*preview.steps, *preview.others)
-st.code("\n".join(one.command for one in by_hand), language="bash")
-st.code("\n".join(one.rest for one in by_hand), language="bash")
+by_hand = [(one.command, one.rest) for one in preview.steps]
+by_hand += [(one.command, one.rest) for one in preview.others]
+st.code("\n".join(command for command, _ in by_hand), language="bash")
+st.code("\n".join(rest for _, rest in by_hand), language="bash")

@@ -108,4 +108,5 @@ def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
     with st.expander("Do it by hand", icon=":material/terminal:"):
         line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
         st.code(line, language="bash")
-        st.code("\n".join(one.command for one in preview.steps), language="bash")
+        if preview.steps:
+            st.code("\n".join(one.command for one in preview.steps), language="bash")
