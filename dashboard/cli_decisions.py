@@ -34,6 +34,7 @@ from dashboard import cli_decisions_json, cli_plan_json
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 
+_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
 _MOST_MOVES: Final = 40
@@ -89,6 +90,7 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
 
     def show() -> None:
         _show_rounds(answer)
+        _show_switch(answer, wish)
         if plan is not None:
             _show_plan(plan, wish.plan_file, directory)
         elif wish.plan_file is not None:
@@ -221,6 +223,14 @@ def _show_rounds(answer: ShedAnswer) -> None:
             say(f"{point.sentence}.")
     if len(answer.rounds) > 1:
         say("Every round sees the same load: what moved still counts where it was.")
+
+
+def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:
+    """Name the options that show what would be unloaded where the cluster does nothing itself."""
+    off = [key for key in _SWITCHES if not answer.settings.flag(key)]
+    if off and not wish.is_strategy_only:
+        assumed = " ".join(f"--set {key}=true" for key in off)
+        say(f"Add `{assumed}`, or `--strategy-only` to leave the load manager's checks out too.")
 
 
 def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:

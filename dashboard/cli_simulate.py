@@ -126,7 +126,7 @@ def _show(done: Simulation) -> None:
             [
                 (
                     f"{result.number}",
-                    f"{result.minute:g}",
+                    f"{result.minute:.0f}",
                     f"{len(result.moves)}",
                     format_bytes_per_s(result.moved_bytes_per_s),
                     f"{result.clients:,}",
@@ -140,7 +140,7 @@ def _show(done: Simulation) -> None:
     for flap in done.flaps[:_MOST_SHOWN]:
         say(
             f"Came back: {flap.bundle} to {flap.home} from {flap.away} after "
-            f"{flap.dwell_minutes:g} min (round {flap.left_round} to {flap.back_round})."
+            f"{flap.dwell_minutes:.0f} min (round {flap.left_round} to {flap.back_round})."
         )
     for text in done.notes:
         say(f"Note: {text}")

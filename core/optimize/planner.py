@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from core.optimize.balance import Balance, Band
 from core.optimize.binding import load_text, what_binds
 from core.optimize.curve import best_order, deviation, efficiency
 from core.optimize.fleet import Fleet, lay_out
-from core.optimize.model import Move, Proposal, Verdict, Wish
+from core.optimize.model import CurvePoint, Move, Proposal, Verdict, Wish
 from core.optimize.solve import Outcome, solve
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_bytes_per_s, format_ratio
+
+_SAME: Final = 5e-4
+"""Deviations that differ by less read the same."""
 
 
 def optimize(
@@ -47,9 +52,13 @@ def _proposal(outcome: Outcome, wish: Wish) -> Proposal:
     after = deviation(fleet, balance.load, wish.relief)
     verdict: Verdict = "best_effort" if binding else "reached" if order else "nothing_to_do"
     moves = _moves(balance, order)
+    curve = efficiency(balance, order, wish.relief)
+    sentence = _sentence(fleet, wish, moves, (before, after), verdict)
+    if verdict == "best_effort":
+        sentence += _enough(curve)
     return Proposal(
         verdict=verdict,
-        sentence=_sentence(fleet, wish, moves, (before, after), verdict),
+        sentence=sentence,
         measure=fleet.measure,
         goal=_goal(fleet, wish, band),
         low=band.low,
@@ -59,7 +68,7 @@ def _proposal(outcome: Outcome, wish: Wish) -> Proposal:
         deviation_after=after,
         lower_bound_bytes_per_s=outcome.bounds.least_bytes_per_s,
         deviation_floor=outcome.bounds.deviation_floor,
-        curve=efficiency(balance, order, wish.relief),
+        curve=curve,
         binding=binding,
         notes=_notes(fleet),
     )
@@ -116,6 +125,23 @@ def _sentence(
     return (
         f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) {verb} "
         f"the farthest broker from {before} to {after} off {line}."
+    )
+
+
+def _enough(curve: tuple[CurvePoint, ...]) -> str:
+    """Say how many of the moves bring the farthest broker as near as all of them do."""
+    last = curve[-1]
+    first = next(point for point in curve if point.deviation <= last.deviation + _SAME)
+    rest = last.moves - first.moves
+    if not rest:
+        return ""
+    if not first.moves:
+        return " None of them brings the farthest broker nearer: they even out the other brokers."
+    verb = "suffices" if first.moves == 1 else "suffice"
+    others = "the other one evens" if rest == 1 else f"the other {rest:,} even"
+    return (
+        f" The first {first.moves:,} of them {verb} for {format_ratio(last.deviation)}; {others} "
+        "out the other brokers."
     )
 
 

@@ -174,6 +174,16 @@ def test_where_nothing_would_be_unloaded_there_is_no_plan(
     assert not path.exists()
 
 
+def test_where_shedding_is_off_the_options_that_show_more_are_named(
+    trimtab: Trimtab, three: Path
+) -> None:
+    off = ("--set", "loadBalancerSheddingEnabled=false")
+    _, out, _ = trimtab("shed", three, *off)
+    assert "Add `--set loadBalancerSheddingEnabled=true`, or `--strategy-only`" in out
+    _, out, _ = trimtab("shed", three, *off, "--strategy-only")
+    assert "Add `" not in out
+
+
 @pytest.mark.parametrize("strategy", SHEDDING_STRATEGY_NAMES)
 def test_every_strategy_answers_in_json(trimtab: Trimtab, three: Path, strategy: str) -> None:
     code, out, _ = trimtab("shed", three, "--strategy", strategy, "--json")

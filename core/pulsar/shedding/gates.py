@@ -62,7 +62,7 @@ def at_least(
     else:
         sentence = f"{words} is {distance_in_words(threshold - measured, unit)} under {bound}"
     return Gate(
-        name=name,
+        name=name.rstrip(":"),  # that stands between the name and a count
         measured=measured,
         threshold=threshold,
         unit=unit,
