@@ -141,7 +141,7 @@ if made is not None:
     if preview.steps:
         words.section("Moves", preview.clients.sentence())
         moves_plan.draw_moves(preview)
-        moves_editor.editor(page, plan, preview)
+        moves_editor.editor(page, preview)
         moves_plan.draw_apply(page, plan, preview)
 if chosen is not None:
     why_moves.why_strategy(page, chosen)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.plan.model import Plan
 from core.plan.preview import Preview
 from dashboard import rebalancing as kernel
 from dashboard import state
@@ -62,7 +61,7 @@ def edits_panel() -> None:
         )
 
 
-def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
+def editor(page: PageContext, preview: Preview) -> None:
     """Draw the line with which one move is edited."""
     steps = {one.step.bundle: one.step for one in preview.steps}
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -72,7 +71,8 @@ def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
         allowed = kernel.allowed_destinations((page.shelved, bundle))
         now = steps[bundle].destination or PLACED
         options = list(dict.fromkeys([now, PLACED, *allowed]))
-        key = f"_target_{plan.short_id}_{bundle}"
+        key = f"_target_{bundle}"
+        _keep_choice(key, options, now)
         target = st.selectbox(
             "Goes to",
             options,
@@ -103,6 +103,13 @@ def editor(page: PageContext, plan: Plan, preview: Preview) -> None:
             key="_pin",
             help="The bundle stays where it is, and the way is asked again without it.",
         )
+
+
+def _keep_choice(key: str, options: list[str], now: str) -> None:
+    """Keep what was chosen when a refresh makes the plan anew; what was not follows the plan."""
+    held, was = st.session_state.get(key), st.session_state.get(f"{key}_was")
+    st.session_state[key] = held if held in options and held != was else now
+    st.session_state[f"{key}_was"] = now
 
 
 def _retarget(bundle: str, target: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from fleet_builder import make_snapshot
 from fleet_edit import with_manifest, with_settings
@@ -192,6 +194,18 @@ def test_a_move_is_sent_elsewhere_and_only_where_it_may_go(site, snapshot):
     click(app, "_send")
     assert moves(app)[bundle] == "10.1.0.2:8080 (100 %)"
     assert app.multiselect(key="retarget").value == [f"{bundle} → 10.1.0.2:8080"]
+
+
+def test_a_chosen_destination_outlives_the_next_snapshot(site):
+    site.put(make_snapshot(brokers=4, bundles=60, now=now() - timedelta(seconds=30)))
+    app = opened(site, pick="ThresholdShedder")
+    target = next(one for one in app.selectbox if one.label == "Goes to")
+    target.set_value("10.1.0.2:8080").run()
+    site.put(make_snapshot(brokers=4, bundles=60, now=now()))
+    app.run()
+    assert_calm(app)
+    assert next(one for one in app.selectbox if one.label == "Goes to").value == "10.1.0.2:8080"
+    assert not app.button(key="_send").disabled
 
 
 def test_edits_that_stand_in_the_address_are_made_again(site, snapshot):
