@@ -59,6 +59,7 @@ def test_preset_is_shown_as_a_difference_and_taken_over(site, fleet):
     assert_calm(app)
     said = texts(app)
     assert "With the changes:" in said
+    assert "None, loadBalancerSheddingEnabled is false. Were shedding on: " in said
     assert "UniformLoadShedder" in said
     assert "maxUnloadPercentage would be set to 0.5" in said
 
