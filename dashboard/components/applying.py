@@ -123,6 +123,9 @@ def _body(ask: Ask) -> None:
         words.notes([other.sentence for other in ask.preview.others])
     if ask.preview.steps or any(other.clients for other in ask.preview.others):
         st.caption(words.plain(ask.preview.clients.sentence()))
+    for item in plan.diagnostics:
+        if item.code == "split_verdict" and item.severity == "info":
+            st.success(words.plain(item.sentence), icon=":material/call_split:")
     for sentence in unload.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
     st.text_input(
