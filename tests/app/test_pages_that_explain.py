@@ -131,6 +131,7 @@ def test_split_of_a_writable_cluster_leads_to_the_dialog(site, fleet):
     assert_calm(app)
     said = texts(app)
     assert "would be split on" in said
+    assert any("Assumed by width" in one.value for one in app.warning)
     assert "Say why" in said
 
 
