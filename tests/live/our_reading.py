@@ -14,7 +14,7 @@ from connectors.config import ClusterConfig
 from core.snapshot import PulsarSnapshot
 
 CLUSTER_NAME = "real"
-STEADY_ATTEMPTS = 8
+STEADY_ATTEMPTS = 12
 
 
 def config_of(cluster: RealPulsar, **changes: Any) -> ClusterConfig:

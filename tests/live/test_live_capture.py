@@ -144,7 +144,7 @@ def test_averages_are_those_the_leader_wrote(modular: RealPulsar, truth: Cluster
             len(truth.read(BUNDLE_DATA).values) >= 10
             and len(truth.read(BROKER_AVERAGES).values) == len(modular.brokers)
         ),
-        within_s=100,
+        within_s=200,
     )
     snapshot, znodes = steady_capture(modular, truth, BUNDLE_DATA, BROKER_AVERAGES)
     bundles = rows_by(snapshot.bundles, "bundle")
