@@ -64,9 +64,7 @@ def test_journey_from_the_overview_to_a_lookup(tab):
     heading(tab, "Bundle")
     expect(page.get_by_text(f"{bundle} is on")).to_be_visible()
     page.get_by_role("button", name="Fetch topics").click()
-    expect(
-        page.get_by_text(re.compile(r"\d+ topics?(;|\.).*Read at"))
-    ).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d+ topics?(;|\.).*Read at"))).to_be_visible()
     page.get_by_role("button", name="Preview unload").click()
     heading(tab, "Unload preview")
     expect(page.get_by_text(re.compile(r"Unloading 1 bundle \("))).to_be_visible()
