@@ -103,11 +103,6 @@ class Decided:
     number: int
     impact: ClientImpact
 
-    @property
-    def moves_now(self) -> int:
-        """How many bundles the next round unloads."""
-        return len(self.first.moves)
-
 
 def _decided(candidate: Candidate) -> Decided:
     one = reading(candidate.shelved)

@@ -80,10 +80,6 @@ class _Case:
     def shedder(self) -> str:
         return self.short(_SHEDDER)
 
-    @property
-    def is_shedding(self) -> bool:
-        return all(self.settings.flag(key) for key in _SWITCHES)
-
 
 def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[Combination, ...]:
     """Return what does harm together, warnings first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -318,8 +318,3 @@ def bounds_words(least: Proposal) -> list[str]:
         verb = "is" if more == 1 else "are"
         words.append(f"{counted(more, 'more broker')} {verb} held back likewise.")
     return words
-
-
-def edited_marks(edits: Mapping[str, str]) -> dict[str, str]:
-    """Return the mark of each bundle whose destination a person chose."""
-    return {bundle: f"✎ to {broker}" for bundle, broker in edits.items()}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from core.errors import InputError, OpsError
+from core.errors import InputError
 from core.pulsar.combinations import Combination
 from core.pulsar.presets import Difference, upstream_words
 from core.pulsar.setting_values import typed_value
@@ -196,14 +196,6 @@ def wanted_words(changes: Mapping[str, Any]) -> tuple[tuple[str, str | None], ..
     )
 
 
-def changes_words(changes: Mapping[str, Any]) -> str:
-    """Return the changes in words."""
-    return ", ".join(
-        f"{key} {_TAKEN_AWAY if value is None else value_words(value)}"
-        for key, value in changes.items()
-    )
-
-
 def is_shedding(settings: EffectiveSettings) -> bool:
     """Return whether the cluster sheds by itself."""
     return all(settings.flag(key) for key in _SWITCHES)
@@ -238,8 +230,3 @@ def rebalance_params(
         if value is not None and value != dial.present(settings):
             turned[dial.key] = str(value).lower() if dial.is_switch else f"{value:g}"
     return {"pick": strategy, **turned} if turned or named else {}
-
-
-def error_words(error: OpsError) -> str:
-    """Return what is wrong and the remedy, in one line."""
-    return f"{error.message} {error.hint}".strip()
