@@ -37,14 +37,20 @@ def runs(draw: st.DrawFn) -> tuple[PulsarSnapshot, Run, Simulation]:
         added=draw(st.sampled_from([(), (NEW,)])),
         failed=draw(st.lists(st.sampled_from(names), max_size=1)),
     )
+    shedding = draw(st.sampled_from(MODULAR))
     run = Run(
-        shedding=draw(st.sampled_from(MODULAR)),
+        shedding=shedding,
         rounds=draw(st.integers(1, 12)),
         seed=draw(st.integers(0, 5)),
         what_if=what_if,
     )
-    placement = draw(st.sampled_from(STRATEGY_NAMES))
+    placement = draw(st.sampled_from(placements_beside(shedding)))
     return fleet, run, simulate(fleet, run, placement=placement)
+
+
+def placements_beside(shedding: str) -> list[str]:
+    # a broker of 4.2 does not start with AvgShedder for placement alone, and the simulation says so
+    return [name for name in STRATEGY_NAMES if name != "AvgShedder" or shedding == name]
 
 
 def owners(snapshot: PulsarSnapshot) -> dict[str, str | None]:
