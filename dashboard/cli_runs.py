@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import assert_never
 
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
@@ -15,6 +14,7 @@ from core.actions.views import RunView, StepView
 from core.actions.words import told
 from core.errors import InputError
 from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
+from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured_journal
@@ -240,8 +240,13 @@ def _ways(view: StepView) -> tuple[str, str, str]:
         case SetDynamicSetting():
             value = seen.value if seen else step.before
             return value or "not set", step.value or "not set", _value(after)
+        case SetMetaLevel() | SetServerSetting():
+            value = seen.value if seen else step.before
+            wanted = step.level if isinstance(step, SetMetaLevel) else step.value
+            return value or "unknown", wanted, _value(after)
         case _:
-            assert_never(step)
+            before = (seen.holder if seen else None) or step.owner or ""
+            return before, step.destination or "", (after.holder or "") if after else ""
 
 
 def _value(after: Observation | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeVar
 
 from connectors.apply.addresses import Addresses
 from connectors.apply.setting import SettingAction
@@ -18,7 +18,7 @@ from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
-from core.errors import NotFoundError, ProtocolError, RemoteError, UnreachableError
+from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteError, UnreachableError
 from core.plan.commands import request_body, request_path
 from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.snapshot import PulsarSnapshot
@@ -117,7 +117,7 @@ class PulsarCluster:
             case SetDynamicSetting():
                 return SettingAction(step, self)
             case _:
-                assert_never(step)
+                raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
     def _eyes(self, asked: OwnersAsked) -> Eyes:
         is_modular = self._load_manager() == "modular"  # the cluster's facts are known from here on

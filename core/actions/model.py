@@ -92,11 +92,14 @@ class Refusal:
         code: Stable word: the guard's or precondition's name, for example ``moved_meanwhile``.
         sentence: The thing, the measured value and the bound, in one sentence.
         hint: What to do about it.
+        retry_s: For a precondition: it may hold later; look again after so many seconds, while the
+            step stays pending and a stop is obeyed. 0: it does not hold, the step is skipped.
     """
 
     code: str
     sentence: str
     hint: str = ""
+    retry_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import assert_never
 
 from core.actions.runs import RunView, StepView
 from core.actions.undo_setting import is_set, not_undone, setting_hindrance
-from core.errors import PlanConflictError
+from core.errors import InvariantError, PlanConflictError
 from core.plan.bare import Terms
 from core.plan.build import build_unload_plan, in_order
 from core.plan.checks import Basis, check_bundle, check_destination, check_move
@@ -152,7 +151,7 @@ def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
         case UnloadBundle():
             return _unload_hindrance(basis, step, step.step.bundle)
         case _:
-            assert_never(step.step)
+            raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
 
 
 def _split_hindrance(step: StepView) -> Diagnostic | None:

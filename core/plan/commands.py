@@ -8,12 +8,22 @@ from typing import Final, assert_never
 from urllib.parse import quote
 
 from core.ids import namespace_of
-from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.plan.pegasus_words import shell_lines
+from core.plan.steps import PulsarStep, SetDynamicSetting, SplitBundle, Step, UnloadBundle
 
 _ANY_BROKER: Final = "http://localhost:8080"
 
 
-def pulsar_admin_line(step: Step) -> str:
+def lines_by_hand(step: Step) -> tuple[str, ...]:
+    """Return the lines that do a step by hand: of ``pulsar-admin``, or of Pegasus' shell."""
+    match step:
+        case UnloadBundle() | SplitBundle() | SetDynamicSetting():
+            return (pulsar_admin_line(step),)
+        case _:
+            return shell_lines(step)
+
+
+def pulsar_admin_line(step: PulsarStep) -> str:
     """Return the ``pulsar-admin`` line of a step, quoted for a shell."""
     match step:
         case UnloadBundle():
@@ -37,7 +47,7 @@ def pulsar_admin_line(step: Step) -> str:
     return shlex.join(["pulsar-admin", *words])
 
 
-def rest_line(step: Step, web_url: str | None) -> str:
+def rest_line(step: PulsarStep, web_url: str | None) -> str:
     """Return the ``curl`` line of a step.
 
     Redirects keep method and body; credentials are left out on purpose.
@@ -58,7 +68,7 @@ def rest_line(step: Step, web_url: str | None) -> str:
     return shlex.join([*words, f"{base}/admin/v2/{request_path(step)}"])
 
 
-def request_path(step: Step) -> str:
+def request_path(step: PulsarStep) -> str:
     """Return path and query of a step's request, below ``/admin/v2/``."""
     match step:
         case UnloadBundle():
@@ -78,7 +88,7 @@ def request_path(step: Step) -> str:
             assert_never(step)
 
 
-def request_body(step: Step) -> str | None:
+def request_body(step: PulsarStep) -> str | None:
     """Return the body of a step's request: positions as JSON numbers, in decimals."""
     if isinstance(step, SplitBundle) and step.positions:
         return json.dumps(step.positions)

@@ -33,6 +33,7 @@ __all__ = [
     "Diagnostic",
     "DiagnosticSeverity",
     "Expected",
+    "NodeExpectation",
     "Plan",
     "PolicyRef",
     "SetDynamicSetting",
@@ -43,7 +44,7 @@ __all__ = [
     "sealed",
 ]
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Version of the plan file's form; a file of another version is refused."""
 
 DEFAULT_LIFETIME_S: Final = 600.0
@@ -110,6 +111,25 @@ class BrokerExpectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeExpectation:
+    """One node of a Pegasus cluster that the plan touches, before and after.
+
+    Attributes:
+        node: Registered name.
+        primaries_before: Partitions that it is the primary of.
+        primaries_after: The same afterwards.
+        replicas_before: Partitions that it is a member of.
+        replicas_after: The same afterwards.
+    """
+
+    node: str
+    primaries_before: int
+    primaries_after: int
+    replicas_before: int
+    replicas_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """What the plan is expected to do, in a few numbers (the preview has them per broker).
 
@@ -124,6 +144,8 @@ class Expected:
         topics: Topics that are closed and opened again; ``None``: unknown.
         is_exact: Every outcome was enumerated; otherwise they were sampled.
         brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
+        nodes: The nodes that lose or gain a role, by name (Pegasus).
+        copied_mb: What is copied between nodes; ``None``: unknown (Pegasus).
     """
 
     usage_deviation_before: float | None = None
@@ -135,6 +157,8 @@ class Expected:
     topics: int | None = None
     is_exact: bool = True
     brokers: tuple[BrokerExpectation, ...] = ()
+    nodes: tuple[NodeExpectation, ...] = ()
+    copied_mb: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

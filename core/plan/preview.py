@@ -14,7 +14,7 @@ from core.errors import InvariantError, PlanConflictError
 from core.health.measures import Measures, column_values, measure, owned_bundle_counts, row_of
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import Plan, SplitBundle, Step, UnloadBundle
+from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
 from core.plan.project import project_scenario
 from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
@@ -239,7 +239,7 @@ def _others(snapshot: PulsarSnapshot, plan: Plan) -> Iterator[OtherPreview]:
     urls = _web_urls(snapshot)
     anyone = next(iter(urls.values()), None)
     for step in plan.steps:
-        if isinstance(step, UnloadBundle):
+        if not isinstance(step, SplitBundle | SetDynamicSetting):
             continue
         clients = None
         if isinstance(step, SplitBundle) and step.is_unloaded:

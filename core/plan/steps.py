@@ -1,7 +1,8 @@
-"""The steps that a plan is made of: everything that Trimtab can do to a Pulsar cluster.
+"""The steps that a plan is made of: everything that Trimtab can do to a cluster.
 
-Whoever only tells or counts steps reads what all of them have (:class:`_Step`) and the sentences of
-:mod:`core.plan.words`; only a cluster's port and the checks know one kind from another.
+Pulsar's are here, Pegasus' in :mod:`core.plan.pegasus_steps`. Whoever only tells or counts steps
+reads what all of them have (:class:`StepBase`) and the sentences of :mod:`core.plan.words`; only a
+cluster's port and the checks know one kind from another.
 """
 
 from __future__ import annotations
@@ -12,57 +13,22 @@ from typing import Final
 import msgspec
 
 from core.ids import namespace_of
+from core.plan.pegasus_steps import (
+    AwaitState,
+    ChangeReplica,
+    CloseReplicas,
+    MoveReplica,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
+from core.plan.step_base import StepBase
 
 LEAST_FORESEEN: Final = 0.01
 """Destinations less likely than this are not written into a plan."""
 
 
-class _Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What every step has; ``kind`` is the tag of its type in a plan file.
-
-    Attributes:
-        reason: Why, one sentence; shown and kept, never interpreted.
-    """
-
-    reason: str = ""
-
-    @property
-    def kind(self) -> str:
-        """Stable word for the type of the step."""
-        return str(self.__struct_config__.tag)
-
-    @property
-    def subject(self) -> str:
-        """What is acted on: the name of a bundle, or the key of a setting."""
-        raise NotImplementedError
-
-    @property
-    def namespace(self) -> str | None:
-        """Namespace that it belongs to; ``None``: to none."""
-        return None
-
-    @property
-    def owner(self) -> str | None:
-        """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
-        return None
-
-    @property
-    def destination(self) -> str | None:
-        """Broker id that is asked to take it; ``None``: nobody in particular."""
-        return None
-
-    @property
-    def foreseen(self) -> Mapping[str, float]:
-        """Broker id to probability: where it is expected to land; empty: nothing moves."""
-        return {}
-
-    @property
-    def likely(self) -> tuple[str, ...]:
-        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
-        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
-
-
-class UnloadBundle(_Step, frozen=True, kw_only=True, tag="unload_bundle"):
+class UnloadBundle(StepBase, frozen=True, kw_only=True, tag="unload_bundle"):
     """Take a bundle from its owner; the cluster (or ``destination``) takes it up again.
 
     Attributes:
@@ -93,7 +59,7 @@ class UnloadBundle(_Step, frozen=True, kw_only=True, tag="unload_bundle"):
         return namespace_of(self.bundle)
 
 
-class SplitBundle(_Step, frozen=True, kw_only=True, tag="split_bundle"):
+class SplitBundle(StepBase, frozen=True, kw_only=True, tag="split_bundle"):
     """Cut a bundle into parts; they can never be merged again.
 
     Attributes:
@@ -124,7 +90,7 @@ class SplitBundle(_Step, frozen=True, kw_only=True, tag="split_bundle"):
         return namespace_of(self.bundle)
 
 
-class SetDynamicSetting(_Step, frozen=True, kw_only=True, tag="set_dynamic_setting"):
+class SetDynamicSetting(StepBase, frozen=True, kw_only=True, tag="set_dynamic_setting"):
     """Set a dynamic setting of all brokers, or take it away so that their own files count again.
 
     Attributes:
@@ -143,5 +109,31 @@ class SetDynamicSetting(_Step, frozen=True, kw_only=True, tag="set_dynamic_setti
         return self.key
 
 
-Step = UnloadBundle | SplitBundle | SetDynamicSetting
+PulsarStep = UnloadBundle | SplitBundle | SetDynamicSetting
+"""Every step type for a Pulsar cluster."""
+
+PegasusStep = (
+    SetMetaLevel
+    | MoveReplica
+    | ChangeReplica
+    | ProposeMany
+    | CloseReplicas
+    | SetServerSetting
+    | AwaitState
+)
+"""Every step type for a Pegasus cluster."""
+
+# written out: msgspec takes the union of its members, not of unions' names
+Step = (
+    UnloadBundle
+    | SplitBundle
+    | SetDynamicSetting
+    | SetMetaLevel
+    | MoveReplica
+    | ChangeReplica
+    | ProposeMany
+    | CloseReplicas
+    | SetServerSetting
+    | AwaitState
+)
 """Every step type there is."""

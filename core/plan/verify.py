@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import assert_never
 
+from core.errors import InvariantError
 from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
 from core.plan.model import (
     Diagnostic,
@@ -94,7 +94,7 @@ def _about(basis: Basis, step: Step, destinations: _Destinations) -> Diagnostic 
                 return _unknown_setting(step)
             return first_refusal(check_setting(basis, setting, step.value))
         case _:
-            assert_never(step)
+            raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
 
 def _unknown_setting(step: SetDynamicSetting) -> Diagnostic:

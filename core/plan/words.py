@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, assert_never
+from typing import Final
 
+from core.plan.pegasus_words import (
+    PEGASUS_KINDS,
+    describe_pegasus,
+    doing_pegasus,
+    would_pegasus,
+)
 from core.plan.steps import SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
@@ -18,6 +24,7 @@ _KINDS: Final = {
     "unload_bundle": ("unload", "bundle", "moved"),
     "split_bundle": ("split", "bundle", "split"),
     "set_dynamic_setting": ("change", "setting", "changed"),
+    **PEGASUS_KINDS,
 }
 """By kind: verb, what it is done to, and the participle of having done it."""
 
@@ -36,7 +43,7 @@ def describe(step: Step) -> str:
                 return f"Take {step.key} away, which is {step.before} dynamically"
             return f"Set {step.key} to {step.value} ({_was(step)})"
         case _:
-            assert_never(step)
+            return describe_pegasus(step)
 
 
 def doing(step: Step) -> str:
@@ -51,7 +58,7 @@ def doing(step: Step) -> str:
                 return f"Taking the dynamic value {step.before} of {step.key} away"
             return f"Setting {step.key} to {step.value}"
         case _:
-            assert_never(step)
+            return doing_pegasus(step)
 
 
 def whether(step: Step) -> str:
@@ -83,7 +90,7 @@ def would(step: Step, holder: str | None = None) -> str:
                 return f"The dynamic value {step.before} of {step.key} would be taken away."
             return f"{step.key} would be set to {step.value} ({_was(step)})."
         case _:
-            assert_never(step)
+            return would_pegasus(step)
 
 
 def tally(steps: Iterable[Step]) -> str:

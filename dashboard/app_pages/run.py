@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.actions.views import RunView
 from core.errors import OpsError
-from core.plan.commands import pulsar_admin_line
+from core.plan.commands import lines_by_hand
 from dashboard import runs, services, state
 from dashboard.cli_config import words_of
 from dashboard.components import frame, run_panel, words
@@ -89,6 +89,8 @@ if found.is_ended:
         run_panel.journal(config, found)
 
 words.section("The same by hand", "What this run sends, as lines to copy.")
-st.code("\n".join(pulsar_admin_line(step) for step in found.plan.steps), language="bash")
+st.code(
+    "\n".join(line for step in found.plan.steps for line in lines_by_hand(step)), language="bash"
+)
 words.section("In a terminal", "Reads this run; it sends nothing.")
 st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")
