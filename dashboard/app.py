@@ -47,7 +47,7 @@ page = st.navigation(PAGES)
 state.note_page(page.url_path or "fleet")
 st.logo(LOGO, size="large")
 try:
-    frame.draw_header()
+    frame.draw_header(page.url_path or "fleet")
     page.run()
 except OpsError as error:
     words.failed(error, what="This page cannot be shown")

@@ -75,7 +75,7 @@ def page_config() -> TrimtabConfig:
 def _loaded(path: str | None, changed_at: float) -> TrimtabConfig:  # noqa: ARG001  # key of the cache
     from connectors.config import TrimtabConfig  # noqa: PLC0415  # commands must start fast
 
-    return TrimtabConfig.load(Path(path) if path else None).of_kind("pulsar")  # no pages yet
+    return TrimtabConfig.load(Path(path) if path else None)
 
 
 def shelf(config: TrimtabConfig) -> Shelf:

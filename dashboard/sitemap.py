@@ -86,5 +86,46 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
         Entry("broker", "Broker"),
         Entry("bundle", "Bundle"),
     ),
+    "Pegasus": (
+        Entry(
+            "pegasus",
+            "Cluster",
+            "schema",
+            "Is it whole and balanced: level, nodes, partitions by state, settings.",
+        ),
+        Entry(
+            "pegasus_tables",
+            "Tables & partitions",
+            "table_rows",
+            "Every table: health, traffic, size, and where its partitions lie; the ill ones first.",
+        ),
+        Entry(
+            "pegasus_balance",
+            "Balance",
+            "balance",
+            "What the cluster's balancer would do, round by round, what would be better, doing it.",
+        ),
+        Entry(
+            "pegasus_maintenance",
+            "Maintenance",
+            "construction",
+            "Take nodes out of service and back, one step after another.",
+        ),
+    ),
 }
 """By the head of the section; the first page is the one that opens."""
+
+KINDS: Final = ("pulsar", "pegasus")
+"""Kinds of clusters, as the configuration names them."""
+
+
+def kinds_of(page: str) -> tuple[str, ...]:
+    """Return the kinds of clusters that a page is about: one, or all.
+
+    Args:
+        page: Its name.
+    """
+    head = next(
+        (head for head, entries in SECTIONS.items() if any(one.name == page for one in entries)), ""
+    )
+    return (head.lower(),) if head else KINDS

@@ -64,6 +64,10 @@ SET: Final = "set"
 SETTING: Final = "setting"
 PRESET: Final = "preset"
 ONLY: Final = "only"
+TABLE: Final = "table"
+NODE: Final = "node"
+PARTITION: Final = "partition"
+ROUND: Final = "round"
 
 _PAGE: Final = "_page"
 
@@ -80,6 +84,10 @@ PAGES: Final[Mapping[str, str]] = {
     "lookup": "app_pages/lookup.py",
     "run": "app_pages/run.py",
     "activity": "app_pages/activity.py",
+    "pegasus": "app_pages/pegasus.py",
+    "pegasus_tables": "app_pages/pegasus_tables.py",
+    "pegasus_balance": "app_pages/pegasus_balance.py",
+    "pegasus_maintenance": "app_pages/pegasus_maintenance.py",
 }
 
 
@@ -116,6 +124,16 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
         st.query_params[key] = value
     elif key in st.query_params:
         del st.query_params[key]
+
+
+def last_of_kind(kind: str) -> str:
+    """Return the cluster of a kind that was looked at last in this session; empty: none yet."""
+    return str(st.session_state.get(f"_last_{kind}", ""))
+
+
+def note_cluster(kind: str, name: str) -> None:
+    """Note which cluster is looked at, so that pages of its kind come back to it."""
+    st.session_state[f"_last_{kind}"] = name
 
 
 def listed(key: str) -> tuple[str, ...]:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import streamlit as st
 
-from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot import Manifest
 from dashboard import state
 from dashboard.components import words
-from dashboard.presenters.search import Hit, search
+from dashboard.presenters.search import Hit
 
 _ICONS = {
     "topic": ":material/topic:",
     "broker": ":material/dns:",
     "namespace": ":material/folder:",
     "bundle": ":material/donut_small:",
+    "node": ":material/dns:",
+    "table": ":material/table_rows:",
+    "partition": ":material/donut_small:",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Searching:
+    """What is searched.
+
+    Attributes:
+        find: Returns what a query names.
+        examples: Shown in the empty field.
+        advice: What may be asked for, in a sentence.
+    """
+
+    find: Callable[[str], list[Hit]]
+    examples: str
+    advice: str
 
 
 def _closed() -> None:
@@ -28,27 +48,27 @@ def _open(hit: Hit) -> None:
     state.go(hit.page, **dict(hit.params))
 
 
-def search_dialog(snapshot: PulsarSnapshot) -> None:
+def search_dialog(searching: Searching) -> None:
     """Open the search over one snapshot."""
     state.set_dialog_open(is_open=True)
     st.dialog("Search", width="medium", icon=":material/search:", on_dismiss=_closed)(
-        partial(_search_body, snapshot)
+        partial(_search_body, searching)
     )()
 
 
-def _search_body(snapshot: PulsarSnapshot) -> None:
+def _search_body(searching: Searching) -> None:
     query = st.text_input(
-        "Part of a name, or a full topic name",
+        "Part of a name",
         key="_search",
         type="search",
         live="200ms",
-        placeholder="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
+        placeholder=searching.examples,
     )
-    hits = search(snapshot, query or "")
+    hits = searching.find(query or "")
     if not query:
-        st.caption("Brokers, namespaces and bundles by part of their name; topics by full name.")
+        st.caption(searching.advice)
     elif not hits:
-        st.caption("Nothing has that in its name. A topic needs its full name.")
+        st.caption(f"Nothing has that in its name. {searching.advice}")
     for hit in hits:
         st.button(
             f"**{words.plain(hit.name)}** {words.plain(hit.detail)}",

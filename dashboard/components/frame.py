@@ -14,8 +14,14 @@ from dashboard.components import words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.reading import Reading, ShelfState, reading, shelf_state
+from dashboard.reading_pegasus import PegasusReading, pegasus_reading
+from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.pegasus.snapshot import PegasusFacts
+    from core.snapshot.pegasus import PegasusSnapshot
     from core.snapshot.store import Shelved
     from dashboard.services import Cluster, Config
 
@@ -51,35 +57,98 @@ class PageContext:
         return self.cluster.name
 
 
-def draw_header() -> None:
-    """Draw the header; the entry file does it, so that its choices outlive a change of page."""
+@dataclass(frozen=True, eq=False)
+class PegasusPage:
+    """What a page of a Pegasus cluster works on.
+
+    Attributes:
+        config: The configuration.
+        cluster: The chosen cluster.
+        kept: Its kept snapshots.
+        shelved: The one that is shown.
+        reading: That snapshot with everything derived from it.
+        is_past: It was chosen by hand and is not followed by newer ones.
+        now: When the page was drawn.
+    """
+
+    config: Config
+    cluster: Cluster
+    kept: ShelfState
+    shelved: Shelved
+    reading: PegasusReading
+    is_past: bool
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self.cluster.name
+
+    @property
+    def snapshot(self) -> PegasusSnapshot:
+        """The snapshot itself."""
+        return self.reading.snapshot
+
+    @property
+    def facts(self) -> PegasusFacts:
+        """The snapshot in the form that the kernels take."""
+        return self.reading.facts
+
+
+def draw_header(page: str) -> None:
+    """Draw the header; the entry file does it, so that its choices outlive a change of page.
+
+    Args:
+        page: Name of the page that follows: its clusters are offered.
+    """
     words.style()
+    kinds = kinds_of(page)
     try:
         config = services.page_config()
     except ConfigError as error:
         st.session_state[_FRAME] = error
         return
-    st.session_state[_FRAME] = (config, render_header(config) if config.clusters else None)
+    offered = [cluster for cluster in config.clusters if cluster.kind in kinds]
+    choice = render_header(config, offered) if offered else None
+    st.session_state[_FRAME] = (config, kinds, choice)
 
 
-def open_page(title: str) -> PageContext:
-    """Return what the page works on; stop where there is nothing to show.
-
-    Needs :func:`draw_header` in the same run.
-    """
+def _drawn(title: str) -> tuple[Config, Choice]:
+    """Return what the header says; stop where no cluster of the page's kind is configured."""
     words.title(title)
     drawn = st.session_state[_FRAME]
     if isinstance(drawn, ConfigError):
         words.failed(drawn, what="The configuration cannot be used")
         st.stop()
-    config, choice = cast("tuple[Config, Choice | None]", drawn)
+    config, kinds, choice = cast("tuple[Config, Sequence[str], Choice | None]", drawn)
     if choice is None:
-        no_clusters()
+        no_clusters(config, kinds)
         st.stop()
+    return config, choice
+
+
+def open_page(title: str) -> PageContext:
+    """Return what a page of a Pulsar cluster works on; stop where there is nothing to show.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    config, choice = _drawn(title)
     if choice.shelved is None:
         no_snapshot(config, choice)
         st.stop()
     return _context(config, choice, choice.shelved)
+
+
+def open_pegasus_page(title: str) -> PegasusPage:
+    """Return what a page of a Pegasus cluster works on; stop where there is nothing to show.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    config, choice = _drawn(title)
+    if choice.shelved is None:
+        no_snapshot(config, choice)
+        st.stop()
+    return _pegasus_context(config, choice, choice.shelved)
 
 
 def open_journal(title: str) -> Config:
@@ -87,25 +156,36 @@ def open_journal(title: str) -> Config:
 
     Needs :func:`draw_header` in the same run.
     """
-    words.title(title)
-    drawn = st.session_state[_FRAME]
-    if isinstance(drawn, ConfigError):
-        words.failed(drawn, what="The configuration cannot be used")
-        st.stop()
-    config, choice = cast("tuple[Config, Choice | None]", drawn)
-    if choice is None:
-        no_clusters()
-        st.stop()
+    config, _ = _drawn(title)
     return config
+
+
+def _pegasus_context(config: Config, choice: Choice, shelved: Shelved) -> PegasusPage:
+    chosen = pegasus_reading(shelved)
+    _read_or_stop(chosen)
+    return PegasusPage(
+        config=config,
+        cluster=choice.cluster,
+        kept=choice.kept,
+        shelved=shelved,
+        reading=chosen,
+        is_past=choice.is_past,
+        now=services.now(),
+    )
+
+
+def _read_or_stop(chosen: Reading | PegasusReading) -> None:
+    """Read the snapshot here, so that a damaged one is said in one place."""
+    try:
+        chosen.snapshot  # noqa: B018  # computed when first asked for
+    except SnapshotError as error:
+        words.failed(error, what="This snapshot cannot be read")
+        st.stop()
 
 
 def _context(config: Config, choice: Choice, shelved: Shelved) -> PageContext:
     chosen = reading(shelved)
-    try:
-        chosen.snapshot  # noqa: B018  # read here, so that a damaged one is said in one place
-    except SnapshotError as error:
-        words.failed(error, what="This snapshot cannot be read")
-        st.stop()
+    _read_or_stop(chosen)
     return PageContext(
         config=config,
         cluster=choice.cluster,

@@ -14,13 +14,18 @@ from core.snapshot import Manifest
 from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.activity import draw_activity, is_busy_cluster
-from dashboard.components.drawers import problems_drawer, search_dialog
+from dashboard.components.drawers import Searching, problems_drawer, search_dialog
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import read_only_words
 from dashboard.presenters.naming import clock
+from dashboard.presenters.search import search
+from dashboard.presenters.search_pegasus import search_pegasus
 from dashboard.reading import ShelfState, collector_status, reading, shelf_state
+from dashboard.reading_pegasus import PEGASUS, manifest_of, pegasus_reading
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from core.snapshot.store import Shelved
     from dashboard.services import Cluster, Config
 
@@ -51,10 +56,15 @@ class Choice:
     is_past: bool
 
 
-def render_header(config: Config) -> Choice:
-    """Draw the header and return the choice."""
-    by_name = {cluster.name: cluster for cluster in config.clusters}
-    wanted = by_name.get(state.from_address(state.CLUSTER, by_name), config.clusters[0])
+def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
+    """Draw the header and return the choice.
+
+    Args:
+        config: The configuration.
+        offered: The clusters that the page may be about, one at least.
+    """
+    by_name = {cluster.name: cluster for cluster in offered}
+    wanted = _wanted(by_name)
     key = "header" if wanted.environment == "demo" else f"header-{wanted.environment}"
     bar = st.container(key=key, horizontal=True, vertical_alignment="center", gap="small")
     with bar:
@@ -66,7 +76,8 @@ def render_header(config: Config) -> Choice:
             width=170,
         )
         cluster = by_name.get(name or "", wanted)
-        state.keep_in_address(state.CLUSTER, cluster.name, default=config.clusters[0].name)
+        state.note_cluster(cluster.kind, cluster.name)
+        state.keep_in_address(state.CLUSTER, cluster.name, default=offered[0].name)
         kept = shelf_state(services.shelf(config), cluster.name)
         badges = st.container(
             horizontal=True, vertical_alignment="center", gap="xsmall", width=BADGES_PX
@@ -74,11 +85,22 @@ def render_header(config: Config) -> Choice:
         st.space("stretch")
         shelved, is_past = _pick_time(kept)
         every = _pick_refresh()
-        _search_button(shelved)
+        _search_button(cluster, shelved)
     choice = Choice(cluster, kept, shelved, is_past)
     with badges:
         _badges(config, choice, every)
     return choice
+
+
+def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
+    """Return the cluster to show: the address's, else the last one of its kind, else the first."""
+    first = next(iter(by_name.values()))
+    asked = state.from_address(state.CLUSTER, by_name)
+    name = next((one for one in (asked, state.last_of_kind(first.kind)) if one in by_name), "")
+    wanted = by_name.get(name, first)
+    if asked and asked != wanted.name:  # a cluster of the other system, from a page of that one
+        st.session_state[state.CLUSTER] = wanted.name
+    return wanted
 
 
 def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
@@ -121,29 +143,44 @@ def _pick_refresh() -> int | None:
     return REFRESH_S.get(text or "off")
 
 
-def _search_button(shelved: Shelved | None) -> None:
+def _search_button(cluster: Cluster, shelved: Shelved | None) -> None:
     if st.button(
         "Search",
         icon=":material/search:",
         shortcut="Ctrl+K",
         disabled=shelved is None or state.asking() is not None,
-        help="Brokers, bundles, namespaces, topics",
+        help="Nodes, tables, partitions"
+        if cluster.kind == PEGASUS
+        else "Brokers, bundles, namespaces, topics",
         key="_search_button",
     ):
         assert shelved is not None  # noqa: S101  # the button is disabled without a snapshot
         try:
-            search_dialog(reading(shelved).snapshot)
+            search_dialog(_searching(cluster, shelved))
         except SnapshotError:
             return  # the page itself says why
 
 
+def _searching(cluster: Cluster, shelved: Shelved) -> Searching:
+    if cluster.kind == PEGASUS:
+        return Searching(
+            find=partial(search_pegasus, pegasus_reading(shelved).facts),
+            examples="localhost:34801, orders, 3, 3.12",
+            advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
+        )
+    return Searching(
+        find=partial(search, reading(shelved).snapshot),
+        examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
+        advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
+    )
+
+
 def _badges(config: Config, choice: Choice, every: int | None) -> None:
     words.badge(freshness.environment_badge(choice.cluster.environment))
-    manifest = _manifest(choice.shelved)
+    manifest = _manifest(choice)
     if manifest is not None:
         assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
-        kept = reading(choice.shelved)
-        own = kept.snapshot.bundles.num_rows - kept.movable.num_rows
+        own = 0 if choice.cluster.kind == PEGASUS else _own_bundles(choice.shelved)
         words.badge(freshness.coverage_badge(manifest, own))
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
@@ -159,12 +196,18 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
         st.fragment(watch, run_every=state.ticking(every))()
 
 
-def _manifest(shelved: Shelved | None) -> Manifest | None:
+def _own_bundles(shelved: Shelved) -> int:
+    """How many bundles are the brokers' own and never move."""
+    kept = reading(shelved)
+    return int(kept.snapshot.bundles.num_rows - kept.movable.num_rows)
+
+
+def _manifest(choice: Choice) -> Manifest | None:
     """The chosen snapshot's manifest; ``None`` without one, or when it is damaged."""
-    if shelved is None:
+    if choice.shelved is None:
         return None
     try:
-        return reading(shelved).snapshot.manifest
+        return manifest_of(choice.cluster.kind, choice.shelved)
     except SnapshotError:
         return None  # the page itself says why
 
@@ -177,7 +220,7 @@ def _watch(config: Config, choice: Choice) -> None:
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", width="content"):
-        manifest = _manifest(shelved)
+        manifest = _manifest(choice)
         if shelved is not None and manifest is not None:
             _draw_freshness(config, choice, shelved, manifest)
         elif cluster.read_only:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,14 +23,27 @@ name = "orders"
 zookeeper = "zk1:2181,zk2:2181,zk3:2181"
 admin_urls = ["http://broker1:8080"]
 """
+_EXAMPLE_PEGASUS = """[[clusters]]
+name = "sessions"
+kind = "pegasus"
+meta_servers = ["meta1:34601", "meta2:34601"]
+"""
+_EXAMPLES = {"pulsar": _EXAMPLE, "pegasus": _EXAMPLE_PEGASUS}
 _LOOK_EVERY_S = 2.0
 
 
-def no_clusters() -> None:
-    """Say how to name a cluster."""
-    words.answer("No cluster is configured.")
-    st.markdown("Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:")
-    st.code(_EXAMPLE, language="toml")
+def no_clusters(config: Config, kinds: Sequence[str]) -> None:
+    """Say how to name a cluster of a kind that the page is about."""
+    kind = kinds[0]
+    if config.clusters:
+        words.answer(f"No {kind.capitalize()} cluster is configured.")
+        st.markdown(f"Name one in `{config.file or 'trimtab.toml'}`; the pages read it at once:")
+    else:
+        words.answer("No cluster is configured.")
+        st.markdown(
+            "Name one in `trimtab.toml`, then start `trimtab dashboard --config trimtab.toml`:"
+        )
+    st.code(_EXAMPLES[kind], language="toml")
     st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
 
 

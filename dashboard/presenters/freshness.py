@@ -73,8 +73,15 @@ def freshness_badge(
     )
 
 
+_COUNTED: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "partitions")}
+_LEFT_OUT: Final = (
+    " Counted are the bundles that can move, owned or not: the brokers' own (heartbeat, SLA) "
+    "are left out, here and everywhere."
+)
+
+
 def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
-    """Return how much of what should be there was read: brokers and bundles first.
+    """Return how much of what should be there was read: what carries load, and the load.
 
     Args:
         manifest: Of the snapshot.
@@ -82,7 +89,7 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
     """
     parts: list[str] = []
     is_whole, is_known = True, True
-    for name in ("brokers", "bundles"):
+    for name in _COUNTED.get(manifest.kind, _COUNTED["pulsar"]):
         table = manifest.tables.get(name)
         if table is None or (table.rows == 0 and table.source == "none"):
             parts.append(f"no {name}")
@@ -105,8 +112,8 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
-        help="Everything that should be there was read. Counted are the bundles that can move, "
-        "owned or not: the brokers' own (heartbeat, SLA) are left out, here and everywhere."
+        help="Everything that should be there was read."
+        + (_LEFT_OUT if manifest.kind == "pulsar" else "")
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )

@@ -13,7 +13,7 @@ from core.errors import OpsError
 from core.pulsar.lookup import lookup_topic
 from core.snapshot import PulsarSnapshot
 
-Kind = Literal["topic", "broker", "namespace", "bundle"]
+Kind = Literal["topic", "broker", "namespace", "bundle", "node", "table", "partition"]
 PER_KIND: Final = 5
 
 
