@@ -29,6 +29,7 @@ from connectors.pegasus.capture import (
 )
 from connectors.pegasus.rpc.client import MetaClient
 from core.pegasus.answers import TableEntry
+from core.pegasus.ddd import ddd_text
 from core.pegasus.ids import parse_node
 from core.pegasus.metrics import (
     CAPACITY_UNITS,
@@ -148,7 +149,7 @@ def _configs(leader: LeaderFacts) -> list[PartitionConfig]:
 
 
 def _partition_rows(leader: LeaderFacts) -> _Rows:
-    reasons = {ddd.config.gpid: ddd.reason for ddd in leader.ddds}
+    ddds = {ddd.config.gpid: ddd for ddd in leader.ddds}
     return [
         {
             "app_id": config.app_id,
@@ -159,9 +160,11 @@ def _partition_rows(leader: LeaderFacts) -> _Rows:
             "secondaries": list(config.secondaries),
             "last_drops": list(config.last_drops),
             "last_committed_decree": config.last_committed_decree,
-            "ddd_reason": reasons.get(config.gpid),
+            "ddd_reason": None if ddd is None else ddd.reason,
+            "ddd_dropped": None if ddd is None else ddd_text(ddd.dropped),
         }
         for config in _configs(leader)
+        for ddd in [ddds.get(config.gpid)]
     ]
 
 

@@ -5,8 +5,9 @@ Source: Pegasus ``partition_guardian::on_missing_primary`` and the shell's ``ddd
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
 from core.pegasus.partition import UNKNOWN, DroppedReplica, PartitionConfig, PartitionMemory
 
@@ -22,6 +23,16 @@ class DddNode:
     ballot: int
     last_committed_decree: int
     last_prepared_decree: int
+
+
+def ddd_text(dropped: Iterable[DddNode]) -> str:
+    """Return former members as JSON, the way a snapshot keeps them."""
+    return json.dumps([asdict(one) for one in dropped])
+
+
+def parse_ddd_text(text: str | None) -> tuple[DddNode, ...]:
+    """Return the former members that a snapshot keeps; none where nothing was diagnosed."""
+    return tuple(DddNode(**one) for one in json.loads(text or "[]"))
 
 
 @dataclass(frozen=True)

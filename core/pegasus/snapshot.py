@@ -12,6 +12,7 @@ from core.errors import IncompleteSnapshotError, OpsError
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.assemble import view_of_answers
 from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.columns import PegasusColumns
 from core.pegasus.levels import FunctionLevel, level_of, parse_level
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.verdict import BalanceVerdict, OperationCounts, judge_balance
@@ -93,6 +94,11 @@ class PegasusFacts:
             found.setdefault(node, []).append(disk)
         return found
 
+    @cached_property
+    def columns(self) -> PegasusColumns:
+        """Replicas and partitions in columns: for whatever looks at all of them."""
+        return PegasusColumns.of(self.snapshot.tables)
+
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return a table's rows."""
         rows: list[dict[str, Any]] = self.snapshot.tables[table].to_pylist()
@@ -166,21 +172,14 @@ class PegasusFacts:
     @property
     def has_all_partitions(self) -> bool:
         """Whether the partitions of every available table were read."""
-        return all(
-            len(self.partitions[app_id]) == table.partition_count
-            for app_id, table in self.tables.items()
-        )
+        return bool(self.columns.is_read.all())
 
     def verdict(self) -> BalanceVerdict:
         """Say whether the cluster is balanced, not balanced, or that nobody can know."""
         level, counts = self.effective_level, self.operations
         if level is None or counts is None:
             return BalanceVerdict("unknown", "The meta server told neither level nor counts.")
-        unhealthy = sum(
-            config.primary is None or config.replica_count != config.max_replica_count
-            for configs in self.partitions.values()
-            for config in configs
-        )
+        unhealthy = int((~self.columns.is_guardian_healthy).sum())
         policy = self.snapshot.settings.get("balance_cluster")
         return judge_balance(
             counts,

@@ -59,6 +59,7 @@ PARTITIONS: Final = pa.schema(
         _field("last_drops", _NAMES, nullable=False),  # the latest last
         _field("last_committed_decree", pa.int64(), nullable=False),
         _field("ddd_reason", pa.string()),  # null: not among those that lost every replica
+        _field("ddd_dropped", pa.string()),  # JSON list: its former members as diagnosed
     ]
 )
 """One row a partition of an available table, by ``(app_id, index)``."""

@@ -1,0 +1,219 @@
+"""A snapshot's replicas and partitions as integer-coded columns, for sums over very many of them.
+
+:mod:`core.pegasus.view` has the same state for the balancer, which needs every table whole; here a
+table whose partitions were not read is simply marked, and unknown numbers are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.pegasus.health import (
+    ListedHealth,
+    Membership,
+    guardian_healthy,
+    health_states,
+    state_counts,
+)
+from core.pegasus.view import NOBODY, Flags, Ints
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+MEASURES: Final = ("size_mb", "read_rate", "write_rate", "read_units", "write_units")
+
+
+@dataclass(frozen=True, eq=False)
+class PegasusColumns:
+    """One snapshot, in columns.
+
+    Attributes:
+        nodes: Registered names, by host and port; a node is called by its place here.
+        is_alive: Shape ``(n_nodes,)``: the failure detector's word.
+        app_ids: Shape ``(n_tables,)``: available tables, ascending; called by their place here.
+        app_names: The same tables.
+        partition_counts: Shape ``(n_tables,)``: as the tables were created.
+        max_replica_counts: Shape ``(n_tables,)``: wanted replicas.
+        part_table: Shape ``(n_partitions,)``: the table of every partition that was read.
+        part_index: Its index in the table.
+        part_ballot: Its ballot.
+        part_wanted: Its wanted replicas.
+        part_primary: Its primary; ``NOBODY`` without one.
+        part_secondaries: How many secondaries it has.
+        rep_table: Shape ``(n_replicas,)``: the table of every member.
+        rep_index: The index of its partition.
+        rep_node: Where it lies; ``NOBODY``: on a node that is not listed.
+        rep_is_primary: Whether it leads.
+        measures: By name, shape ``(n_replicas,)``; NaN: unknown.
+        partitions: The rows of the partitions themselves, in the order of ``part_table``.
+    """
+
+    nodes: tuple[str, ...]
+    is_alive: Flags
+    app_ids: Counts
+    app_names: tuple[str, ...]
+    partition_counts: Counts
+    max_replica_counts: Counts
+    part_table: Ints
+    part_index: Ints
+    part_ballot: Counts
+    part_wanted: Ints
+    part_primary: Ints
+    part_secondaries: Ints
+    rep_table: Ints
+    rep_index: Ints
+    rep_node: Ints
+    rep_is_primary: Flags
+    measures: Mapping[str, Floats]
+    partitions: pa.Table
+
+    @classmethod
+    def of(cls, tables: Mapping[str, pa.Table]) -> PegasusColumns:
+        """Code the tables of a snapshot; rows of tables that do not serve are left out."""
+        nodes = tables["nodes"]
+        listed = tables["tables"]
+        listed = listed.filter(pc.equal(listed["status"], "available")).sort_by("app_id")
+        parts = tables["partitions"]
+        part_table = _coded(parts["app_id"], listed["app_id"])
+        parts, part_table = parts.filter(pa.array(part_table >= 0)), part_table[part_table >= 0]
+        held = tables["replicas"]
+        rep_table = _coded(held["app_id"], listed["app_id"])
+        held, rep_table = held.filter(pa.array(rep_table >= 0)), rep_table[rep_table >= 0]
+        return cls(
+            nodes=tuple(nodes["node"].to_pylist()),
+            is_alive=np.asarray(nodes["is_alive"].to_numpy(), dtype=np.bool_),
+            app_ids=listed["app_id"].to_numpy(),
+            app_names=tuple(listed["name"].to_pylist()),
+            partition_counts=listed["partition_count"].to_numpy(),
+            max_replica_counts=listed["max_replica_count"].to_numpy(),
+            part_table=part_table,
+            part_index=parts["index"].to_numpy().astype(np.int32),
+            part_ballot=parts["ballot"].to_numpy(),
+            part_wanted=parts["max_replica_count"].to_numpy().astype(np.int32),
+            part_primary=_coded(parts["primary"], nodes["node"], unlisted=len(nodes)),
+            part_secondaries=pc.list_value_length(parts["secondaries"]).to_numpy().astype(np.int32),
+            rep_table=rep_table,
+            rep_index=held["index"].to_numpy().astype(np.int32),
+            rep_node=_coded(held["node"], nodes["node"]),
+            rep_is_primary=np.asarray(held["is_primary"].to_numpy(), dtype=np.bool_),
+            measures={name: _floats(held[name]) for name in MEASURES},
+            partitions=parts,
+        )
+
+    # -- places ---------------------------------------------------------------------------------
+
+    @property
+    def table_count(self) -> int:
+        """How many tables serve."""
+        return len(self.app_ids)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes are known, dead ones included."""
+        return len(self.nodes)
+
+    @cached_property
+    def read_counts(self) -> Counts:
+        """Partitions that were read, per table."""
+        return np.bincount(self.part_table, minlength=self.table_count)
+
+    @cached_property
+    def is_read(self) -> Flags:
+        """Which tables have all of their partitions here, shape ``(n_tables,)``."""
+        return np.equal(self.read_counts, self.partition_counts)
+
+    # -- health ---------------------------------------------------------------------------------
+
+    @cached_property
+    def membership(self) -> Membership:
+        """What health is judged by, a row a partition."""
+        return Membership(
+            has_primary=self.part_primary != NOBODY,
+            secondary_counts=self.part_secondaries,
+            max_replica_counts=self.part_wanted,
+            tables=self.part_table,
+        )
+
+    def states(self, configured_min_2pc_count: int) -> NDArray[np.int8]:
+        """Return every partition's state, counting ``states``, shape ``(n_partitions,)``."""
+        return health_states(self.membership, configured_min_2pc_count)
+
+    def table_states(self, configured_min_2pc_count: int) -> Counts:
+        """Return partitions per table and state, shape ``(n_tables, 5)``."""
+        return state_counts(
+            self.states(configured_min_2pc_count), self.part_table, self.table_count
+        )
+
+    @cached_property
+    def listed(self) -> ListedHealth:
+        """Counting ``listed``, a row a table."""
+        return ListedHealth.of(self.membership, self.table_count)
+
+    @cached_property
+    def is_guardian_healthy(self) -> Flags:
+        """Counting ``guardian``, pending proposals left out of account: nobody tells of them."""
+        return guardian_healthy(self.membership, np.zeros(len(self.part_table), dtype=np.bool_))
+
+    # -- sums -----------------------------------------------------------------------------------
+
+    def per_table(self, name: str, *, primaries_only: bool) -> Floats:
+        """Return a measure's sum per table; NaN where some replica or partition is unknown."""
+        rows = self.rep_is_primary if primaries_only else np.ones(len(self.rep_table), np.bool_)
+        sums = _sums(self.rep_table[rows], self.measures[name][rows], self.table_count)
+        return np.where(self.is_read, sums, np.nan)
+
+    def per_node(self, name: str, *, primaries_only: bool) -> Floats:
+        """Return a measure's sum per node; NaN where some replica of the node is unknown."""
+        rows = self.rep_node != NOBODY
+        if primaries_only:
+            rows &= self.rep_is_primary
+        return _sums(self.rep_node[rows], self.measures[name][rows], self.node_count)
+
+    def counts(self, *, primaries_only: bool) -> Counts:
+        """Return replicas per table and node, shape ``(n_tables, n_nodes)``."""
+        rows = self.rep_node != NOBODY
+        if primaries_only:
+            rows &= self.rep_is_primary
+        size = self.table_count * self.node_count
+        return np.bincount(self._cells(rows), minlength=size).reshape(-1, self.node_count)
+
+    def grid(self, name: str, *, primaries_only: bool) -> Floats:
+        """Return a measure per table and node; NaN where some replica there is unknown."""
+        rows = self.rep_node != NOBODY
+        if primaries_only:
+            rows &= self.rep_is_primary
+        size = self.table_count * self.node_count
+        sums = _sums(self._cells(rows), self.measures[name][rows], size)
+        return sums.reshape(self.table_count, self.node_count)
+
+    def _cells(self, rows: Flags) -> Counts:
+        return self.rep_table[rows].astype(np.int64) * self.node_count + self.rep_node[rows]
+
+
+def _coded(values: pa.ChunkedArray, names: pa.ChunkedArray, *, unlisted: int = -1) -> Ints:
+    """Return the place of every value among the names; -1 for null, ``unlisted`` for others."""
+    places = pc.index_in(values, value_set=names.combine_chunks())
+    codes = pc.fill_null(places, unlisted).to_numpy().astype(np.int32)
+    if unlisted != NOBODY:
+        codes[pc.is_null(values).to_numpy()] = NOBODY
+    return np.asarray(codes, dtype=np.int32)
+
+
+def _floats(values: pa.ChunkedArray) -> Floats:
+    return np.asarray(pc.fill_null(values, float("nan")).to_numpy(), dtype=np.float64)
+
+
+def _sums(places: Ints | Counts, values: Floats, size: int) -> Floats:
+    """Add up by place; a place with one unknown value is unknown."""
+    is_unknown = np.isnan(values)
+    sums = np.bincount(places, weights=np.where(is_unknown, 0.0, values), minlength=size)
+    has_unknown = np.bincount(places[is_unknown], minlength=size) > 0
+    return np.where(has_unknown, np.nan, sums)

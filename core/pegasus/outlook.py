@@ -1,0 +1,176 @@
+"""What the guardian does next for the partitions of a snapshot, as far as a snapshot can tell.
+
+The meta server's memory of a partition (pending proposals, when a replica was dropped) is not told
+to anybody; a snapshot has who left, and of diagnosed partitions what is known of their former
+members. So an answer that hangs on that memory is given for both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.pegasus.ddd import DddNode, PrimaryChoice, parse_ddd_text, recommend_primary
+from core.pegasus.guardian import Cure, CureStatus, GuardedNode, Guardian, GuardianOptions
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import MIN_2PC
+from core.units import datetime_to_ms, format_age
+
+_EVER = 0
+_ASSUMED_DELAY_MS = 600_000
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known of one partition and what comes next.
+
+    Attributes:
+        config: The partition.
+        cure: What the guardian does; its reason names both cases where they differ.
+        is_sure: It does not hang on what only the meta server knows.
+        dropped: Former members as diagnosed; empty: no diagnosis of it.
+        told_reason: The meta server's own words about a lost partition; ``None``: none, empty: it
+            gave none.
+        choice: Whom the shell's diagnosis would make primary; ``None``: it lost not every replica.
+    """
+
+    config: PartitionConfig
+    cure: Cure
+    is_sure: bool
+    dropped: tuple[DddNode, ...] = ()
+    told_reason: str | None = None
+    choice: PrimaryChoice | None = None
+
+
+def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
+    """Return what comes next for some partitions.
+
+    Args:
+        facts: The snapshot.
+        rows: Places of partitions in ``facts.columns``, few: each is looked at by itself.
+    """
+    if not len(rows):
+        return []
+    parts = _partition_rows(facts, rows)
+    nodes = _guarded(facts, {row["app_id"] for row in parts})
+    options = _options(facts)
+    now_ms = datetime_to_ms(facts.snapshot.manifest.taken_at)
+    guardian = Guardian(nodes, options, now_ms)
+    return [_outlook(row, guardian, facts.effective_level) for row in parts]
+
+
+def _partition_rows(facts: PegasusFacts, rows: Sequence[int]) -> list[dict[str, Any]]:
+    table = facts.columns.partitions.take(np.asarray(rows, dtype=np.int64))
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def _guarded(facts: PegasusFacts, app_ids: Iterable[int]) -> list[GuardedNode]:
+    """Count what every node holds; of the tables in question one by one, of all in sum."""
+    columns = facts.columns
+    led, held = columns.counts(primaries_only=True), columns.counts(primaries_only=False)
+    places = {int(columns.app_ids[at]): at for at in range(columns.table_count)}
+    wanted = {app_id: places[app_id] for app_id in app_ids}
+    return [
+        GuardedNode(
+            name=name,
+            is_alive=bool(columns.is_alive[node]),
+            table_primaries={app_id: int(led[at, node]) for app_id, at in wanted.items()},
+            table_partitions={app_id: int(held[at, node]) for app_id, at in wanted.items()},
+            primary_count=int(led[:, node].sum()),
+            partition_count=int(held[:, node].sum()),
+        )
+        for node, name in enumerate(columns.nodes)
+    ]
+
+
+def _options(facts: PegasusFacts) -> GuardianOptions:
+    told = facts.snapshot.settings
+    delay = told.get("assign_delay_ms", "")
+    black = told.get("assign_secondary_black_list", "").split(",")
+    return GuardianOptions(
+        min_2pc_count=int(told.get(MIN_2PC, "2")),
+        assign_delay_ms=int(delay) if delay.isdecimal() else _ASSUMED_DELAY_MS,
+        black_list=frozenset(name for name in black if name),
+    )
+
+
+def _outlook(row: dict[str, Any], guardian: Guardian, level: FunctionLevel | None) -> Outlook:
+    config = PartitionConfig(
+        app_id=row["app_id"],
+        index=row["index"],
+        ballot=row["ballot"],
+        max_replica_count=row["max_replica_count"],
+        primary=row["primary"],
+        secondaries=tuple(row["secondaries"]),
+        last_drops=tuple(row["last_drops"]),
+        last_committed_decree=row["last_committed_decree"],
+    )
+    dropped = parse_ddd_text(row["ddd_dropped"])
+    if config.is_ddd:
+        cure, is_sure = _of_lost(config, dropped, guardian)
+        choice = recommend_primary(config, dropped) if dropped else None
+    else:
+        cure, is_sure = _of_living(config, guardian)
+        choice = None
+    return Outlook(config, _at_level(cure, level), is_sure, dropped, row["ddd_reason"], choice)
+
+
+def _of_lost(
+    config: PartitionConfig, dropped: tuple[DddNode, ...], guardian: Guardian
+) -> tuple[Cure, bool]:
+    if not dropped and len(config.last_drops) > 1:
+        names = " and ".join(config.last_drops[-2:])
+        return Cure(
+            CureStatus.DEAD,
+            None,
+            f"Every replica was lost. Of {names} one becomes primary when it is back with its "
+            "data; what they hold was not diagnosed.",
+        ), False
+    known = {one.node: one for one in dropped}
+    nodes = [
+        replace(node, has_collected_replicas=known[node.name].is_collected)
+        if node.name in known
+        else node
+        for node in guardian.nodes
+    ]
+    records = tuple(
+        DroppedReplica(
+            one.node,
+            max(one.drop_time_ms, 0),
+            one.ballot,
+            one.last_committed_decree,
+            one.last_prepared_decree,
+        )
+        for one in dropped
+    )
+    return replace(guardian, nodes=nodes).next_cure(config, PartitionMemory(dropped=records)), True
+
+
+def _of_living(config: PartitionConfig, guardian: Guardian) -> tuple[Cure, bool]:
+    """Ask for a partition that has members: once as if a replica had left now, once long ago."""
+    room = max(config.max_replica_count - config.replica_count, 0)
+    left = config.last_drops[-room:] if room else ()
+
+    def asked(time_ms: int) -> Cure:
+        memory = PartitionMemory(dropped=tuple(DroppedReplica(node, time_ms) for node in left))
+        return guardian.next_cure(config, memory)
+
+    early, late = asked(guardian.now_ms), asked(_EVER)
+    if early.action is not None or not left:
+        return early, early.action == late.action
+    wait = format_age(guardian.options.assign_delay_ms / 1000)
+    reason = f"Waits for {left[-1]}, up to {wait} after it left; then: {late.reason}"
+    return Cure(early.status, late.action, reason), False
+
+
+def _at_level(cure: Cure, level: FunctionLevel | None) -> Cure:
+    if level is None or level > FunctionLevel.FREEZED or cure.status is CureStatus.HEALTHY:
+        return cure
+    reason = f"At level {level.word} nothing is repaired. At steady: {cure.reason}"
+    return replace(cure, action=None, reason=reason)
