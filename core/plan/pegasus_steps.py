@@ -239,17 +239,20 @@ class AwaitState(StepBase, frozen=True, kw_only=True, tag="await_state"):
 
     Attributes:
         state: ``no_primaries``, ``no_replicas``: of ``node``; ``gone``: it is not alive any more;
-            ``restarted``: its process is another one than at the step's turn, and it is alive;
+            ``restarted``: its process is another one than ``started_at`` tells, and it is alive;
             ``healthy``: every partition has its replicas; ``balanced``: at lively, nothing is left
             to do on several readings.
         node: Registered name, for the states of a node.
         within_s: Longest wait; then the step fails. ``None``: as long as it takes, until somebody
             stops the run.
+        started_at: For ``restarted``: when the node's process had started as the plan was made, in
+            the server's own words.
     """
 
     state: Awaited
     node: str | None = None
     within_s: float | None = None
+    started_at: str | None = None
 
     @property
     def subject(self) -> str:
