@@ -18,7 +18,7 @@ from dashboard.components import (
     words,
 )
 from dashboard.components.applying import Ask
-from dashboard.presenters import unload as plan_words
+from dashboard.presenters import rebalance_plan
 
 page = frame.open_page("Rebalance")
 reading = page.reading
@@ -130,7 +130,7 @@ with right:
     if made is None:
         st.info(words.plain(nothing), icon=":material/check:")
     else:
-        st.markdown(words.plain(plan_words.answer(*made)))
+        st.markdown(words.plain(rebalance_plan.answer(*made)))
         if chosen is not None and done.number > 1:
             st.caption(f"These are the moves of round {done.number}: it does not act before.")
         moves_plan.draw_bars(made[1])
@@ -142,7 +142,7 @@ if made is not None:
         words.section("Moves", preview.clients.sentence())
         moves_plan.draw_moves(preview)
         moves_editor.editor(page, preview)
-        moves_plan.draw_apply(page, plan, preview)
+        moves_plan.draw_apply(page, plan, preview, sentence=rebalance_plan.answer(plan, preview))
 if chosen is not None:
     why_moves.why_strategy(page, chosen)
 elif least is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dashboard.charts.heatmap import deviation_text, distance_colors
 from dashboard.charts.scale import Unit, scale_of, text_of
-from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, styled
+from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, WITHIN, styled
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class BeforeAfter:
 
 
 def before_after_bars(data: BeforeAfter) -> go.Figure:
-    """Return grey bars for before; points with a range, coloured by distance, for after."""
+    """Return grey bars for before; points with a range for after, coloured by their distance."""
     scale = scale_of(data.unit)
     names = list(data.brokers)
     figure = go.Figure()
@@ -58,45 +58,68 @@ def before_after_bars(data: BeforeAfter) -> go.Figure:
             width=0.55,
         )
     )
-    figure.add_trace(
-        go.Scatter(
-            x=data.after * scale.factor,
-            y=names,
-            mode="markers",
-            marker={
-                "size": 11,
-                "symbol": "diamond",
-                "color": distance_colors(data.after, data.mean_after, data.tolerance_ratio),
-                "line": {"width": 1, "color": LINE},
-            },
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": np.clip(data.high - data.after, 0, None) * scale.factor,
-                "arrayminus": np.clip(data.after - data.low, 0, None) * scale.factor,
-                "color": LINE,
-                "thickness": 1.5,
-                "width": 4,
-            },
-            name="after (expected, with its range)",
-            customdata=[
-                [
-                    text_of(float(after), data.unit),
-                    deviation_text(float(after), data.mean_after),
-                    text_of(float(low), data.unit),
-                    text_of(float(high), data.unit),
-                ]
-                for after, low, high in zip(data.after, data.low, data.high, strict=True)
-            ],
-            hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<br>"
-            "between %{customdata[2]} and %{customdata[3]}<extra>after</extra>",
-        )
-    )
+    for color, label in _distances(data.tolerance_ratio).items():
+        _add_after(figure, data, color, f"after, {label}")
     _add_band(figure, data.mean_after, data.tolerance_ratio, scale.factor)
     styled(figure, height=90 + 26 * len(names), legend=True)
     figure.update_yaxes(autorange="reversed", type="category")
     figure.update_xaxes(ticksuffix=scale.suffix, rangemode="tozero")
     return figure
+
+
+def _distances(tolerance_ratio: float) -> dict[str, str]:
+    """What the colours of :func:`distance_colors` say."""
+    near, far = (f"{ratio * 100:.3g} %" for ratio in (tolerance_ratio, 2 * tolerance_ratio))
+    return {
+        WITHIN: f"within {near} of the mean",
+        NEAR: f"{near} to {far} off",
+        FAR: f"farther than {far}",
+        LINE: "mean unknown",
+    }
+
+
+def _add_after(figure: go.Figure, data: BeforeAfter, color: str, label: str) -> None:
+    """Add the brokers of one colour, where there are any: each has its entry in the legend."""
+    colors = distance_colors(data.after, data.mean_after, data.tolerance_ratio)
+    rows = np.array([row for row, one in enumerate(colors) if one == color], dtype=np.intp)
+    if not rows.size:
+        return
+    factor = scale_of(data.unit).factor
+    after, low, high = data.after[rows], data.low[rows], data.high[rows]
+    figure.add_trace(
+        go.Scatter(
+            x=after * factor,
+            y=[data.brokers[row] for row in rows.tolist()],
+            mode="markers",
+            marker={
+                "size": 11,
+                "symbol": "diamond",
+                "color": color,
+                "line": {"width": 1, "color": LINE},
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": np.clip(high - after, 0, None) * factor,
+                "arrayminus": np.clip(after - low, 0, None) * factor,
+                "color": LINE,
+                "thickness": 1.5,
+                "width": 4,
+            },
+            name=label,
+            customdata=[
+                [
+                    text_of(float(value), data.unit),
+                    deviation_text(float(value), data.mean_after),
+                    text_of(float(least), data.unit),
+                    text_of(float(most), data.unit),
+                ]
+                for value, least, most in zip(after, low, high, strict=True)
+            ],
+            hovertemplate="%{y}<br><b>%{customdata[0]}</b>, %{customdata[1]}<br>"
+            "between %{customdata[2]} and %{customdata[3]}<extra>after</extra>",
+        )
+    )
 
 
 def _add_band(figure: go.Figure, mean: float, tolerance_ratio: float, factor: float) -> None:

@@ -45,6 +45,7 @@ class Ask:
         preview: Its preview, as shown.
         is_past: It was made on a snapshot that was chosen by its time.
         is_shedding: The cluster sheds by itself, as far as its snapshot tells.
+        sentence: What the page says the plan would do; blank: that of the unload preview.
     """
 
     config: Config
@@ -53,6 +54,7 @@ class Ask:
     preview: Preview
     is_past: bool
     is_shedding: bool
+    sentence: str = ""
 
     @property
     def may_pause(self) -> bool:
@@ -117,7 +119,7 @@ def _close() -> None:
 
 def _body(ask: Ask) -> None:
     plan = ask.plan
-    st.markdown(words.plain(unload.answer(plan, ask.preview)))
+    st.markdown(words.plain(ask.sentence or unload.answer(plan, ask.preview)))
     if ask.preview.steps:
         _moves(ask)
         words.notes([other.sentence for other in ask.preview.others])

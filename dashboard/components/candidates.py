@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
 _TRANSFER: Final = "TransferShedder"
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _LOOK_EVERY_S: Final = 1.0
 _RENEWED_AFTER: Final = timedelta(seconds=60)
 _GIVEN_UP_AFTER: Final = timedelta(minutes=10)
@@ -167,7 +166,7 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
     """Say what the cluster would do, and what the smallest plan would."""
     own = next((line for line in lines if line.mark == presenter.IN_FORCE), None)
     settings = choice.page.reading.settings
-    off = [key for key in _SWITCHES if not settings.flag(key)]
+    off = settings.shedding_off
     words.answer(presenter.answer(own, off, choice.least))
 
 
@@ -175,29 +174,44 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the candidates side by side; a click on one chooses it."""
     waiting = choice.is_played and any(line.played is None for line in lines)
     rows = presenter.table(lines, choice.least, kernel.LEAST, is_playing=choice.is_played)
-    tables.table(
+    count = partial(st.column_config.NumberColumn, format="%,.0f")
+    share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
+    columns = {
+        "candidate": tables.opener("Way", "_candidate", choose),
+        "mark": st.column_config.TextColumn(
+            "Mark", width=76, help="In force on this cluster, or turned on this page."
+        ),
+        "now": count("Now", help="Bundles that the next round unloads.", width=46),
+    }
+    if choice.is_played:
+        off = "Farthest broker from the mean traffic, above or below, share of the mean"
+        columns |= {
+            "one": share("1 round", help=f"{off}, after one round."),
+            "settled": share("Settled", help=f"{off}, when nothing moves any more."),
+            "moves": count("Moves", help="In all rounds.", width=56),
+            "moved": st.column_config.NumberColumn(
+                "MB/s", format="%,.0f", width=56, help="Traffic moved; twice moved, twice."
+            ),
+            "clients": count("Clients", help="Producers and consumers that reconnect.", width=58),
+            "rounds": st.column_config.TextColumn("Rounds", width=64, help="Until it settles."),
+            "flaps": count(
+                "Back", help="Bundles that returned to a broker they had left.", width=46
+            ),
+        }
+    st.dataframe(
         rows,
-        {
-            "candidate": tables.opener("Way", "_candidate", choose),
-            "mark": st.column_config.TextColumn(
-                "Mark", width=85, help="In force on this cluster, or turned on this page."
-            ),
-            "now": tables.whole("Moves now", "Bundles that the next round unloads."),
-            "one": tables.percent(
-                "After 1 round", "Farthest broker from the mean traffic, share of the mean."
-            ),
-            "settled": tables.percent("Settled", "The same when nothing moves any more."),
-            "moves": tables.whole("Moves in all"),
-            "moved": tables.megabytes("Traffic", "Moved until it settles; twice moved, twice."),
-            "clients": tables.whole("Clients", "Producers and consumers that reconnect."),
-            "rounds": tables.words("Rounds", "Until it settles."),
-            "flaps": tables.whole("Came back", "Bundles that returned to a broker they had left."),
-            "verdict": st.column_config.TextColumn("Verdict", width=420),
+        hide_index=True,
+        column_order=[*columns, "verdict", "settings"],
+        column_config=columns
+        | {
+            "verdict": st.column_config.TextColumn("Verdict", width=410),
             "settings": st.column_config.TextColumn("Goes by", width=330),
         },
         key="candidates",
         alt="Ways to balance with what each moves and achieves",
-        missing="…" if waiting else "-",
+        height=tables.height_of(len(rows), tables.WRAPPED_PX),
+        row_height=tables.WRAPPED_PX,
+        placeholder="…" if waiting else "-",
     )
 
 

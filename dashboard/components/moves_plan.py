@@ -79,8 +79,8 @@ def draw_moves(preview: Preview) -> None:
     )
 
 
-def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
-    """Draw what a person may do with the plan."""
+def draw_apply(page: PageContext, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
+    """Draw what a person may do with the plan; ``sentence`` says what it would do."""
     words.section(
         "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
     )
@@ -94,6 +94,7 @@ def draw_apply(page: PageContext, plan: Plan, preview: Preview) -> None:
                 preview=preview,
                 is_past=page.is_past,
                 is_shedding=is_shedding(page.reading.settings),
+                sentence=sentence,
             )
         )
         st.download_button(

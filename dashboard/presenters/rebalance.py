@@ -16,6 +16,7 @@ from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import Simulation
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard.charts.efficiency import Way
+from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, cost
 
 IN_FORCE: Final = "● in force"
 WHAT_IF: Final = "◇ what if"
@@ -90,17 +91,24 @@ def _of_least(least: Proposal) -> str:
     moved = format_bytes_per_s(least.moved_bytes_per_s)
     verb = "needs" if least.verdict == "reached" else "goes as far as it can with"
     moves = counted(len(least.moves), "move")
-    return (
-        f"the smallest plan {verb} {moves} ({moved}, {counted(clients, 'client')}) "
-        f"to bring the farthest broker from {format_ratio(least.deviation_before)} to "
-        f"{format_ratio(least.deviation_after)} off the mean"
-    )
+    before, after = format_ratio(least.deviation_before), format_ratio(least.deviation_after)
+    if _is_relief(least):
+        effect = f"to bring the busiest broker from {before} to {after} above the line"
+    else:
+        line = OFF_THE_MEAN if least.measure == "throughput" else "off the mean usage"
+        effect = f"to bring the farthest broker from {before} to {after} {line}"
+    who = counted(clients, "client")
+    return f"the smallest plan {verb} {moves} ({moved}, {who}) {effect}"
 
 
-def cost(impact: ClientImpact) -> str:
-    """Return traffic and clients of some moves."""
-    who = "unknown clients" if impact.clients is None else counted(impact.clients, "client")
-    return f"{format_bytes_per_s(impact.throughput_bytes_per_s)}, {who}"
+def _is_relief(least: Proposal) -> bool:
+    """Brokers are only brought under a line: none has too little."""
+    return least.low == float("-inf")
+
+
+def _is_comparable(least: Proposal) -> bool:
+    """Whether its deviation is that of the other candidates: of traffic, from the mean."""
+    return least.measure == "throughput" and not _is_relief(least)
 
 
 def _uncapped(sentence: str) -> str:
@@ -170,7 +178,7 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
     }
     if least is None:
         return row
-    after = _percent(least.deviation_after)
+    after = _percent(least.deviation_after) if _is_comparable(least) else None
     return row | {
         "now": len(least.moves),
         "moves": len(least.moves),
@@ -206,7 +214,7 @@ def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list
         for line in lines
         if isinstance(line.played, Simulation) and line.played.move_count
     ]
-    if least is not None and least.curve:
+    if least is not None and least.curve and _is_comparable(least):
         found.append(
             Way(
                 name=least_name,

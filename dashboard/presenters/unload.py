@@ -33,14 +33,16 @@ MAX_REMARKS: Final = 6
 
 def answer(plan: Plan, preview: Preview) -> str:
     """Return the sentence that says what the plan would do and what it costs."""
-    steps = preview.steps
-    if not steps:
+    if not preview.steps:
         return plan_sentence(preview)
+    return f"{plan_sentence(preview).removesuffix('.')}; {takers(plan, preview)}."
+
+
+def takers(plan: Plan, preview: Preview) -> str:
+    """Return who takes the bundles, or is asked to; there must be a step."""
+    steps = preview.steps
     is_known = all(step.placement.is_known for step in steps)
-    takers = _asked(steps) or (
-        _takers(plan, steps) if is_known else "where they would go is unknown"
-    )
-    return f"{plan_sentence(preview).removesuffix('.')}; {takers}."
+    return _asked(steps) or (_takers(plan, steps) if is_known else "where they would go is unknown")
 
 
 def remarks(plan: Plan) -> dict[DiagnosticSeverity, list[str]]:

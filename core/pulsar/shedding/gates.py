@@ -20,16 +20,27 @@ _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "percent": lambda value: f"{value:.1f} %",
     "times": lambda value: f"{value:.2f} times",
 }
+_VAST: Final[Mapping[str, float]] = {"percent": 100_000.0, "times": 1_000.0}
+"""More than this, digits say nothing: the value was divided by next to nothing."""
+
 _COUNTED: Final = ("bundles", "rounds")
 
 
 def in_words(value: float, unit: str) -> str:
     """Return a value of one of the units of :class:`Gate` as people read it."""
+    if _is_vast(value, unit):
+        return f"more than {_VAST[unit]:,.0f} {'%' if unit == 'percent' else unit}"
     return _WORDS[unit](value)
+
+
+def _is_vast(value: float, unit: str) -> bool:
+    return _VAST.get(unit, math.inf) < value < math.inf
 
 
 def distance_in_words(distance: float, unit: str) -> str:
     """Return how far two values are apart; ratios differ by points."""
+    if _is_vast(abs(distance), unit):
+        return "far"
     if unit in ("ratio", "percent", "points"):
         points = abs(distance) * (100 if unit == "ratio" else 1)
         return f"{points:.1f} points" if points >= 0.05 or not points else f"{points:.2g} points"
@@ -55,12 +66,14 @@ def at_least(
         sentence = f"{words}, and the bound is switched off"
     elif unit in _COUNTED:
         sentence = f"{words}, {int(threshold)} needed"
+    elif is_open and _is_vast(measured, unit):
+        sentence = f"{words}, far over {bound}: the lowest has almost none"
     elif measured == threshold:
         sentence = f"{words} is exactly the bound, which {'counts' if is_open else 'is not enough'}"
     elif is_open:
         sentence = f"{words} is {distance_in_words(measured - threshold, unit)} over {bound}"
     else:
-        sentence = f"{words} is {distance_in_words(threshold - measured, unit)} under {bound}"
+        sentence = f"{words} is {_under(threshold - measured, bound, unit)}"
     return Gate(
         name=name.rstrip(":"),  # that stands between the name and a count
         measured=measured,
@@ -72,11 +85,18 @@ def at_least(
     )
 
 
+def _under(distance: float, bound: str, unit: str) -> str:
+    """Say how far something is under a bound; as far as the bound is high tells nothing more."""
+    gap = distance_in_words(distance, unit)
+    is_far = unit not in ("ratio", "percent", "points") and gap == bound
+    return f"far under {bound}" if is_far else f"{gap} under {bound}"
+
+
 def below(name: str, measured: float, threshold: float, unit: str) -> Gate:
     """Return the gate that opens when a value is under a threshold; being equal is not enough."""
     words, bound = f"{name} {in_words(measured, unit)}", in_words(threshold, unit)
-    gap = distance_in_words(measured - threshold, unit)
     is_open = measured < threshold
+    over = f"{distance_in_words(measured - threshold, unit)} over {bound}"
     return Gate(
         name=name,
         measured=measured,
@@ -84,7 +104,7 @@ def below(name: str, measured: float, threshold: float, unit: str) -> Gate:
         unit=unit,
         is_open=is_open,
         distance=measured - threshold,
-        sentence=f"{words} is {gap} {'under' if is_open else 'over'} {bound}",
+        sentence=f"{words} is {_under(threshold - measured, bound, unit) if is_open else over}",
     )
 
 

@@ -1,0 +1,60 @@
+"""The plan of the Rebalance page in one sentence, by the measure of the table above it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.health.measures import Spread
+from core.plan.clients import ClientImpact
+from core.plan.model import Plan
+from core.plan.preview import Preview
+from core.units import counted, format_bytes_per_s, format_ratio
+from dashboard.presenters import unload
+
+OFF_THE_MEAN: Final = "off the mean traffic"
+"""The one measure of the page: of all brokers the farthest from the mean, above or below."""
+
+
+def farthest(spread: Spread) -> tuple[float, str] | None:
+    """Return how far the farthest broker is from the mean, share of it, and its name.
+
+    ``None``: no broker is known, or there is no load.
+    """
+    if not spread.known_count or not spread.mean:
+        return None
+    distance = np.abs(np.where(spread.known, spread.values, spread.mean) - spread.mean)
+    row = int(distance.argmax())
+    return float(distance[row] / spread.mean), spread.brokers[row]
+
+
+def cost(impact: ClientImpact) -> str:
+    """Return traffic and clients of some moves."""
+    who = "unknown clients" if impact.clients is None else counted(impact.clients, "client")
+    return f"{format_bytes_per_s(impact.throughput_bytes_per_s)}, {who}"
+
+
+def answer(plan: Plan, preview: Preview) -> str:
+    """Return what the plan would do and what it costs."""
+    steps = preview.steps
+    if not steps:
+        return unload.answer(plan, preview)
+    moves = f"Unloading {counted(len(steps), 'bundle')} ({cost(preview.clients)})"
+    return f"{moves} {_effect(preview)}; {unload.takers(plan, preview)}."
+
+
+def _effect(preview: Preview) -> str:
+    before = farthest(preview.measures_before.throughput)
+    after = farthest(preview.measures_after.throughput)
+    if before is None or after is None or not all(one.placement.is_known for one in preview.steps):
+        return "has an unknown effect on the balance"
+    if abs(after[0] - before[0]) < 0.0005:
+        return f"leaves the farthest broker, {after[1]}, {format_ratio(after[0])} {OFF_THE_MEAN}"
+    verb = "brings" if after[0] < before[0] else "drives"
+    (old, first), (new, then) = before, after
+    is_same = first == then
+    return (
+        f"{verb} the farthest broker from {format_ratio(old)}{'' if is_same else f' ({first})'} to "
+        f"{format_ratio(new)}{'' if is_same else f' ({then})'} {OFF_THE_MEAN}"
+    )
