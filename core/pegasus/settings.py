@@ -1,0 +1,235 @@
+"""The settings of a Pegasus cluster that decide how it repairs and balances: what each means.
+
+Source: Pegasus ``partition_guardian``, ``load_balance_policy``, ``app_balance_policy``,
+``greedy_load_balancer``, ``meta_service`` and ``nfs`` (2.6.0-SNAPSHOT, db756dc): compiled defaults;
+the shipped configuration says otherwise where it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from core.errors import InputError, UnknownNameError
+
+How = Literal["command", "flag"]
+Kind = Literal["switch", "number", "percent", "nodes", "tables"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSetting:
+    """One setting of the leading meta server.
+
+    Attributes:
+        name: As a snapshot keeps it.
+        key: Of the remote command or of the flag.
+        how: A remote command, or a flag that ``/updateConfig`` sets.
+        kind: What values it takes.
+        default: Compiled in.
+        meaning: One or two sentences.
+        note: What is easily got wrong; may be empty.
+        is_mutable: It can be changed while the server runs.
+    """
+
+    name: str
+    key: str
+    how: How
+    kind: Kind
+    default: str
+    meaning: str
+    note: str = ""
+    is_mutable: bool = True
+
+
+_FORGOTTEN: Final = "Forgotten when the meta server restarts or another one leads."
+
+
+def _command(name: str, kind: Kind, default: str, meaning: str, note: str = "") -> ServerSetting:
+    return ServerSetting(
+        name=name,
+        key=name if name.startswith("meta.") else f"meta.lb.{name}",
+        how="command",
+        kind=kind,
+        default=default,
+        meaning=meaning,
+        note=f"{note} {_FORGOTTEN}".strip(),
+    )
+
+
+def _flag(
+    name: str, kind: Kind, default: str, meaning: str, *, note: str = "", is_mutable: bool = True
+) -> ServerSetting:
+    return ServerSetting(
+        name=name,
+        key=name,
+        how="flag",
+        kind=kind,
+        default=default,
+        meaning=meaning,
+        note=note,
+        is_mutable=is_mutable,
+    )
+
+
+SERVER_SETTINGS: Final = (
+    _flag(
+        "balance_cluster",
+        "switch",
+        "false",
+        "Which policy balances: false evens out every table by itself, true the whole cluster.",
+        note="With true nothing is counted at steady, and switches of single tables do not hold.",
+    ),
+    _command(
+        "only_move_primary",
+        "switch",
+        "false",
+        "Primaries change roles with a secondary, and are never copied to another node.",
+        "It does not stop the copying of secondaries.",
+    ),
+    _command(
+        "only_primary_balancer",
+        "switch",
+        "false",
+        "Only primaries are evened out; secondaries are never copied.",
+    ),
+    _command(
+        "balancer_in_turn",
+        "switch",
+        "false",
+        "One table a round instead of all of them at once.",
+        "Of the policy of single tables.",
+    ),
+    _flag(
+        "balance_op_count_per_round",
+        "number",
+        "10",
+        "The most copies that one round of the whole cluster's policy plans.",
+        note="The policy of single tables does not look at it.",
+    ),
+    _command(
+        "ignored_app_list",
+        "tables",
+        "",
+        "Ids of tables that are left alone by the policy of single tables.",
+        "The policy of the whole cluster moves them all the same.",
+    ),
+    _command(
+        "assign_delay_ms",
+        "number",
+        "600000",
+        "How long a lost secondary may take to come back before another node gets it.",
+    ),
+    _command(
+        "assign_secondary_black_list",
+        "nodes",
+        "",
+        "Nodes that never get a new secondary: host:port, separated by commas.",
+        "What is set replaces the whole list.",
+    ),
+    _command(
+        "add_secondary_enable_flow_control",
+        "switch",
+        "false",
+        "At most so many secondaries are added on one node in a tick.",
+        "The shipped configuration says true.",
+    ),
+    _command(
+        "add_secondary_max_count_for_one_node",
+        "number",
+        "10",
+        "How many secondaries are added on one node in a tick, where that is limited.",
+        "The shipped configuration says 20.",
+    ),
+    _command(
+        "meta.live_percentage",
+        "percent",
+        "65",
+        "While fewer of the known nodes are alive the level in force is freezed.",
+        "A node stays known until the meta server restarts. The shipped configuration says 50.",
+    ),
+    _flag(
+        "min_live_node_count_for_unfreeze",
+        "number",
+        "3",
+        "While fewer nodes are alive the level in force is freezed.",
+    ),
+    _flag(
+        "mutation_2pc_min_replica_count",
+        "number",
+        "2",
+        "Replicas that a write needs; 0: more than half of those wanted.",
+        note="The replica servers have their own value, which decides.",
+        is_mutable=False,
+    ),
+    _flag(
+        "lb_interval_ms",
+        "number",
+        "10000",
+        "How often the meta server repairs, counts and balances.",
+        is_mutable=False,
+    ),
+)
+"""In the order in which they are shown."""
+
+SERVER_SETTING_BY_NAME: Final[Mapping[str, ServerSetting]] = {
+    setting.name: setting for setting in SERVER_SETTINGS
+}
+
+
+def server_setting(name: str) -> ServerSetting:
+    """Return a setting by its name in a snapshot, or by its upstream key.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    for setting in SERVER_SETTINGS:
+        if name in (setting.name, setting.key):
+            return setting
+    known = [setting.key for setting in SERVER_SETTINGS]
+    raise UnknownNameError.of("server setting", name, known)
+
+
+def checked_value(setting: ServerSetting, text: str) -> str:
+    """Return a wished value in upstream's form.
+
+    Raises:
+        InputError: It is none that the setting takes, or the setting is fixed while servers run.
+    """
+    value = text.strip()
+    if not setting.is_mutable:
+        raise InputError(
+            f"{setting.key} cannot be changed while the server runs.",
+            hint="It stands in the server's configuration file.",
+        )
+    if not _fits(setting.kind, value):
+        raise InputError(f"{setting.key} cannot be {value!r}.", hint=_FORMS[setting.kind])
+    return value.lower() if setting.kind == "switch" else value
+
+
+def _fits(kind: Kind, value: str) -> bool:
+    match kind:
+        case "switch":
+            return value.lower() in ("true", "false")
+        case "number":
+            return value.isdecimal()
+        case "percent":
+            return value.isdecimal() and int(value) <= 100
+        case "nodes":
+            return all(_is_node(part) for part in value.split(",")) if value else True
+        case "tables":
+            return all(part.isdecimal() for part in value.split(",")) if value else True
+
+
+def _is_node(text: str) -> bool:
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal()
+
+
+_FORMS: Final[Mapping[Kind, str]] = {
+    "switch": "Write true or false.",
+    "number": "Write a whole number, 0 or more.",
+    "percent": "Write a whole number from 0 to 100.",
+    "nodes": "Write registered names host:port, separated by commas; nothing clears the list.",
+    "tables": "Write ids of tables, separated by commas; nothing clears the list.",
+}
