@@ -15,7 +15,17 @@ from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
 Severity = Literal["error", "warning", "unknown", "info"]
-SubjectKind = Literal["cluster", "broker", "bundle", "namespace", "policy", "setting", "table"]
+SubjectKind = Literal[
+    "cluster",
+    "broker",
+    "bundle",
+    "namespace",
+    "policy",
+    "setting",
+    "table",
+    "node",
+    "pegasus_table",
+]
 State = Literal["bad", "attention", "unknown", "ok"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "unknown", "info")
@@ -34,7 +44,8 @@ class Finding:
         severity: ``error`` hurts now, ``warning`` will, ``unknown`` cannot be judged, ``info`` is
             worth knowing.
         subject_kind: What kind of thing ``subject`` names.
-        subject: Broker id, bundle or namespace name, policy, setting or table; empty for a cluster.
+        subject: Broker id, bundle or namespace name, policy, setting, table or node; empty for a
+            cluster.
         sentence: One sentence with its numbers.
         evidence: The facts behind it, ready for JSON; ``rows`` holds a list when there are several.
         hint: One sentence: what to do; empty when there is nothing to do.

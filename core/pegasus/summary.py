@@ -132,8 +132,9 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
     """Return every available table by id."""
     ids = sorted(facts.tables)
     membership = membership_of(facts)
-    min_2pc = int(facts.snapshot.settings.get(MIN_2PC, _COMPILED_MIN_2PC))
-    states = state_counts(health_states(membership, min_2pc), membership.tables, len(ids))
+    states = state_counts(
+        health_states(membership, minimum_2pc(facts)), membership.tables, len(ids)
+    )
     listed = ListedHealth.of(membership, len(ids))
     replicas: dict[int, list[dict[str, Any]]] = {}
     for row in facts.rows("replicas"):
@@ -156,6 +157,12 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
             )
         )
     return found
+
+
+def minimum_2pc(facts: PegasusFacts) -> int:
+    """Return ``mutation_2pc_min_replica_count`` as told, else as compiled."""
+    told = facts.snapshot.settings.get(MIN_2PC, "")
+    return int(told) if told.isdecimal() else _COMPILED_MIN_2PC
 
 
 def membership_of(facts: PegasusFacts) -> Membership:

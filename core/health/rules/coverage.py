@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.health.findings import Finding, HealthContext
+from core.snapshot import Manifest
 from core.units import format_ratio
 
 
 def partial_tables(context: HealthContext) -> Iterator[Finding]:
     """Tables that hold fewer rows than there should be."""
-    for name, entry in context.snapshot.manifest.tables.items():
+    return coverage_of(context.snapshot.manifest)
+
+
+def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
+    """What could not be read, gathered by its kind: numbers are missing because of it."""
+    return problems_of(context.snapshot.manifest)
+
+
+def coverage_of(manifest: Manifest) -> Iterator[Finding]:
+    """Tables of any snapshot that hold fewer rows than there should be."""
+    for name, entry in manifest.tables.items():
         coverage = entry.coverage_ratio
         if coverage is None or coverage >= 1.0:
             continue
@@ -28,11 +39,11 @@ def partial_tables(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def problems_of_the_reading(context: HealthContext) -> Iterator[Finding]:
-    """What could not be read, gathered by its kind: numbers are missing because of it."""
+def problems_of(manifest: Manifest) -> Iterator[Finding]:
+    """What could not be read of any snapshot, gathered by its kind."""
     gathered: dict[str, list[str]] = {}
     examples: dict[str, str] = {}
-    for problem in context.snapshot.manifest.problems:
+    for problem in manifest.problems:
         if problem.severity == "error":
             gathered.setdefault(problem.code, []).append(problem.place)
             examples.setdefault(problem.code, problem.what)
