@@ -25,21 +25,19 @@ from core.pulsar.shedding import (
     strategy_rounds,
 )
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.what_if import TurningPoint, WhatIf
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import counted, format_ratio
 from dashboard import cli_decisions_json, cli_plan_json
-from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli_snapshots import Assumptions
 
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
+_MOST_NAMED: Final = 5
 _MOST_MOVES: Final = 40
-_MOST_TRIED: Final = 150_000
-"""Bundles up to which turning points are sought: each is found by some fifty rounds."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,16 @@ class ShedAnswer:
 
 def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
     """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
-    recent = read_bundle_list(wish.recently_unloaded)
+    named = read_bundle_list(wish.recently_unloaded)
     snapshot = load_snapshot(directory)
-    answer = _decide(snapshot, wish, assumptions, recent)
+    recent = known_bundles(snapshot, named)
+    answer = _decide(snapshot, wish, assumptions, recent.names)
     plan = None
     if wish.plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, wish, assumptions)
         _write(wish.plan_file, dump_plan(plan))
     body: dict[str, Any] = cli_decisions_json.shed(answer, is_strategy_only=wish.is_strategy_only)
+    body |= recent.as_json()
     if wish.plan_file is not None:
         body["plan"] = cli_plan_json.plan(plan) if plan else None
         body["path"] = str(wish.plan_file) if plan else None
@@ -117,17 +117,16 @@ def _decide(
         named = {**assumptions.overrides, _CONFIGURED: strategy.name}
         settings = replace(assumptions, overrides=named).settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
-    known = [name for name in recent if view.find_bundle(name) >= 0]
     what_if = WhatIf(
         strategy,
         view,
         lambda assumed: effective_settings(
             snapshot, overrides={**assumptions.overrides, **assumed}, release=assumptions.release
         ),
-        recently_unloaded=known,
+        recently_unloaded=recent,
     )
     start = strategy_rounds if wish.is_strategy_only else shed_rounds
-    rounds = start(strategy, view, settings, recently_unloaded=known)
+    rounds = start(strategy, view, settings, recently_unloaded=recent)
     timed = list(_timed(rounds, wish.rounds))
     return ShedAnswer(
         strategy=strategy,
@@ -140,7 +139,7 @@ def _decide(
 
 def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
     """Yield what would turn the verdict on a broker that sheds, and on the one nearest to it."""
-    if what_if.view.bundles.size > _MOST_TRIED:
+    if not is_searchable(what_if.view):
         return
     ranked = [trace for trace in _ranked(first) if trace.broker is not None]
     chosen = [next((t for t in ranked if t.sheds is sheds), None) for sheds in (True, False)]
@@ -175,6 +174,42 @@ def read_bundle_list(path: Path | None) -> list[str]:
     if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
         raise UsageFaultError(f"{path} does not hold a list of bundle names.", hint=_LIST_HINT)
     return held
+
+
+@dataclass(frozen=True)
+class KnownBundles:
+    """Bundles of a file that the snapshot has, and what is to be said of the others.
+
+    Attributes:
+        names: In the order of the file.
+        warning: Names those that the snapshot does not have; blank: it has all.
+    """
+
+    names: tuple[str, ...]
+    warning: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What goes into the answer: nothing when all is well."""
+        return {"warnings": [self.warning]} if self.warning else {}
+
+
+def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundles:
+    """Leave out what the snapshot does not have, and say so on standard error."""
+    if not named:
+        return KnownBundles(())
+    there = set(snapshot.bundles["bundle"].to_pylist())
+    missing = [name for name in dict.fromkeys(named) if name not in there]
+    if not missing:
+        return KnownBundles(tuple(named))
+    shown = ", ".join(missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    verb = "is" if len(missing) == 1 else "are"
+    warning = (
+        f"{counted(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot and "
+        f"left out: {shown}{more}. Boundaries may have changed by a split."
+    )
+    note(f"warning: {warning}")
+    return KnownBundles(tuple(name for name in named if name in there), warning)
 
 
 _LIST_HINT: Final = 'Write a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
@@ -227,7 +262,7 @@ def _show_rounds(answer: ShedAnswer) -> None:
 
 def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:
     """Name the options that show what would be unloaded where the cluster does nothing itself."""
-    off = [key for key in _SWITCHES if not answer.settings.flag(key)]
+    off = answer.settings.shedding_off
     if off and not wish.is_strategy_only:
         assumed = " ".join(f"--set {key}=true" for key in off)
         say(f"Add `{assumed}`, or `--strategy-only` to leave the load manager's checks out too.")
@@ -257,8 +292,8 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
         say(f"... and {len(done.moves) - _MOST_MOVES} more; --json has them all.")
     for bundle, reason in done.skipped.items():
         say(f"Not unloaded: {bundle}: {reason}.")
-    for note in done.decision.notes:
-        say(f"Note: {note}")
+    for assumed in done.decision.notes:
+        say(f"Note: {assumed}")
     if number == 1:
         say()
         _show_gates(done)

@@ -18,7 +18,7 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from dashboard import cli_decisions_json
-from dashboard.cli_decisions import read_bundle_list
+from dashboard.cli_decisions import known_bundles, read_bundle_list
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 
@@ -42,9 +42,10 @@ class ExplainWish:
 
 def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
     """``trimtab explain``."""
-    recent = read_bundle_list(wish.recently_unloaded)
+    named = read_bundle_list(wish.recently_unloaded)
     snapshot = load_snapshot(directory)
-    found = explanation_of(snapshot, assumptions, recent)
+    recent = known_bundles(snapshot, named)
+    found = explanation_of(snapshot, assumptions, recent.names)
     started = time.perf_counter()
     body: dict[str, Any] = {
         "strategy": found.strategy.name,
@@ -52,6 +53,7 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
         "off": found.off or None,
         "sentence": found.decision.sentence,
         "notes": list(found.decision.notes),
+        **recent.as_json(),
     }
     if wish.bundle is not None:
         reason = found.of_bundle(wish.bundle)

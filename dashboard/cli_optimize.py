@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_plan_json
-from dashboard.cli_decisions import read_bundle_list
+from dashboard.cli_decisions import known_bundles, read_bundle_list
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli_plans import refusal, write_plan
 from dashboard.cli_snapshots import Assumptions
@@ -71,6 +71,8 @@ def optimize(
     """``trimtab optimize``: moves, bounds, the efficiency curve, and a plan file if wanted."""
     wish = asked.wish()
     snapshot = load_snapshot(directory)
+    recent = known_bundles(snapshot, tuple(wish.recently_moved))
+    wish = replace(wish, recently_moved=recent.names)
     settings = assumptions.settings_of(snapshot)
     started = time.perf_counter()
     proposal = find_moves(snapshot, wish, settings=settings)
@@ -79,7 +81,7 @@ def optimize(
     if asked.plan_file is not None and proposal.moves:
         plan = _plan(snapshot, proposal, asked, assumptions)
         write_plan(asked.plan_file, dump_plan(plan))
-    body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)}
+    body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
     if asked.plan_file is not None:
         body["plan"] = cli_plan_json.plan(plan) if plan else None
         body["path"] = str(asked.plan_file) if plan else None

@@ -13,7 +13,7 @@ from core.simulation import RoundResult, Run, Simulation, WhatIf
 from core.simulation import simulate as play
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
-from dashboard.cli_decisions import read_bundle_list
+from dashboard.cli_decisions import known_bundles, read_bundle_list
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 
@@ -40,15 +40,16 @@ def simulate(
             find_shedding_strategy(wish.shedding)
         except UnknownNameError as exc:
             raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    recent = read_bundle_list(wish.recently_unloaded)
+    named = read_bundle_list(wish.recently_unloaded)
     snapshot = load_snapshot(directory)
+    recent = known_bundles(snapshot, named)
     settings = assumptions.settings_of(snapshot)
     in_force = shedding_strategy_in_force(snapshot.manifest.load_manager, settings)
     run = Run(
         shedding=wish.shedding or in_force.name,
         rounds=wish.rounds,
         seed=wish.seed,
-        recently_unloaded=recent,
+        recently_unloaded=recent.names,
         what_if=wish.what_if,
     )
     started = time.perf_counter()
@@ -61,6 +62,7 @@ def simulate(
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
     body = simulation_json(done) | {"seed": wish.seed, "elapsed_ms": round(elapsed_ms, 3)}
+    body |= recent.as_json()
     return emit(Answer(body, lambda: _show(done)), as_json=as_json)
 
 

@@ -15,7 +15,14 @@ from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.split import SplitWish, build_split_plan
-from core.pulsar.split import ALGORITHMS, SplitCondition, SplitPart, SplitWhatIf, explain_split
+from core.pulsar.split import (
+    ALGORITHMS,
+    BY_HAND,
+    SplitCondition,
+    SplitPart,
+    SplitWhatIf,
+    explain_split,
+)
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
@@ -45,6 +52,7 @@ def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_j
     if wish.algorithm is not None and wish.algorithm not in ALGORITHMS:
         unknown = UnknownNameError.of("split algorithm", wish.algorithm, ALGORITHMS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
+    _check_positions(wish.algorithm, positions)
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     started = time.perf_counter()
@@ -79,6 +87,25 @@ def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ..
     if wish.plan_file is not None:
         write_plan(wish.plan_file, dump_plan(plan))
     return plan
+
+
+def _check_positions(algorithm: str | None, positions: tuple[int, ...]) -> None:
+    """Refuse positions that nobody would look at, and the algorithm that cannot do without.
+
+    Raises:
+        UsageFaultError: One without the other.
+    """
+    if algorithm == BY_HAND and not positions:
+        raise UsageFaultError(
+            f"--algorithm {BY_HAND} needs --positions.",
+            hint="Name them: --positions 0x20000000,0x60000000.",
+        )
+    if positions and algorithm != BY_HAND:
+        named = f"--algorithm {algorithm}" if algorithm else "the cluster's own algorithm"
+        raise UsageFaultError(
+            f"--positions are for {BY_HAND}; {named} finds its own.",
+            hint=f"Add --algorithm {BY_HAND}, or leave --positions out.",
+        )
 
 
 def parse_positions(text: str | None) -> tuple[int, ...]:

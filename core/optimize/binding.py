@@ -76,10 +76,14 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
     return Binding(
         code="no_room",
         subject=name,
-        sentence=f"{where}: no broker that may take one of its "
-        f"{counted(staying.size, 'movable bundle')} has room for it under "
+        sentence=f"{where}: no broker that may take "
+        f"{_one_of(staying.size)} has room for it under "
         f"{load_text(fleet, band.high)}{_held_text(fleet, broker)}.",
     )
+
+
+def _one_of(count: int) -> str:
+    return "its one movable bundle" if count == 1 else f"one of its {count:,} movable bundles"
 
 
 def _too_large(fleet: Fleet, name: str, where: str, bundle: int) -> Binding:

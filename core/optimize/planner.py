@@ -55,7 +55,7 @@ def _proposal(outcome: Outcome, wish: Wish) -> Proposal:
     curve = efficiency(balance, order, wish.relief)
     sentence = _sentence(fleet, wish, moves, (before, after), verdict)
     if verdict == "best_effort":
-        sentence += _enough(curve)
+        sentence += _enough(curve, wish.relief)
     return Proposal(
         verdict=verdict,
         sentence=sentence,
@@ -111,37 +111,59 @@ def _sentence(
     deviations: tuple[float, float],
     verdict: Verdict,
 ) -> str:
-    word = "traffic" if fleet.measure == "throughput" else "usage"
-    line = "the line" if wish.relief is not None else f"the mean {word}"
+    if wish.relief is not None:
+        return _of_relief(wish.relief, moves, deviations, verdict)
+    line = f"the mean {'traffic' if fleet.measure == 'throughput' else 'usage'}"
     before, after = (format_ratio(value) for value in deviations)
     if verdict == "nothing_to_do":
         return f"Nothing to do: no broker is farther than {before} from {line}."
     if not moves:
         return f"Nothing helps: the farthest broker is {before} from {line}, and no move is left."
+    return f"{_start(moves, verdict)} the farthest broker from {before} to {after} off {line}."
+
+
+def _of_relief(
+    line: float, moves: tuple[Move, ...], deviations: tuple[float, float], verdict: Verdict
+) -> str:
+    """Say it by the usage of the busiest broker: a distance to the line means little to anybody."""
+    limit = format_ratio(line)
+    before, after = (format_ratio(line * (1 + value)) for value in deviations)
+    if verdict == "nothing_to_do":
+        return f"Nothing to do: no broker's usage is above {limit}."
+    if not moves:
+        return (
+            f"Nothing helps: the busiest broker is at {before}, above {limit}, and no move is left."
+        )
+    reached = after if verdict == "best_effort" else f"{limit} or less"
+    return f"{_start(moves, verdict)} the usage of the busiest broker from {before} to {reached}."
+
+
+def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
     moved = format_bytes_per_s(sum(move.bytes_per_s for move in moves))
     clients = sum(move.clients or 0 for move in moves)
     start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
     verb = "brings" if len(moves) == 1 else "bring"
-    return (
-        f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) {verb} "
-        f"the farthest broker from {before} to {after} off {line}."
-    )
+    return f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) {verb}"
 
 
-def _enough(curve: tuple[CurvePoint, ...]) -> str:
-    """Say how many of the moves bring the farthest broker as near as all of them do."""
+def _enough(curve: tuple[CurvePoint, ...], relief: float | None) -> str:
+    """Say how many of the moves bring the worst broker as near as all of them do."""
     last = curve[-1]
     first = next(point for point in curve if point.deviation <= last.deviation + _SAME)
     rest = last.moves - first.moves
     if not rest:
         return ""
+    worst, nearer, after = "farthest", "nearer", last.deviation
+    if relief is not None:
+        worst, nearer, after = "busiest", "down", relief * (1 + last.deviation)
+    even, evens = ("relieve", "relieves") if relief is not None else ("even out", "evens out")
     if not first.moves:
-        return " None of them brings the farthest broker nearer: they even out the other brokers."
+        return f" None of them brings the {worst} broker {nearer}: they {even} the other brokers."
     verb = "suffices" if first.moves == 1 else "suffice"
-    others = "the other one evens" if rest == 1 else f"the other {rest:,} even"
+    others = f"the other one {evens}" if rest == 1 else f"the other {rest:,} {even}"
     return (
-        f" The first {first.moves:,} of them {verb} for {format_ratio(last.deviation)}; {others} "
-        "out the other brokers."
+        f" The first {first.moves:,} of them {verb} for {format_ratio(after)}; {others} "
+        "the other brokers."
     )
 
 

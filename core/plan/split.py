@@ -10,11 +10,11 @@ from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_bundle, check_cluster
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SplitBundle
-from core.pulsar.split import SplitWhatIf, explain_split
+from core.pulsar.split import BY_FLOW, BY_HAND, SplitWhatIf, explain_split
 from core.snapshot import PulsarSnapshot
 
-SPECIFIED: Final = "specified_positions_divide"
-FLOW: Final = "flow_or_qps_equally_divide"
+SPECIFIED: Final = BY_HAND
+FLOW: Final = BY_FLOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,8 @@ def _about_cost(where: SplitWhatIf) -> Diagnostic:
     if not where.positions:
         sentence = f"{where.subject.namespace} gets more bundles, and they cannot be merged again."
         return _finding("info", "split_is_final", bundle, sentence)
-    is_over = cost.bundles_after > cost.maximum_bundles
+    after = cost.bundles_after
+    is_over = after is not None and after > cost.maximum_bundles
     return _finding(
         "warning" if is_over else "info",
         "namespace_bundle_limit" if is_over else "split_is_final",

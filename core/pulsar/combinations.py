@@ -15,7 +15,6 @@ Weight = Literal["warning", "info"]
 
 _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _HISTORY: Final = "loadBalancerHistoryResourcePercentage"
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
@@ -107,7 +106,7 @@ def _measures(case: _Case) -> Iterator[Combination]:
             weight="warning",
             keys=(_SHEDDER, _PLACEMENT),
             sentence=f"Bundles are shed by {shedder} and placed by {placement}: AvgShedder works "
-            "as a pair, for it plans the destination when it sheds.",
+            f"as a pair, for it plans the destination when it sheds. {_half_of_it(case)}",
             hint="Name AvgShedder in both, or in neither.",
         )
     elif not sheds_by.startswith(places_by):
@@ -130,6 +129,20 @@ def _measures(case: _Case) -> Iterator[Combination]:
         )
 
 
+def _half_of_it(case: _Case) -> str:
+    """Say what half a pair comes to.
+
+    Source:
+        Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the
+        shedding class, else it throws at the start.
+    """
+    if case.shedder == "AvgShedder":
+        return "Its plan is left unused, and bundles land elsewhere than it reckoned."
+    if case.settings.release < "5.0":
+        return f"With these two a broker of {case.settings.release} does not start."
+    return "Without its plan the destination is drawn at random."
+
+
 def _one_measure(shedder: str) -> str:
     if shedder == "UniformLoadShedder":
         return "LeastLongTermMessageRate goes with it; it is read when a broker starts."
@@ -140,12 +153,12 @@ def _one_measure(shedder: str) -> str:
 
 
 def _switched_off(case: _Case) -> Iterator[Combination]:
-    off = [key for key in _SWITCHES if not case.settings.flag(key)]
+    off = case.settings.shedding_off
     if off:
         yield Combination(
             code="no_shedding",
             weight="info",
-            keys=tuple(off),
+            keys=off,
             sentence=f"The cluster sheds nothing by itself: {off[0]} is false.",
             hint="Everything about shedding below waits for that switch.",
         )

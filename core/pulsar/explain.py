@@ -15,14 +15,10 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
-from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf
+from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
 from core.units import counted, format_bytes_per_s
 
-MOST_TRIED: Final = 150_000
-"""Bundles up to which turning points are sought: each is found by some fifty rounds."""
-
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 
@@ -109,7 +105,7 @@ class Explanation:
     @property
     def off(self) -> str:
         """The switch that keeps the cluster from shedding by itself; blank: none does."""
-        return next((key for key in _SWITCHES if not self.settings.flag(key)), "")
+        return next(iter(self.settings.shedding_off), "")
 
     @cached_property
     def _known_recent(self) -> frozenset[str]:
@@ -193,9 +189,9 @@ class Explanation:
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a broker by itself; each value is tried.
 
-        Nothing is sought beyond :data:`MOST_TRIED` bundles.
+        None where :func:`is_searchable` says no.
         """
-        if self.view.bundles.size > MOST_TRIED:
+        if not is_searchable(self.view):
             return
         what_if = WhatIf(
             self.strategy, self.view, self.settings_of, recently_unloaded=self._known_recent

@@ -32,6 +32,9 @@ __all__ = [
 Origin = Literal["default", "file", "dynamic", "override", "assumed"]
 
 NEWEST_STABLE: Final = "4.2"
+SHEDDING_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
+"""Both have to be on for a cluster to shed by itself."""
+
 SETTING_BY_KEY: Final[Mapping[str, Setting]] = {setting.key: setting for setting in SETTINGS}
 
 _VERSION: Final = re.compile(r"\s*v?(\d+)\.(\d+)")
@@ -166,6 +169,11 @@ class EffectiveSettings:
         """Return a list value."""
         value = self.value(key)
         return value if isinstance(value, tuple) else ()
+
+    @property
+    def shedding_off(self) -> tuple[str, ...]:
+        """Which of :data:`SHEDDING_SWITCHES` keep the cluster from shedding by itself."""
+        return tuple(key for key in SHEDDING_SWITCHES if not self.flag(key))
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:

@@ -18,7 +18,7 @@ from core.plan.clients import client_impact
 from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.pulsar.placement import find_strategy
-from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
@@ -32,7 +32,6 @@ from core.units import counted, format_bytes_per_s, format_ratio
 
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
@@ -106,7 +105,7 @@ def _settings(
     release: str | None,
 ) -> EffectiveSettings:
     """Settings in force with what is assumed on top; shedding counts as switched on."""
-    assumed: dict[str, object] = dict.fromkeys(_SWITCHES, True)
+    assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True)
     assumed[_SHEDDING] = strategy.name
     if placement is not None:
         assumed[_PLACEMENT] = find_strategy(placement).name
@@ -275,7 +274,7 @@ def _notes(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, overrides: dict[str, object]
 ) -> tuple[str, ...]:
     now = effective_settings(snapshot)
-    off = [key for key in _SWITCHES if not now.flag(key) and key not in overrides]
+    off = [key for key in now.shedding_off if key not in overrides]
     notes = [f"{key} is false on the cluster; it is taken for true here." for key in off]
     notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):

@@ -25,7 +25,6 @@ ORIGINS: Final = {
     "override": "what if",
     "assumed": "assumed",
 }
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _TAKEN_AWAY: Final = "taken away"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 
@@ -198,7 +197,7 @@ def wanted_words(changes: Mapping[str, Any]) -> tuple[tuple[str, str | None], ..
 
 def is_shedding(settings: EffectiveSettings) -> bool:
     """Return whether the cluster sheds by itself."""
-    return all(settings.flag(key) for key in _SWITCHES)
+    return not settings.shedding_off
 
 
 def round_words(decision: str, settings: EffectiveSettings) -> str:
@@ -208,7 +207,7 @@ def round_words(decision: str, settings: EffectiveSettings) -> str:
         decision: The strategy's own sentence, which leaves the switches aside.
         settings: Those of the cluster.
     """
-    off = next((key for key in _SWITCHES if not settings.flag(key)), None)
+    off = next(iter(settings.shedding_off), None)
     return decision if off is None else f"None, {off} is false. Were shedding on: {decision}"
 
 

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from core.errors import InputError
 from core.ids import FULL_UPPER
-from core.pulsar.split import SplitWhatIf
+from core.pulsar.split import BY_HAND, SplitWhatIf
 from core.pulsar.split.watch import NEAR_RATIO
 from core.units import counted
 from dashboard.charts.cut import CutData
 from dashboard.charts.ring import RingData
 
-SPECIFIED: Final = "specified_positions_divide"
+SPECIFIED: Final = BY_HAND
 _MEASURES: Final = {
     "topics": "topics",
     "sessions": "sessions",

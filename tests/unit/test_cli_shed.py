@@ -210,6 +210,31 @@ def test_bad_usage_is_refused_with_the_remedy(
     assert said in err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("shed",),
+        ("shed", "--strategy-only"),
+        ("simulate", "--rounds", "1"),
+        ("explain",),
+        ("optimize",),
+    ],
+    ids=" ".join,
+)
+def test_recent_bundles_that_are_not_there_are_named_and_left_out(
+    trimtab: Trimtab, three: Path, tmp_path: Path, command: tuple[object, ...]
+) -> None:
+    path = tmp_path / "recent.json"
+    path.write_text(json.dumps([SECOND, "acme/gone/0x00000000_0xffffffff"]))
+    name, *words = command
+    code, out, err = trimtab(name, three, *words, "--recently-unloaded", path, "--json")
+    assert code == 0
+    (warning,) = json.loads(out)["warnings"]
+    assert "acme/gone/0x00000000_0xffffffff" in warning
+    assert SECOND not in warning
+    assert warning in err
+
+
 @pytest.mark.parametrize("content", ["{}", "[1]", "not json"])
 def test_a_file_of_recent_bundles_that_is_no_list_is_refused(
     trimtab: Trimtab, three: Path, tmp_path: Path, content: str

@@ -26,6 +26,7 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
+from core.units import format_ratio
 
 HOT = "10.1.0.1:8080"
 IDLE = "10.1.0.4:8080"
@@ -151,10 +152,26 @@ def test_relief_brings_the_hot_ones_down_and_nothing_else():
     assert {move.source for move in proposal.moves} <= hot
     assert measure(after(snapshot, proposal)).usage.maximum <= line + 1e-6
     assert proposal.deviation_after == 0.0
+    at_first, limit = format_ratio(usage.maximum), format_ratio(line)
+    assert f"the usage of the busiest broker from {at_first} to {limit} or less." in (
+        proposal.sentence
+    )
+
+
+def test_relief_that_cannot_be_reached_says_how_busy_the_busiest_stays():
+    snapshot = small()
+    proposal = optimize(snapshot, Wish(relief=0.01))
+    stays = format_ratio(0.01 * (1 + proposal.deviation_after))
+    assert proposal.verdict == "best_effort"
+    assert f"to {stays}." in proposal.sentence or f"is at {stays}, above" in proposal.sentence
+    assert "off" not in proposal.sentence
+    assert "of its 1 " not in " ".join(item.sentence for item in proposal.binding)
 
 
 def test_relief_of_a_cool_fleet_is_nothing_to_do():
-    assert optimize(small(), Wish(relief=0.99)).verdict == "nothing_to_do"
+    cool = optimize(small(), Wish(relief=0.99))
+    assert cool.verdict == "nothing_to_do"
+    assert cool.sentence == "Nothing to do: no broker's usage is above 99.0 %."
 
 
 def test_usage_can_be_the_measure():

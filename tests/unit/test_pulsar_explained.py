@@ -272,6 +272,30 @@ def test_combination_is_noticed(code, overrides):
     assert code in codes(**overrides)
 
 
+@pytest.mark.parametrize(
+    ("release", "half", "said"),
+    [
+        ("4.0", "loadBalancerLoadPlacementStrategy", "a broker of 4.0 does not start"),
+        ("4.2", "loadBalancerLoadPlacementStrategy", "a broker of 4.2 does not start"),
+        ("5.0", "loadBalancerLoadPlacementStrategy", "drawn at random"),
+        ("4.2", "loadBalancerLoadSheddingStrategy", "Its plan is left unused"),
+    ],
+)
+def test_half_a_pair_says_what_it_comes_to(release, half, said):
+    other = {
+        "loadBalancerLoadPlacementStrategy": "loadBalancerLoadSheddingStrategy",
+        "loadBalancerLoadSheddingStrategy": "loadBalancerLoadPlacementStrategy",
+    }[half]
+    of = {
+        "loadBalancerLoadPlacementStrategy": IMPL + "LeastLongTermMessageRate",
+        "loadBalancerLoadSheddingStrategy": IMPL + "ThresholdShedder",
+    }
+    pair = {half: IMPL + "AvgShedder", other: of[other]}
+    found = combinations(EffectiveSettings.defaults(release, pair), "modular")
+    (one,) = [item for item in found if item.code == "half_a_pair"]
+    assert said in one.sentence
+
+
 def test_shedding_and_placement_by_one_measure_is_no_finding():
     pair = {
         "loadBalancerLoadSheddingStrategy": IMPL + "ThresholdShedder",

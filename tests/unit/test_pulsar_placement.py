@@ -186,7 +186,10 @@ def test_isolation_names_the_policy_that_rules_a_broker_out() -> None:
     snapshot = _snapshot(brokers, bundles, policies=_isolation())
     inside = _place(snapshot, ONE)
     assert inside.distribution == {"a:1": 1.0}
-    assert "secondary of isolation policy 'pay'" in inside.ruled_out["b:1"]
+    assert (
+        "secondary of isolation policy 'pay', which has 1 primary and needs 1"
+        in (inside.ruled_out["b:1"])
+    )
     assert "does not name host c" in inside.ruled_out["c:1"]
     outside = _place(snapshot, bundles[1]["bundle"])
     assert outside.distribution == {"b:1": 0.5, "c:1": 0.5}

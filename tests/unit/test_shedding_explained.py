@@ -20,6 +20,7 @@ from core.pulsar.shedding import (
     Gate,
     find_shedding_strategy,
 )
+from core.pulsar.shedding.gates import at_least, below
 from core.pulsar.shedding.selection import java_int
 
 MODULAR = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
@@ -185,6 +186,21 @@ def test_a_cluster_without_any_load_report_is_said_to_be_unknown() -> None:
         )
         assert decision.reason == "no_load_data", (name, decision.sentence)
         assert "5 brokers without a known load report" in decision.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"),
+    [
+        (1.0, "amount 1 B/s is far under 10.5 MB/s"),
+        (0.0, "amount 0 B/s is far under 10.5 MB/s"),
+        (10e6, "amount 10.0 MB/s is 486 kB/s under 10.5 MB/s"),
+        (20_971_520.0, "amount 21.0 MB/s is 10.5 MB/s over 10.5 MB/s"),
+    ],
+)
+def test_a_distance_as_large_as_its_bound_is_not_told_twice(measured: float, said: str) -> None:
+    assert at_least("amount", measured, 10 * 1_048_576.0, "bytes/s").sentence == said
+    if measured < 10 * 1_048_576.0:
+        assert below("amount", measured, 10 * 1_048_576.0, "bytes/s").sentence == said
 
 
 @pytest.mark.parametrize(

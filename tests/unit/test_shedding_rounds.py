@@ -86,6 +86,21 @@ def test_a_grace_period_ends_when_its_minutes_are_over() -> None:
     ]  # fmt: skip
 
 
+def test_what_was_unloaded_before_the_first_round_may_go_again_after_its_grace_period() -> None:
+    rounds = _rounds(_hot(loadBalancerSheddingGracePeriodMinutes=2), 4, FIRST)
+    assert [[m.bundle for m in done.moves] for done in rounds] == [
+        [SECOND], ["acme/orders/0x00020000_0x00030000"], [FIRST], [SECOND],
+    ]  # fmt: skip
+
+
+def test_the_strategy_alone_leaves_recently_unloaded_bundles_alone_in_every_round() -> None:
+    world = _hot(loadBalancerSheddingGracePeriodMinutes=2)
+    strategy = find_shedding_strategy("OverloadShedder")
+    rounds = strategy_rounds(strategy, world.view(), world.settings(), recently_unloaded=[FIRST])
+    found = [[m.bundle for m in done.moves] for done in itertools.islice(rounds, 5)]
+    assert found == [[SECOND]] * 5
+
+
 @pytest.mark.parametrize("key", ["loadBalancerEnabled", "loadBalancerSheddingEnabled"])
 def test_a_switch_that_is_off_stops_every_round_and_is_named(key: str) -> None:
     (done,) = _rounds(_hot(**{key: False}))

@@ -26,6 +26,8 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard.cli import run
 
+BY_RANGE = "range_equally_divide"
+
 
 def snapshot_with_topics() -> tuple[PulsarSnapshot, str]:
     names = make_snapshot().bundles["bundle"].to_pylist()
@@ -196,6 +198,68 @@ def test_the_flow_algorithm_is_refused_unless_it_is_the_default() -> None:
     assert (own.algorithm, own.verdict.code) == (flow, "no_change")
 
 
+def test_a_refused_algorithm_without_positions_offers_none_and_costs_nothing_known() -> None:
+    snapshot = make_snapshot()
+    bundle = snapshot.bundles["bundle"][5].as_py()
+    found = ask(snapshot, bundle, algorithm="flow_or_qps_equally_divide")
+    assert found.verdict.code == "refused"
+    assert "positions" not in found.verdict.hint
+    assert (found.cost.bundles_after, found.cost.znodes_added) == (None, None)
+    assert "how many more it gets hangs on topics" in found.cost.sentence
+
+
+def test_a_bundle_that_stays_whole_costs_nothing() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    own = {"defaultNamespaceBundleSplitAlgorithm": "flow_or_qps_equally_divide"}
+    cost = ask(snapshot, bundle, overrides=own).cost
+    assert (cost.bundles_after, cost.znodes_added) == (cost.bundles_before, 0)
+    assert "stays at" in cost.sentence
+    assert "merged" not in cost.sentence
+
+
+@pytest.mark.parametrize("is_extensible", [False, True], ids=["modular", "extensible"])
+@pytest.mark.parametrize(
+    ("default", "read", "due", "said"),
+    [
+        ("range_equally_divide", True, True, "splits it"),
+        ("topic_count_equally_divide", True, True, "splits it"),
+        ("topic_count_equally_divide", False, None, "the topics were not read"),
+        ("specified_positions_divide", True, False, "needs positions"),
+        ("specified_positions_divide", False, False, "needs positions"),
+        ("flow_or_qps_equally_divide", True, False, "within the limits"),
+        ("flow_or_qps_equally_divide", False, None, "the topics were not read"),
+    ],
+)
+def test_whether_an_automatic_split_comes_hangs_on_what_the_default_algorithm_yields(
+    default: str, said: str, *, read: bool, due: bool | None, is_extensible: bool
+) -> None:
+    snapshot, bundle = snapshot_with_topics()
+    taken = bundle_edited(snapshot, bundle, topic_count=2000)
+    taken = taken if read else edited(taken, "topics", [])
+    taken = as_extensible(taken) if is_extensible else taken
+    own = {"defaultNamespaceBundleSplitAlgorithm": default}
+    found = ask(taken, bundle, overrides=own)
+    assert found.is_due is due, found.when
+    assert said in found.when
+
+
+def test_a_calm_bundle_is_not_told_about_the_algorithm_that_nobody_asks() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    own = {"defaultNamespaceBundleSplitAlgorithm": "specified_positions_divide"}
+    found = ask(snapshot, bundle, overrides=own)
+    assert found.is_due is False
+    assert "none of its limits is exceeded" in found.when
+
+
+def test_a_limit_that_is_just_met_does_not_read_like_one_that_is_exceeded() -> None:
+    snapshot, bundle = snapshot_with_topics()
+    rates = {"long_msg_rate_in": 30_000.0, "long_msg_rate_out": 0.0}
+    met = ask(bundle_edited(snapshot, bundle, **rates), bundle)
+    assert any("is not more than 30.0 k msg/s exactly" in item.sentence for item in met.conditions)
+    near = ask(bundle_edited(snapshot, bundle, **(rates | {"long_msg_rate_out": 9.0})), bundle)
+    assert any("is 9 msg/s over the line" in item.sentence for item in near.conditions)
+
+
 def test_an_unknown_bundle_offers_near_names() -> None:
     snapshot, bundle = snapshot_with_topics()
     with pytest.raises(UnknownNameError, match="Did you mean"):
@@ -223,7 +287,9 @@ def test_the_command_prints_one_object_and_a_table(
     ("options", "said"),
     [
         (["--algorithm", "halves"], "split algorithm"),
-        (["--algorithm", "specified_positions_divide"], "needs positions"),
+        (["--algorithm", "specified_positions_divide"], "needs --positions"),
+        (["--positions", "0x20000000"], "the cluster's own algorithm finds its own"),
+        (["--algorithm", BY_RANGE, "--positions", "9"], f"--algorithm {BY_RANGE} finds its own"),
         (["--positions", "abc"], "no number"),
         (["--positions", "0x1ffffffff"], "not on the ring"),
     ],
@@ -233,8 +299,10 @@ def test_the_command_says_what_is_wrong_with_its_options(
 ) -> None:
     snapshot, bundle = snapshot_with_topics()
     save_snapshot(snapshot, tmp_path / "s")
-    assert run(["split", str(tmp_path / "s"), "--bundle", bundle, *options, "--json"]) in (1, 2)
-    assert said in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert run(["split", str(tmp_path / "s"), "--bundle", bundle, *options, "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert said in error["message"]
+    assert error["hint"]
 
 
 def test_the_command_writes_a_plan_or_says_why_it_does_not(

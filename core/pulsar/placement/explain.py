@@ -128,13 +128,14 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
     if governing >= 0:
         policy = view.policies[governing]
         primaries = int((view.is_primary[governing] & context.available).sum())
+        there = "1 primary" if primaries == 1 else f"{primaries} primaries"
 
         def governed(row: int) -> str:
             host = host_of(view.brokers[row])
             if view.is_secondary[governing, row]:
                 return (
-                    f"secondary of isolation policy {policy.name!r}, which has {primaries} "
-                    f"primaries and needs {policy.min_limit}"
+                    f"secondary of isolation policy {policy.name!r}, which has {there} and needs "
+                    f"{policy.min_limit}"
                 )
             return f"isolation policy {policy.name!r} of {name} does not name host {host}"
 

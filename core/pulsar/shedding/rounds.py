@@ -19,7 +19,6 @@ from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
 from core.units import counted
 
-_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 
@@ -86,7 +85,8 @@ def shed_rounds(
         strategy: Of the registry.
         view: Load of the cluster, the same in every round.
         settings: What the leader goes by.
-        recently_unloaded: Bundles in their grace period when the first round starts.
+        recently_unloaded: Bundles that were unloaded just before the first round; their grace
+            period ends like any other.
     Source:
         Pulsar ``ModularLoadManagerImpl#doLoadShedding``; of TransferShedder ``UnloadScheduler``.
     """
@@ -94,7 +94,8 @@ def shed_rounds(
     state = strategy.initial_state()
     checks = UnloadChecks(view, settings)
     last_round = settings.number(_GRACE) / max(settings.number(_INTERVAL), 1.0)
-    unloaded_in = dict.fromkeys(recently_unloaded, 0)
+    # taken to have been unloaded a moment ago: the grace period runs from the first round on
+    unloaded_in = dict.fromkeys(recently_unloaded, 1)
     number = 0
     while True:
         number += 1
@@ -102,7 +103,7 @@ def shed_rounds(
         if idle is not None:
             yield Round(decision=idle, moves=())
             continue
-        recent = frozenset(b for b, at in unloaded_in.items() if number - at < last_round or not at)
+        recent = frozenset(b for b, at in unloaded_in.items() if number - at < last_round)
         decision, state = strategy.decide(view, config, state, recent)
         if isinstance(strategy, TransferShedder):
             done = _transferred(view, settings, decision)
@@ -115,7 +116,7 @@ def shed_rounds(
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
     """Return why the load manager does not even ask its strategy."""
-    off = [key for key in _SWITCHES if not settings.flag(key)]
+    off = settings.shedding_off
     if off:
         return Decision(
             label="skip",

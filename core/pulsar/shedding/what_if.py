@@ -11,6 +11,9 @@ from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.view import LoadView
 
+MOST_TRIED: Final = 150_000
+"""Bundles up to which turning points are sought: each is found by some fifty rounds."""
+
 _HALVINGS: Final = 64
 _PRECISION_RATIO: Final = 1e-6
 _DIGITS: Final = 4
@@ -144,6 +147,11 @@ class WhatIf:
             same, other = (same, middle) if turns(middle) else (middle, other)
         short = _shortened(other, away_from=same)
         return short if turns(short) else other
+
+
+def is_searchable(view: LoadView) -> bool:
+    """Return whether a cluster is small enough for turning points to be sought."""
+    return view.bundles.size <= MOST_TRIED
 
 
 def _shortened(value: float, *, away_from: float) -> float:

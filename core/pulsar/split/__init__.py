@@ -2,6 +2,8 @@
 
 from core.pulsar.split.algorithms import (
     ALGORITHMS,
+    BY_FLOW,
+    BY_HAND,
     Positions,
     SplitLimits,
     TopicLoads,
@@ -21,6 +23,8 @@ from core.pulsar.split.model import (
 
 __all__ = [
     "ALGORITHMS",
+    "BY_FLOW",
+    "BY_HAND",
     "Positions",
     "SplitChoice",
     "SplitCondition",

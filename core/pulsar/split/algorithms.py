@@ -18,6 +18,9 @@ from core.pulsar.ring import range_equally_divide
 from core.pulsar.settings import EffectiveSettings
 
 MIB_BYTES: Final = 1_048_576
+BY_RANGE: Final = "range_equally_divide"
+BY_HAND: Final = "specified_positions_divide"
+BY_FLOW: Final = "flow_or_qps_equally_divide"
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -156,7 +159,7 @@ def _specified(question: _Question) -> Positions:
     """Source: Pulsar ``SpecifiedPositionsBundleSplitAlgorithm``."""
     if not question.given:
         raise InputError(
-            "specified_positions_divide needs positions.",
+            f"{BY_HAND} needs positions.",
             hint="Name them: --positions 0x20000000,0x60000000.",
         )
     if question.topics is not None and question.topics.hashes.size <= 1:
@@ -209,13 +212,41 @@ def _segments(hashes: Ints, rate: Floats, flow: Floats, limits: SplitLimits) -> 
 
 
 _BY_NAME: Final[dict[str, Callable[[_Question], Positions]]] = {
-    "range_equally_divide": _range,
+    BY_RANGE: _range,
     "topic_count_equally_divide": _topic_count,
-    "specified_positions_divide": _specified,
-    "flow_or_qps_equally_divide": _flow,
+    BY_HAND: _specified,
+    BY_FLOW: _flow,
 }
 ALGORITHMS: Final = tuple(_BY_NAME)
 """Every split algorithm there is, the default first."""
+
+
+def default_algorithm(settings: EffectiveSettings) -> str:
+    """Return what brokers cut by when nobody names an algorithm.
+
+    Source:
+        Pulsar ``NamespaceService#splitAndOwnBundle``: an unknown default is the range's middle.
+    """
+    named = settings.text("defaultNamespaceBundleSplitAlgorithm")
+    return named if named in ALGORITHMS else BY_RANGE
+
+
+def default_positions(
+    settings: EffectiveSettings, bounds: tuple[int, int], topics: TopicLoads | None
+) -> Positions:
+    """Return where an automatic split would cut: by the default algorithm, no position named.
+
+    Args:
+        settings: In force.
+        bounds: Lower and upper bound of the bundle.
+        topics: Its loaded topics; ``None``: not read.
+    """
+    algorithm = default_algorithm(settings)
+    if algorithm == BY_HAND:
+        return Positions((), "It needs positions, and an automatic split names none: it fails.")
+    found = split_positions(algorithm, bounds, topics, limits=SplitLimits.of(settings))
+    why = refusal(bounds, found.values)
+    return Positions((), why) if why else found
 
 
 def split_positions(

@@ -8,15 +8,19 @@ from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.split.algorithms import (
-    ALGORITHMS,
+    BY_FLOW,
+    BY_HAND,
+    BY_RANGE,
     Positions,
     SplitLimits,
     TopicLoads,
+    default_algorithm,
+    default_positions,
     most_even_position,
     refusal,
     split_positions,
 )
-from core.pulsar.split.conditions import is_due, split_conditions
+from core.pulsar.split.conditions import CUT, is_due, split_conditions
 from core.pulsar.split.model import (
     SplitCondition,
     SplitCost,
@@ -36,9 +40,6 @@ DOMINANT_RATIO: Final = 2 / 3
 _USELESS_RATIO: Final = 0.9
 _CLEARLY_RATIO: Final = 0.05
 _TABLE_VIEW_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
-_FLOW: Final = "flow_or_qps_equally_divide"
-_BY_RANGE: Final = "range_equally_divide"
-_BY_HAND: Final = "specified_positions_divide"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +79,8 @@ def explain_split(
     subject = split_subject(snapshot, bundle)
     topics = TopicLoads.of(snapshot.topics, bundle)
     limits = SplitLimits.of(settings)
-    default = settings.text("defaultNamespaceBundleSplitAlgorithm")
-    default = default if default in ALGORITHMS else _BY_RANGE
-    name = algorithm or (_BY_RANGE if default == _BY_HAND else default)
+    default = default_algorithm(settings)
+    name = algorithm or (BY_RANGE if default == BY_HAND else default)
     bounds = (subject.lower, subject.upper)
     where = split_positions(name, bounds, topics, limits=limits, given=positions)
     case = _Case(
@@ -92,9 +92,11 @@ def explain_split(
         settings=settings,
         is_extensible=snapshot.manifest.load_manager == "extensible",
     )
-    by_default = where if name == default else _by_default(case, default)
     conditions = split_conditions(
-        subject, settings, is_extensible=case.is_extensible, by_default=by_default
+        subject,
+        settings,
+        is_extensible=case.is_extensible,
+        by_default=default_positions(settings, bounds, topics),
     )
     parts = split_parts(subject, where.values, topics)
     due = is_due(conditions)
@@ -110,14 +112,6 @@ def explain_split(
         cost=_cost(case),
         notes=_notes(case, parts),
     )
-
-
-def _by_default(case: _Case, default: str) -> Positions | None:
-    """What an automatic split would ask; positions by hand are no default anybody can run."""
-    if default == _BY_HAND:
-        return None
-    bounds = (case.subject.lower, case.subject.upper)
-    return split_positions(default, bounds, case.topics, limits=case.limits)
 
 
 def _verdict(
@@ -159,13 +153,15 @@ def _refused(case: _Case) -> SplitVerdict | None:
             hint=f"Supported: {', '.join(supported)}.",
         )
     default = case.settings.text("defaultNamespaceBundleSplitAlgorithm")
-    if case.algorithm == _FLOW and default != _FLOW:
+    if case.algorithm == BY_FLOW and default != BY_FLOW:
+        by_hand = (
+            f"Ask for {BY_HAND} at the positions shown, or set" if case.positions.values else "Set"
+        )
         return SplitVerdict(
             code="refused",
-            sentence=f"The brokers answer {_FLOW} with an error (500) while "
+            sentence=f"The brokers answer {BY_FLOW} with an error (500) while "
             f"defaultNamespaceBundleSplitAlgorithm is {default}.",
-            hint=f"Ask for specified_positions_divide at the positions shown, or set the default "
-            f"to {_FLOW}.",
+            hint=f"{by_hand} the default to {BY_FLOW}.",
         )
     why = refusal((case.subject.lower, case.subject.upper), case.positions.values)
     if why:
@@ -250,10 +246,13 @@ def _when(case: _Case, conditions: tuple[SplitCondition, ...], *, due: bool | No
     if due:
         again = ", after enough checks in a row" if case.is_extensible else " at its next look"
         return f"Left alone, {who} splits it{again}: {met[0]}"
+    may_be_over = any(item.is_met is not False for item in conditions if item.kind == "trigger")
     blocking = [
         item.sentence
         for item in conditions
-        if item.kind in ("switch", "guard") and item.is_met is False
+        if item.kind in ("switch", "guard")
+        and item.is_met is False
+        and (may_be_over or item.name != CUT)  # nobody gets to cut before a limit is exceeded
     ]
     if blocking:
         return f"Left alone, it stays whole: {blocking[0]}"
@@ -275,6 +274,9 @@ def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
 
 def _cost(case: _Case) -> SplitCost:
     subject, more = case.subject, len(case.positions.values)
+    before = counted(subject.bundles_in_namespace, "bundle")
+    if not more:
+        return _no_cost(case, before)
     view = case.settings.text("loadManagerServiceUnitStateTableViewClassName")
     in_store = view.rpartition(".")[2] == _TABLE_VIEW_IN_STORE
     # modular: an ownership node and, once written, an averages node for each bundle
@@ -291,9 +293,24 @@ def _cost(case: _Case) -> SplitCost:
         bundles_after=after,
         maximum_bundles=case.limits.bundles,
         znodes_added=znodes,
-        sentence=f"{subject.namespace} goes from {counted(subject.bundles_in_namespace, 'bundle')} "
-        f"to {after:,}, with {counted(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be "
-        "merged again.",
+        sentence=f"{subject.namespace} goes from {before} to {after:,}, with "
+        f"{counted(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be merged again.",
+    )
+
+
+def _no_cost(case: _Case, before: str) -> SplitCost:
+    """Say that nothing is added, or that nobody knows how much."""
+    subject = case.subject
+    known = case.positions.is_known
+    return SplitCost(
+        bundles_before=subject.bundles_in_namespace,
+        bundles_after=subject.bundles_in_namespace if known else None,
+        maximum_bundles=case.limits.bundles,
+        znodes_added=0 if known else None,
+        sentence=f"{subject.namespace} stays at {before}."
+        if known
+        else f"{subject.namespace} has {before}; how many more it gets hangs on topics that were "
+        "not read. Bundles cannot be merged again.",
     )
 
 
@@ -311,7 +328,7 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
             f"The report counts {counted(case.subject.topic_count or 0, 'topic')}, "
             f"{case.topics.hashes.size} were read: the rest came or went in between."
         )
-    if case.algorithm == "specified_positions_divide" and case.topics is None:
+    if case.algorithm == BY_HAND and case.topics is None:
         notes.append("A bundle with fewer than two loaded topics is not cut at given positions.")
     if not case.is_extensible:
         notes.append(

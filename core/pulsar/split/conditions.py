@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.split.algorithms import Positions, SplitLimits
+from core.pulsar.split.algorithms import Positions, SplitLimits, default_algorithm
 from core.pulsar.split.model import ConditionKind, SplitCondition, SplitSubject
 from core.units import format_bytes_per_s, format_msgs_per_s
 
+CUT: Final = "cut of the default algorithm"
+"""Name of the condition on what the default algorithm yields."""
+
+_LEADER: Final = "the leader"
+_OWNER: Final = "the owner"
 _FEWEST_TOPICS: Final = 2
 _LEAST_WIDTH: Final = 2
 _HITS: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
@@ -62,7 +67,12 @@ class _Comparison:
     def _known(
         self, measured: float, threshold: float, *, is_met: bool, words: str, away: float
     ) -> SplitCondition:
-        pair = f"{self.text(measured)} is {words} {self.text(threshold)}"
+        shown, line = self.text(measured), self.text(threshold)
+        pair = f"{shown} is {words} {line}"
+        if shown == line:  # two numbers that read the same say nothing
+            apart = abs(measured - threshold)
+            side = "over" if measured > threshold else "under"
+            pair = f"{shown} is {self.text(apart)} {side} the line" if apart else f"{pair} exactly"
         return SplitCondition(
             name=self.name,
             kind=self.kind,
@@ -180,7 +190,7 @@ def split_conditions(
     settings: EffectiveSettings,
     *,
     is_extensible: bool,
-    by_default: Positions | None = None,
+    by_default: Positions,
 ) -> tuple[SplitCondition, ...]:
     """Return every condition, in the order in which the manager asks.
 
@@ -188,7 +198,7 @@ def split_conditions(
         subject: The bundle.
         settings: In force.
         is_extensible: Which manager decides.
-        by_default: What the default algorithm says; the extensible manager wants one boundary.
+        by_default: Of :func:`default_positions`; the extensible manager wants one boundary.
     """
     limits = SplitLimits.of(settings)
     asked = triggers(subject, limits, by_average=not is_extensible)
@@ -203,7 +213,8 @@ def split_conditions(
             else "No load report names the bundle: the leader looks at reported bundles only.",
             is_met=subject.reporter is not None,
         )
-        return (switch, brokers, reported, *asked, *_guards(subject, limits))
+        cut = _cut(settings, by_default, who=_LEADER)
+        return (switch, brokers, reported, *asked, *_guards(subject, limits), cut)
     owned = _fact(
         "has an owner",
         "guard",
@@ -214,24 +225,34 @@ def split_conditions(
     )
     enabled = _switch(settings, "loadBalancerEnabled")
     memory = _extensible_memory(settings)
-    boundary = _one_boundary(by_default)
-    return (enabled, switch, owned, *asked, *_guards(subject, limits), *boundary, *memory)
+    cut = _cut(settings, by_default, who=_OWNER)
+    return (enabled, switch, owned, *asked, *_guards(subject, limits), cut, *memory)
 
 
-def _one_boundary(by_default: Positions | None) -> tuple[SplitCondition, ...]:
-    if by_default is None:
-        return ()
+def _cut(settings: EffectiveSettings, by_default: Positions, *, who: str) -> SplitCondition:
+    """Whether the default algorithm gives what the manager can use.
+
+    Source:
+        Pulsar ``BundleSplitterTask``: the split is asked for without positions, and a refusal is
+        logged; ``DefaultNamespaceBundleSplitStrategyImpl``: anything but one boundary is a failure.
+    """
+    name = f"{default_algorithm(settings)} (defaultNamespaceBundleSplitAlgorithm)"
     found = len(by_default.values)
-    words = f"The default algorithm names {found} boundar{'y' if found == 1 else 'ies'}"
-    return (
-        _fact(
-            "one boundary",
-            "guard",
-            f"{words}; this manager takes exactly one."
-            if by_default.is_known
-            else "Where the default algorithm would cut is unknown: the topics were not read.",
-            is_met=found == 1 if by_default.is_known else None,
-        ),
+    is_one = who == _OWNER
+    if not by_default.is_known:
+        sentence = f"Where {name} would cut is unknown: the topics were not read."
+    elif not found:
+        sentence = f"By {name} {who} cuts nothing, at every look anew. {by_default.why}"
+    else:
+        words = f"{name} names {found} boundar{'y' if found == 1 else 'ies'}"
+        sentence = f"{words}; this manager takes exactly one." if is_one else f"{words}."
+    is_met = found == 1 if is_one else found > 0
+    return _fact(
+        CUT,
+        "guard",
+        sentence,
+        is_met=is_met if by_default.is_known else None,
+        setting="defaultNamespaceBundleSplitAlgorithm",
     )
 
 

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.split.algorithms import Floats, SplitLimits, TopicLoads, split_positions
+from core.pulsar.split.algorithms import (
+    BY_HAND,
+    Floats,
+    SplitLimits,
+    TopicLoads,
+    default_algorithm,
+    split_positions,
+)
 from core.snapshot import PulsarSnapshot
 
 Reason = Literal["topics", "sessions", "msg_rate", "bandwidth"]
@@ -136,8 +143,8 @@ def _is_beside(bundle: str, namespace: str, busy: tuple[str, ...]) -> bool:
 def _has_one_boundary(
     snapshot: PulsarSnapshot, settings: EffectiveSettings, bundle: str, limits: SplitLimits
 ) -> bool:
-    algorithm = settings.text("defaultNamespaceBundleSplitAlgorithm")
-    if algorithm == "specified_positions_divide":
+    algorithm = default_algorithm(settings)
+    if algorithm == BY_HAND:
         return False  # nobody names positions: the real class fails
     bounds = bundle.rpartition("/")[2].split("_")
     topics = TopicLoads.of(snapshot.topics, bundle)

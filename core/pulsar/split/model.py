@@ -105,16 +105,17 @@ class SplitCost:
 
     Attributes:
         bundles_before: In the namespace.
-        bundles_after: In the namespace.
+        bundles_after: In the namespace; ``None``: unknown, as the positions are.
         maximum_bundles: Automatic splits stop there; a split by hand may go beyond.
-        znodes_added: ZooKeeper nodes more than before, once the parts have reported.
+        znodes_added: ZooKeeper nodes more than before, once the parts have reported; ``None``:
+            unknown.
         sentence: All of that in words.
     """
 
     bundles_before: int
-    bundles_after: int
+    bundles_after: int | None
     maximum_bundles: int
-    znodes_added: int
+    znodes_added: int | None
     sentence: str
 
 
