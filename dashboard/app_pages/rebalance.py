@@ -17,7 +17,7 @@ from dashboard.components import (
     why_moves,
     words,
 )
-from dashboard.components.applying import Ask
+from dashboard.components.applying import in_dialog
 from dashboard.presenters import rebalance_plan
 
 page = frame.open_page("Rebalance")
@@ -121,9 +121,7 @@ if moves:
         made = kernel.rebalance_preview(request)
     except InputError as error:
         nothing = f"{error.message} {error.hint}"
-ask = state.asking()
-if isinstance(ask, Ask):  # behind an open dialog stands what it is about
-    made = ask.plan, ask.preview
+made = in_dialog() or made
 
 with right:
     words.section("The plan", str(pick))

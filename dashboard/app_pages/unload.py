@@ -11,7 +11,7 @@ from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import Ask, apply_button
+from dashboard.components.applying import Ask, apply_button, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.components.placement import placement_panel
 from dashboard.presenters import unload as presenter
@@ -87,10 +87,7 @@ if reading.movable.num_rows == 0:
 made = undo_of(page, undo) if undo else picked_plan(page)
 if made is None:
     st.stop()
-plan, preview = made
-asked = state.asking()
-if isinstance(asked, Ask):  # behind an open dialog stands what it is about
-    plan, preview = asked.plan, asked.preview
+plan, preview = in_dialog() or made
 words.answer(presenter.answer(plan, preview))
 for severity, sentences in presenter.remarks(plan).items():
     show = {"error": st.error, "warning": st.warning, "info": st.info}[severity]

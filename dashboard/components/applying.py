@@ -42,16 +42,17 @@ class Ask:
         config: The configuration.
         cluster: Its cluster.
         plan: The plan.
-        preview: Its preview, as shown.
+        preview: Its preview, as shown; ``None``: a plan for a Pegasus cluster, told by its steps.
         is_past: It was made on a snapshot that was chosen by its time.
         is_shedding: The cluster sheds by itself, as far as its snapshot tells.
-        sentence: What the page says the plan would do; blank: that of the unload preview.
+        sentence: What the page says the plan would do; blank: that of the unload preview, which
+            plans for Pegasus clusters have not.
     """
 
     config: Config
     cluster: Cluster
     plan: Plan
-    preview: Preview
+    preview: Preview | None
     is_past: bool
     is_shedding: bool
     sentence: str = ""
@@ -60,6 +61,14 @@ class Ask:
     def may_pause(self) -> bool:
         """Whether there is shedding to pause, and moves that it could disturb."""
         return self.is_shedding and bool(self.plan.unloads)
+
+
+def in_dialog() -> tuple[Plan, Preview] | None:
+    """Return what an open dialog is about: behind it stands the same; ``None``: none is open."""
+    ask = state.asking()
+    if isinstance(ask, Ask) and ask.preview is not None:
+        return ask.plan, ask.preview
+    return None
 
 
 def apply_button(ask: Ask) -> None:
@@ -119,12 +128,12 @@ def _close() -> None:
 
 def _body(ask: Ask) -> None:
     plan = ask.plan
-    st.markdown(words.plain(ask.sentence or unload.answer(plan, ask.preview)))
-    if ask.preview.steps:
-        _moves(ask)
-        words.notes([other.sentence for other in ask.preview.others])
-    if ask.preview.steps or any(other.clients for other in ask.preview.others):
-        st.caption(words.plain(ask.preview.clients.sentence()))
+    if ask.preview is None:
+        st.markdown(words.plain(ask.sentence))
+        words.notes(presenter.step_lines(plan))
+    else:
+        st.markdown(words.plain(ask.sentence or unload.answer(plan, ask.preview)))
+        _effects(ask.preview)
     for item in plan.diagnostics:
         if item.code == "split_verdict" and item.severity == "info":
             st.success(words.plain(item.sentence), icon=":material/call_split:")
@@ -146,8 +155,16 @@ def _body(ask: Ask) -> None:
     st.caption(presenter.expiry_words(plan, services.now()))
 
 
-def _moves(ask: Ask) -> None:
-    rows = unload.steps_table(ask.preview)
+def _effects(preview: Preview) -> None:
+    if preview.steps:
+        _moves(preview)
+        words.notes([other.sentence for other in preview.others])
+    if preview.steps or any(other.clients for other in preview.others):
+        st.caption(words.plain(preview.clients.sentence()))
+
+
+def _moves(preview: Preview) -> None:
+    rows = unload.steps_table(preview)
     tables.table(
         rows,
         {

@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from core.plan.model import Plan
+from core.plan.pegasus_steps import AwaitState, ProposeMany
+from core.plan.steps import Step
+from core.plan.words import describe, things
 from core.units import counted, format_age
 from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState
@@ -18,7 +21,10 @@ FREE_CLIENTS: Final = 500
 """More clients that reconnect than this, likewise, be it for one bundle."""
 
 FREE_BROKERS: Final = 2
-"""More brokers touched than this, likewise."""
+"""More brokers or nodes touched than this, likewise."""
+
+MOST_LINES: Final = 12
+"""Steps that the dialog tells one by one; the page has them all."""
 
 _MORE: Final = {
     "split_bundle": "a split cannot be taken back",
@@ -112,18 +118,39 @@ def touched_brokers(plan: Plan) -> int:
     return len({broker for broker in owners | takers if broker})
 
 
+def emptied_nodes(plan: Plan) -> int:
+    """Return how many nodes of a Pegasus cluster lose many replicas at once."""
+    return len({step.node for step in plan.steps if isinstance(step, ProposeMany)})
+
+
+def step_lines(plan: Plan) -> list[str]:
+    """Return the first steps of a plan as orders, and how many more there are."""
+    lines = [f"{describe(step)}." for step in plan.steps[:MOST_LINES]]
+    more = len(plan.steps) - len(lines)
+    return [*lines, f"{more:,} more steps, all of them on the page."] if more > 0 else lines
+
+
+def _is_lasting(step: Step) -> bool:
+    """Whether something of a step is left when its run has ended."""
+    return not (isinstance(step, AwaitState) or getattr(step, "is_restored", False))
+
+
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
     more = next((_MORE[step.kind] for step in plan.steps if step.kind in _MORE), None)
-    steps, brokers = len(plan.steps), touched_brokers(plan)
+    lasting = [step for step in plan.steps if _is_lasting(step)]
+    steps, brokers, emptied = len(lasting), touched_brokers(plan), emptied_nodes(plan)
+    counted_things = things(lasting)
+    touched = "node" if plan.expected.nodes or emptied else "broker"
     clients = plan.expected.clients or 0
     is_production = environment == "production" and steps > 1
     reasons = (
         (more is not None, more),
         (clients > FREE_CLIENTS, f"{counted(clients, 'client')} will reconnect"),
-        (is_production, f"{counted(steps, 'bundle')} of a production cluster"),
-        (steps > FREE_STEPS, f"{counted(steps, 'bundle')} at once"),
-        (steps > 1 and brokers > FREE_BROKERS, f"{counted(brokers, 'broker')} are touched"),
+        (emptied > 1, f"{counted(emptied, 'node')} are emptied"),
+        (is_production, f"{counted_things} of a production cluster"),
+        (steps > FREE_STEPS, f"{counted_things} at once"),
+        (steps > 1 and brokers > FREE_BROKERS, f"{counted(brokers, touched)} are touched"),
     )
     return next((reason for is_so, reason in reasons if is_so), None)
 
