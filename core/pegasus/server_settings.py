@@ -1,0 +1,257 @@
+"""What can be changed on the servers of a Pegasus cluster while they run: where, how, how safely.
+
+The meta servers' settings are told in :mod:`core.pegasus.settings`; here are those of the replica
+servers beside them, what each was in a snapshot, and which values would do harm.
+
+Source: Pegasus ``nfs_client_impl``, ``nfs_server_impl``, ``cluster_balance_policy``,
+``app_balance_policy``, ``meta_service::check_freeze`` (2.6.0-SNAPSHOT, db756dc).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from core.errors import InputError, UnknownNameError
+from core.pegasus.settings import SERVER_SETTINGS, ServerSetting, checked_value
+from core.pegasus.snapshot import PegasusFacts
+
+Whose = Literal["meta", "replica"]
+
+COPY_RATE: Final = "nfs.max_copy_rate_megabytes_per_disk"
+SEND_RATE: Final = "nfs.max_send_rate_megabytes_per_disk"
+ASSIGN_DELAY: Final = "meta.lb.assign_delay_ms"
+BLACK_LIST: Final = "meta.lb.assign_secondary_black_list"
+FLOW_CONTROL: Final = "meta.lb.add_secondary_enable_flow_control"
+ADD_LIMIT: Final = "meta.lb.add_secondary_max_count_for_one_node"
+LIVE_PERCENTAGE: Final = "meta.live_percentage"
+ONLY_MOVE_PRIMARY: Final = "meta.lb.only_move_primary"
+
+LEAST_RATE_MB_PER_S: Final = 5
+"""The slowest copying that a server takes: a block of 4 MiB must fit into a second; 0: no limit."""
+
+_RATE_COLUMNS: Final = {COPY_RATE: "copy_rate_mb_per_s", SEND_RATE: "send_rate_mb_per_s"}
+_LOST: Final = "Forgotten when the replica server restarts."
+_REPLICA: Final = tuple(
+    ServerSetting(
+        name=key,
+        key=key,
+        how="command",
+        kind="number",
+        default="0",
+        meaning=f"How many megabytes a second one disk of a node {verb}; 0: without limit.",
+        note=f"Values from 1 to {LEAST_RATE_MB_PER_S - 1} are refused by the server. {_LOST}",
+    )
+    for key, verb in ((COPY_RATE, "receives while it copies"), (SEND_RATE, "sends to copiers"))
+)
+_SHIPPED: Final = {
+    FLOW_CONTROL: "true",
+    ADD_LIMIT: "20",
+    LIVE_PERCENTAGE: "50",
+    ASSIGN_DELAY: "600000",
+}
+
+
+@dataclass(frozen=True)
+class Changeable:
+    """A setting that can be changed while its servers run.
+
+    Attributes:
+        setting: Its name, key, kind, compiled default and meaning.
+        whose: Of the leading meta server, or of every replica server.
+        shipped: What the shipped configuration says; ``None``: nothing else than compiled.
+    """
+
+    setting: ServerSetting
+    whose: Whose
+    shipped: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Name of the remote command, or of the flag."""
+        return self.setting.key
+
+
+CHANGEABLE: Final = (
+    *(
+        Changeable(setting, "meta", _SHIPPED.get(setting.key))
+        for setting in SERVER_SETTINGS
+        if setting.is_mutable
+    ),
+    *(Changeable(setting, "replica") for setting in _REPLICA),
+)
+"""All of them, the meta server's first."""
+
+
+@dataclass(frozen=True)
+class Danger:
+    """What a value would do.
+
+    Attributes:
+        weight: ``refused``: it must not be set at all.
+        code: Stable word.
+        sentence: What would happen.
+        hint: What to do instead.
+    """
+
+    weight: Literal["refused", "warning"]
+    code: str
+    sentence: str
+    hint: str = ""
+
+
+def changeable(name: str) -> Changeable:
+    """Return a setting by its upstream key, or by its name in a snapshot.
+
+    Raises:
+        UnknownNameError: None that can be changed has that name; the hint has near ones.
+        InputError: It is fixed while the servers run.
+    """
+    for one in CHANGEABLE:
+        if name in (one.key, one.setting.name):
+            return one
+    if any(name in (fixed.key, fixed.name) for fixed in SERVER_SETTINGS):
+        raise InputError(
+            f"{name} cannot be changed while the server runs.",
+            hint="It stands in the server's configuration file.",
+        )
+    raise UnknownNameError.of("server setting", name, [one.key for one in CHANGEABLE])
+
+
+def wished_value(one: Changeable, text: str) -> str:
+    """Return a wished value as the server writes it when it is asked; an empty list is empty.
+
+    Raises:
+        InputError: The setting does not take it.
+    """
+    if one.setting.kind in ("nodes", "tables") and text.strip().lower() == "clear":
+        return ""
+    value = checked_value(one.setting, text)
+    if one.setting.kind in ("number", "percent"):
+        value = str(int(value))
+    if one.key in _RATE_COLUMNS and 0 < int(value) < LEAST_RATE_MB_PER_S:
+        raise InputError(
+            f"{one.key} cannot be {value}: a block of 4 MiB would not fit into a second.",
+            hint=f"Write 0 for no limit, or {LEAST_RATE_MB_PER_S} or more.",
+        )
+    if one.key == "min_live_node_count_for_unfreeze" and value == "0":
+        raise InputError(f"{one.key} must be above 0.", hint="1 is the least.")
+    return value
+
+
+def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None) -> str | None:
+    """Return what a setting was in a snapshot, as the server writes it; ``None``: unknown.
+
+    Args:
+        one: Which.
+        facts: The snapshot.
+        server: For a setting of replica servers the registered name of one; ``None``: of every
+            living one, as a JSON object of node to value where they differ.
+    """
+    if one.whose == "meta":
+        return facts.snapshot.settings.get(one.setting.name)
+    column = _RATE_COLUMNS[one.key]
+    told = {
+        row["node"]: None if row[column] is None else f"{row[column]:g}"
+        for row in facts.rows("nodes")
+        if row["is_alive"] and (server is None or row["node"] == server)
+    }
+    known = {node: value for node, value in told.items() if value is not None}
+    if not known or len(known) < len(told):
+        return None
+    values = set(known.values())
+    return values.pop() if len(values) == 1 else json.dumps(known, sort_keys=True)
+
+
+def dangers(one: Changeable, value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    """Tell what a checked value would do that its name does not say."""
+    told = _DANGERS.get(one.key)
+    if told is not None:
+        yield from told(value, facts)
+
+
+def _of_cluster_policy(value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    if value != "true":
+        return
+    single = sorted(table.name for table in facts.tables.values() if table.max_replica_count == 1)
+    if single:
+        yield Danger(
+            "refused",
+            "kills_meta_server",
+            f"{single[0]} has a single replica: the whole cluster's policy makes the leading meta "
+            "server die on such a table.",
+            "Leave balance_cluster at false while there are tables with one replica.",
+        )
+    if facts.snapshot.settings.get("ignored_app_list"):
+        yield _IGNORED_IN_VAIN
+    yield Danger(
+        "warning",
+        "may_circle",
+        "The whole cluster's policy counts nothing at steady, and at lively it may copy the same "
+        "replicas to and fro for ever.",
+        "Simulate it first: trimtab pegasus balance --policy cluster --rounds 0.",
+    )
+
+
+def _of_ignored_tables(value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    unknown = [text for text in value.split(",") if text and int(text) not in facts.tables]
+    if unknown:
+        sentence = f"No table that serves has the id {unknown[0]}."
+        yield Danger("warning", "table_unknown", sentence)
+    if value and facts.snapshot.settings.get("balance_cluster") == "true":
+        yield _IGNORED_IN_VAIN
+
+
+def _of_black_list(value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    names = sorted(node.name for node in facts.nodes)
+    for name in value.split(",") if value else ():
+        if name not in names:
+            sentence = f"{name} is not the registered name of a node: it would keep nobody out."
+            yield Danger(
+                "refused", "node_unknown", sentence, f"Registered: {', '.join(names[:8])}."
+            )
+
+
+def _of_add_limit(_value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    if facts.snapshot.settings.get(FLOW_CONTROL.removeprefix("meta.lb.")) == "false":
+        sentence = "While flow control is off nobody looks at this limit."
+        yield Danger("warning", "not_consulted", sentence, f"Set {FLOW_CONTROL} to true as well.")
+
+
+def _of_live_percentage(value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    alive = sum(node.is_alive for node in facts.nodes)
+    if alive * 100 < int(value) * len(facts.nodes):
+        yield _freezing(alive, len(facts.nodes))
+
+
+def _of_least_nodes(value: str, facts: PegasusFacts) -> Iterator[Danger]:
+    alive = sum(node.is_alive for node in facts.nodes)
+    if alive < int(value):
+        yield _freezing(alive, len(facts.nodes))
+
+
+def _freezing(alive: int, known: int) -> Danger:
+    return Danger(
+        "refused",
+        "would_freeze",
+        f"With {alive} of {known} nodes alive the level in force would be freezed at once.",
+        "Choose a lower value, or bring nodes back first.",
+    )
+
+
+_IGNORED_IN_VAIN: Final = Danger(
+    "warning",
+    "not_consulted",
+    "The whole cluster's policy never looks at the list of ignored tables.",
+    "With balance_cluster=true every table is balanced.",
+)
+_DANGERS: Final[Mapping[str, Callable[[str, PegasusFacts], Iterator[Danger]]]] = {
+    "balance_cluster": _of_cluster_policy,
+    "meta.lb.ignored_app_list": _of_ignored_tables,
+    BLACK_LIST: _of_black_list,
+    ADD_LIMIT: _of_add_limit,
+    LIVE_PERCENTAGE: _of_live_percentage,
+    "min_live_node_count_for_unfreeze": _of_least_nodes,
+}
