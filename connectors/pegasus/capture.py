@@ -100,12 +100,14 @@ class NodeFacts:
     Attributes:
         disks: With what lies on them.
         version: Of the server.
+        started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.
         samples: Metrics at two moments.
     """
 
     disks: list[DiskEntry] | None = None
     version: str | None = None
+    started_at: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
     samples: tuple[MetricsSample, MetricsSample] | None = None
 
@@ -284,15 +286,18 @@ class NodesReading:
         info = tried(
             problems, f"server-info of {node.name}", lambda: server.send_command("server-info")
         )
-        if isinstance(info, Mapping) and isinstance(info.get("version"), str):
-            facts.version = info["version"]
+        told = info if isinstance(info, Mapping) else {}
+        if isinstance(told.get("version"), str):
+            facts.version = told["version"]
+        if isinstance(told.get("start_time"), str):
+            facts.started_at = told["start_time"]
         for command in (COPY_RATE, SEND_RATE):
-            told: Any = tried(
+            answer: Any = tried(
                 problems,
                 f"{command} of {node.name}",
                 partial(server.send_command, command),
             )
-            rate = _number(told.get(command)) if isinstance(told, Mapping) else None
+            rate = _number(answer.get(command)) if isinstance(answer, Mapping) else None
             if rate is not None:
                 facts.rates[command] = rate
 

@@ -116,6 +116,7 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
         "address": entry.address,
         "is_alive": entry.is_alive,
         "version": facts.version,
+        "started_at": facts.started_at,
         "resident_memory_mb": None if last is None else last.value(_SERVER, MEMORY),
         "learning_replicas": None if learning is None else int(learning),
         "copy_rate_mb_per_s": facts.rates.get(COPY_RATE),

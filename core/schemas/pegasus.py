@@ -27,6 +27,7 @@ NODES: Final = pa.schema(
         _field("learning_replicas", pa.int64()),
         _field("copy_rate_mb_per_s", pa.float64(), "MB/s"),  # limit a disk, receiving
         _field("send_rate_mb_per_s", pa.float64(), "MB/s"),  # limit a disk, sending
+        _field("started_at", pa.string()),  # its process, in the server's own words
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""
@@ -100,6 +101,10 @@ SETTINGS: Final = pa.schema(
 )
 """What the leading meta server told: its cluster information, levels (``level.stored`` as a number,
 ``level.effective`` as a word), switches by remote command and by flag. No row: unknown."""
+
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"nodes": ("started_at",)}
+"""Columns that older snapshots do not have, by table; unknown throughout they do not count in a
+snapshot's id, so that an older one keeps its own."""
 
 PEGASUS_TABLES: Final[dict[str, pa.Schema]] = {
     "nodes": NODES,

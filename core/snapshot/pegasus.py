@@ -15,7 +15,7 @@ import pyarrow as pa
 from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import conform, empty
-from core.schemas.pegasus import PEGASUS_TABLES
+from core.schemas.pegasus import ADDED_LATER, PEGASUS_TABLES
 from core.snapshot.model import Manifest, TableManifest
 from core.snapshot.store import load_manifest, read_table
 from core.units import datetime_to_ms
@@ -68,7 +68,7 @@ class PegasusSnapshot:
         digest.update(f"{head}{datetime_to_ms(self.manifest.taken_at)}".encode())
         for name in sorted(self.tables):
             digest.update(name.encode())
-            digest.update(_content(self.tables[name]))
+            digest.update(_content(_known(name, self.tables[name])))
         return SnapshotId(digest.hexdigest()[:16])
 
 
@@ -94,6 +94,16 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
             hint="Somebody changed it; capture the snapshot again.",
         )
     return snapshot
+
+
+def _known(name: str, table: pa.Table) -> pa.Table:
+    """Leave out what came later and is unknown throughout: older snapshots do not have it."""
+    unknown = [
+        column
+        for column in ADDED_LATER.get(name, ())
+        if table.column(column).null_count == table.num_rows
+    ]
+    return table.drop_columns(unknown)
 
 
 def _content(table: pa.Table) -> bytes:
