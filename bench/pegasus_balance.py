@@ -1,9 +1,11 @@
 """How fast a round of Pegasus' balancer is, and its search beside other makes of maximum flow.
 
     .venv/bin/python bench/pegasus_balance.py [--tables 1000] [--partitions 64] [--nodes 100]
+        [--no-spark]
 
 Prints milliseconds for one round of each policy on an uneven cluster (the real C++ policies were
-measured at 70 ms for 1,075 plans on such a one, the app policy), seconds to convergence, and the
+measured at 70 ms for 1,075 plans on such a one, the app policy), seconds to convergence, the same
+rounds on Spark with its tables spread over local[2], and the
 search for augmenting paths beside scipy's and networkx's maximum flow on the same graphs, in one
 run. Those two answer another question, the whole flow instead of its widest path: they are what
 could stand in its place. networkx is asked for a sample only.
@@ -28,13 +30,20 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from pegasus_builder import make_view
 
+from connectors.sandbox.java import find_java
 from core.pegasus.balance.max_flow import Imbalance, capacities, widest_paths
 from core.pegasus.balance.model import BalanceOptions
-from core.pegasus.balance.rounds import balance_round, balance_until_done
+from core.pegasus.balance.rounds import (
+    balance_round,
+    balance_until_done,
+    rounds_until_settled,
+)
 from core.pegasus.balance.score import count_spread
 from core.pegasus.even.planner import EvenGoal, even_out
 from core.pegasus.even.weights import primary_weights, replica_weights
 from core.pegasus.view import ClusterView
+from core.spark.pegasus_balance import SparkRounds
+from core.spark.session import SparkOptions, end_session, session
 
 TARGET_ROUND_MS: Final = 350.0
 REPEATS: Final = 5
@@ -46,6 +55,7 @@ def main() -> None:
     arguments.add_argument("--tables", type=int, default=1_000)
     arguments.add_argument("--partitions", type=int, default=64)
     arguments.add_argument("--nodes", type=int, default=100)
+    arguments.add_argument("--no-spark", action="store_true")
     options = arguments.parse_args()
     view = make_view(options.tables, options.partitions, options.nodes)
     print(
@@ -56,6 +66,8 @@ def main() -> None:
     _convergence(view)
     _even(view)
     _searches(view)
+    if not options.no_spark:
+        _spark(view)
 
 
 def _fresh(view: ClusterView) -> ClusterView:
@@ -121,6 +133,27 @@ def _searches(view: ClusterView) -> None:
     print(f"  widest path, all tables at once: {ours:.3f}")
     print(f"  scipy's maximum flow:            {scipys:.3f} ({scipys / ours:.0f} times as long)")
     print(f"  networkx's maximum flow:         {networkxs:.3f} ({networkxs / ours:.0f} times)")
+
+
+def _spark(view: ClusterView) -> None:
+    """The same rounds, tables spread over the executors; here both share the machine."""
+    started = time.perf_counter()
+    spark = session(SparkOptions(master="local[2]", java_home=find_java().home))
+    rounds = SparkRounds(spark)
+    rounds.decide(view, BalanceOptions())  # the workers start with the first job
+    warm_s = time.perf_counter() - started
+    taken = [_ms(lambda: rounds.decide(view, BalanceOptions())) for _ in range(REPEATS)]
+    started = time.perf_counter()
+    there = [done.plans for done in rounds.rounds(view, BalanceOptions())]
+    took_s = time.perf_counter() - started
+    here = [done.plans for done in rounds_until_settled(view, BalanceOptions())]
+    end_session()
+    if there != here:
+        sys.exit("Spark answers something else")
+    print(
+        f"on Spark, local[2]: one round {statistics.median(taken):.0f} ms, to convergence "
+        f"{took_s:.1f} s with the same {sum(map(len, here)):,} plans (warm after {warm_s:.0f} s)"
+    )
 
 
 def _ours(net: Any) -> None:

@@ -1,0 +1,1 @@
+"""Kernels on Spark: the same answers for large fleets and long history."""
