@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.errors import SnapshotError
+from core.health.findings import Finding
+from core.health.pegasus import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict
@@ -12,9 +21,13 @@ from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import Shelved
 from dashboard.memo import Memo
-from dashboard.reading import reading
+from dashboard.presenters.fleet_pegasus import PegasusSummary, pegasus_summary
+from dashboard.presenters.moves import Move, moves_between
+from dashboard.reading import ShelfState, reading
 
 MAX_READINGS: Final = 4
+MAX_SUMMARIES: Final = 512
+MAX_PAIRS: Final = 4_000
 PEGASUS: Final = "pegasus"
 """Kind of these clusters in the configuration."""
 
@@ -45,6 +58,11 @@ class PegasusReading:
         return self.facts.verdict()
 
     @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, worst first."""
+        return assess_pegasus(self.facts)
+
+    @cached_property
     def nodes(self) -> list[NodeSummary]:
         """Every node in sums, by host and port."""
         return summarize_nodes(self.facts)
@@ -57,6 +75,57 @@ class PegasusReading:
 
 pegasus_reading = Memo(PegasusReading, max_entries=MAX_READINGS)
 """The reading of a kept snapshot of a Pegasus cluster."""
+
+
+def _summarised(shelved: Shelved) -> PegasusSummary:
+    one = pegasus_reading(shelved)
+    return pegasus_summary(one.facts, one.findings, one.verdict)
+
+
+cluster_summary = Memo(_summarised, max_entries=MAX_SUMMARIES)
+"""A Pegasus cluster's row of the overview, for a kept snapshot."""
+
+
+def newest_summary(kept: ShelfState) -> PegasusSummary | None:
+    """Return the row of what is kept; ``None`` where nothing is, or the newest is damaged."""
+    if kept.latest is None:
+        return None
+    try:
+        return cluster_summary(kept.latest)
+    except SnapshotError:
+        return None
+
+
+def _primaries(shelved: Shelved) -> pa.Table | None:
+    """Partition (``app.index``) and primary; ``None`` when dropped meanwhile, or damaged."""
+    columns = ["app_id", "index", "primary"]
+    try:
+        table = pq.read_table(shelved.path / "partitions.parquet", columns=columns)
+    except (OSError, pa.ArrowException):
+        return None
+    texts = [pc.cast(table[name], pa.string()) for name in columns[:2]]
+    gpids = pc.binary_join_element_wise(*texts, ".")
+    return pa.table({"bundle": gpids, "owner": table["primary"]})
+
+
+_primary_tables = Memo(_primaries, max_entries=2)
+
+
+def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
+    tables = [(entry.taken_at, _primary_tables(entry)) for entry in pair]
+    return moves_between([(moment, table) for moment, table in tables if table is not None])
+
+
+_moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
+
+
+def primary_moves(entries: Sequence[Shelved]) -> list[Move]:
+    """Return the changes of primary from each entry to the next, oldest first.
+
+    Cost:
+        Three columns a snapshot the first time; only the moves are kept.
+    """
+    return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
 def manifest_of(kind: str, shelved: Shelved) -> Manifest:

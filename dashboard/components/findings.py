@@ -18,7 +18,14 @@ _ICONS: Final = {
     "unknown": ":gray[:material/help:]",
     "info": ":gray[:material/info:]",
 }
-_PAGES: Final = {"broker": "broker", "bundle": "bundle", "namespace": "bundles"}
+_PAGES: Final = {
+    "broker": ("broker", "broker"),
+    "bundle": ("bundle", "bundle"),
+    "namespace": ("bundles", "namespace"),
+    "node": ("pegasus", "node"),
+    "pegasus_table": ("pegasus_tables", "table"),
+}
+"""By kind of subject: the page that shows it, and the parameter that names it there."""
 
 
 def finding_list(findings: Sequence[Finding], *, key: str, limit: int = 12) -> None:
@@ -41,18 +48,18 @@ def _one(finding: Finding, *, key: str) -> None:
         if finding.hint:
             text += f" :gray[{words.plain(finding.hint)}]"
         st.markdown(text)
-        page = _PAGES.get(finding.subject_kind)
+        page, parameter = _PAGES.get(finding.subject_kind, ("", ""))
         if page and finding.subject:
             st.button(
                 "Open",
                 key=key,
                 type="tertiary",
                 icon=":material/arrow_forward:",
-                help=words.plain(f"Open {finding.subject_kind} {finding.subject}"),
+                help=words.plain(f"Open {parameter} {finding.subject}"),
                 on_click=_go,
-                args=(page, finding.subject_kind, finding.subject),
+                args=(page, parameter, finding.subject),
             )
 
 
-def _go(page: str, kind: str, subject: str) -> None:
-    state.go(page, **{kind: subject})
+def _go(page: str, parameter: str, subject: str) -> None:
+    state.go(page, **{parameter: subject})

@@ -14,11 +14,11 @@ from dashboard.components import words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.waiting import no_clusters, no_snapshot
 from dashboard.reading import Reading, ShelfState, reading, shelf_state
-from dashboard.reading_pegasus import PegasusReading, pegasus_reading
+from dashboard.reading_pegasus import PEGASUS, PegasusReading, pegasus_reading
 from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.pegasus.snapshot import PegasusFacts
     from core.snapshot.pegasus import PegasusSnapshot
@@ -151,6 +151,44 @@ def open_pegasus_page(title: str) -> PegasusPage:
     return _pegasus_context(config, choice, choice.shelved)
 
 
+@dataclass(frozen=True, eq=False)
+class FleetContext:
+    """What a page over every cluster works on.
+
+    Attributes:
+        config: The configuration.
+        choice: What the header says.
+        pulsar: The chosen cluster and its snapshot, when it is a Pulsar one and has a snapshot.
+        pegasus: The same of a Pegasus one.
+        now: When the page was drawn.
+    """
+
+    config: Config
+    choice: Choice
+    pulsar: PageContext | None
+    pegasus: PegasusPage | None
+    now: datetime
+
+
+def open_fleet(title: str) -> FleetContext:
+    """Return what a page over every cluster works on; stop where none has a snapshot.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    config, choice = _drawn(title)
+    shelved, is_pegasus = choice.shelved, choice.cluster.kind == PEGASUS
+    if shelved is None and not any(one.latest for one in kept_by_cluster(config).values()):
+        no_snapshot(config, choice)
+        st.stop()
+    return FleetContext(
+        config=config,
+        choice=choice,
+        pulsar=_context(config, choice, shelved) if shelved and not is_pegasus else None,
+        pegasus=_pegasus_context(config, choice, shelved) if shelved and is_pegasus else None,
+        now=services.now(),
+    )
+
+
 def open_journal(title: str) -> Config:
     """Return the configuration for a page that reads the journal and needs no snapshot.
 
@@ -217,6 +255,17 @@ def subject_link(subject: str) -> None:
     """Open the page of what a step acts on, where there is one: a bundle's."""
     if "/" in subject:
         bundle_link(subject)
+
+
+def partition_link(gpid: str, tables: Mapping[int, str]) -> None:
+    """Open the page of the table of a partition.
+
+    Args:
+        gpid: ``app.index``.
+        tables: Names by id.
+    """
+    app_id, _, index = gpid.partition(".")
+    state.go("pegasus_tables", table=tables.get(int(app_id), ""), partition=index)
 
 
 def unload_link(bundles: list[str]) -> None:

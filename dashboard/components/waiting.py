@@ -47,21 +47,28 @@ def no_clusters(config: Config, kinds: Sequence[str]) -> None:
     st.markdown("Without a cluster at hand, `trimtab demo` shows everything on an embedded fleet.")
 
 
-def no_snapshot(config: Config, choice: Choice) -> None:
-    """Say why there is no snapshot yet, and show the page as soon as there is one."""
+def no_snapshot(config: Config, choice: Choice, *, is_answer: bool = True) -> None:
+    """Say why there is no snapshot yet, and show the page as soon as there is one.
+
+    Args:
+        config: The configuration.
+        choice: What the header says.
+        is_answer: The page has no other answer.
+    """
+    tell = words.answer if is_answer else words.section
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
     error = last_error(status)
     if error:
-        words.answer(f"Nothing could be read from {name} yet.")
+        tell(f"Nothing could be read from {name} yet.")
         st.error(words.plain(error), title="The collector's last error", icon=":material/link_off:")
         st.markdown("Which address works and which does not, and how to mend it:")
         st.code(f"trimtab check{words_of(config)}", language="bash")
     elif status:
-        words.answer(f"The first snapshot of {name} is being read.")
+        tell(f"The first snapshot of {name} is being read.")
         st.caption("This page shows it as soon as it is there.")
     else:
-        words.answer(f"There is no snapshot of {name}, and no collector has run here.")
+        tell(f"There is no snapshot of {name}, and no collector has run here.")
         st.markdown("A collector reads the cluster once a minute. Start one with:")
         st.code(f"trimtab collect {name}{words_of(config)}", language="bash")
     st.fragment(partial(_look, config, name), run_every=_LOOK_EVERY_S)()

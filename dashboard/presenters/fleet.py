@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,23 @@ def _percent(ratio: float | None) -> float | None:
     return None if ratio is None else ratio * 100
 
 
-def answer(rows: Sequence[tuple[str, ClusterSummary | None]]) -> str:
+class Judged(Protocol):
+    """What the answer needs of a cluster's row, whichever system it is of."""
+
+    @property
+    def state(self) -> State:
+        """Worst finding."""
+
+    @property
+    def sentence(self) -> str:
+        """Is it balanced?"""
+
+    @property
+    def deviation_ratio(self) -> float | None:
+        """Of the busiest broker from the mean; ``None``: unknown, or there are no brokers."""
+
+
+def answer(rows: Sequence[tuple[str, Judged | None]]) -> str:
     """Return one sentence over every cluster; that of the cluster itself when there is one."""
     if len(rows) == 1:
         name, only = rows[0]

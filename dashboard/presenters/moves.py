@@ -105,7 +105,7 @@ def returning(moves: Sequence[Move]) -> list[Move]:
     return back
 
 
-def moves_sentence(moves: Sequence[Move], minutes: float) -> str:
+def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker") -> str:
     """Return how often it changed hands and whether it goes to and fro."""
     span = f"in the last {max(1, round(minutes))} min"
     if minutes <= 0:
@@ -113,5 +113,5 @@ def moves_sentence(moves: Sequence[Move], minutes: float) -> str:
     if not moves:
         return f"No move was seen {span}."
     back = len(returning(moves))
-    tail = f", {counted(back, 'time')} back to a broker it had left" if back else ""
+    tail = f", {counted(back, 'time')} back to a {place} it had left" if back else ""
     return f"{counted(len(moves), 'move')} seen {span}{tail}."

@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
-from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf
+from core.snapshot.store import Shelf, Storable
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
 PAGES = (
@@ -27,6 +26,7 @@ PAGES = (
     "settings",
     "rebalance",
 )
+PEGASUS_PAGES = ("pegasus", "pegasus_tables", "pegasus_balance", "pegasus_maintenance")
 
 
 class RememberingPages(PagesManager):
@@ -55,10 +55,11 @@ class Site:
         folder: Path,
         *,
         clusters: Iterable[str] = ("fleet",),
+        pegasus: Iterable[str] = (),
         extra: str = "",
         each: str = "",
     ) -> None:
-        """``extra``: lines for the whole; ``each``: lines for every cluster."""
+        """``clusters``: of Pulsar; ``extra``: lines for the whole; ``each``: for every cluster."""
         self.state_dir = folder / "state"
         self.config = folder / "trimtab.toml"
         sections = "".join(
@@ -66,9 +67,14 @@ class Site:
             f'environment = "demo"\n{each}\n'
             for name in clusters
         )
+        sections += "".join(
+            f'[[clusters]]\nname = "{name}"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
+            f'environment = "demo"\n{each}\n'
+            for name in pegasus
+        )
         self.config.write_text(f'state_dir = "{self.state_dir}"\n{extra}\n{sections}')
 
-    def put(self, *snapshots: PulsarSnapshot) -> None:
+    def put(self, *snapshots: Storable) -> None:
         shelf = Shelf(self.state_dir / "snapshots")
         for snapshot in snapshots:
             shelf.put(snapshot)
