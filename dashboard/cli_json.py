@@ -87,7 +87,7 @@ def placement(placed: Placement, elapsed_ms: float) -> dict[str, Any]:
     """The distribution, who was ruled out, and how long the computation alone took."""
     body: dict[str, Any] = {
         "distribution": placed.distribution,
-        "ruled_out": placed.ruled_out,
+        "ruled_out": dict(placed.ruled_out),
         "elapsed_ms": round(elapsed_ms, 3),
         "bundle": placed.bundle,
         "strategy": placed.strategy,

@@ -49,7 +49,7 @@ def preview(made: Plan, outcome: Preview) -> dict[str, Any]:
                 "owner": item.step.owner,
                 "destination": item.step.destination,
                 "distribution": item.placement.distribution,
-                "ruled_out": item.placement.ruled_out,
+                "ruled_out": dict(item.placement.ruled_out),
                 "why": item.placement.why,
                 "clients": clients(item.clients),
                 "command": item.command,

@@ -8,8 +8,9 @@ sampled, with a fixed seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from core.errors import InvariantError
 from core.plan.model import UnloadBundle
 from core.pulsar.placement import Placement, PlacementMemory, place_bundle
+from core.pulsar.placement.model import Reasons
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 
@@ -134,8 +136,12 @@ def _one_step(
             mixture[broker] = mixture.get(broker, 0.0) + branch.probability * p
     if first is None:
         raise InvariantError("A step of a plan has no scenario to go on from.")
-    ruled_out = {name: why for name, why in first.ruled_out.items() if name not in mixture}
+    ruled_out = Reasons(partial(_losers, first.ruled_out, mixture))
     return grown, replace(first, distribution=mixture, ruled_out=ruled_out)
+
+
+def _losers(ruled_out: Mapping[str, str], mixture: Mapping[str, float]) -> dict[str, str]:
+    return {name: why for name, why in ruled_out.items() if name not in mixture}
 
 
 def _split(rules: PlacementRules, bundle: str, branch: _Branch, placed: Placement) -> list[_Branch]:

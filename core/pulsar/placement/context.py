@@ -109,7 +109,9 @@ class PlacementContext:
         pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
         rows = rows[(rows >= 0).all(axis=1)]
-        kept = np.setdiff1d(self.view.kept_by_leader, rows[:, 0])
+        kept = self.view.kept_by_leader
+        if kept.size:
+            kept = np.setdiff1d(kept, rows[:, 0])
         leader = np.full(kept.size, brokers.get(self.view.leader or "", -1))
         return np.append(rows[:, 0], kept), np.append(rows[:, 1], leader)
 
@@ -141,26 +143,28 @@ class PlacementContext:
     def range_counts(self, namespaces: Ints) -> Codes:
         """Bundles of some namespaces per broker, preallocated ones included."""
         counts = self.view.range_counts.dense(namespaces, len(self.view.brokers))
-        for namespace, broker in self._new_ranges:
-            counts[namespaces == namespace, broker] += 1
+        spaces, brokers = self._new_ranges
+        if spaces.size:
+            rows, columns = np.nonzero(namespaces[:, None] == spaces)
+            np.add.at(counts, (rows, brokers[columns]), 1)
         return counts
 
     @cached_property
-    def _new_ranges(self) -> list[tuple[int, int]]:
-        """(namespace, broker) of preallocated bundles that the broker does not report yet."""
+    def _new_ranges(self) -> tuple[Ints, Ints]:
+        """Namespaces and brokers of preallocated bundles that the broker does not report yet."""
         bundles, brokers = self._preallocated
         new = self.view.reporter[bundles] != brokers
-        spaces = self.view.bundle_namespace[bundles[new]]
-        return list(zip(spaces.tolist(), brokers[new].tolist(), strict=True))
+        return self.view.bundle_namespace[bundles[new]].astype(np.int64), brokers[new]
 
     @cached_property
     def group_counts(self) -> Codes:
         """Namespaces of each anti-affinity group per broker, preallocated ones included."""
-        if not self._new_ranges:
+        spaces, brokers = self._new_ranges
+        if not spaces.size:
             return self.view.group_counts
         counts = self.view.group_counts.copy()
         n_brokers = len(self.view.brokers)
-        for namespace, broker in sorted(set(self._new_ranges)):
+        for namespace, broker in sorted(set(zip(spaces.tolist(), brokers.tolist(), strict=True))):
             group = self.view.namespace_group[namespace]
             reported = self.view.range_counts.dense(np.array([namespace]), n_brokers)
             if group >= 0 and reported[0, broker] == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from core.pulsar.placement.filters import (
     VERSION,
     Filtered,
 )
-from core.pulsar.placement.model import Placement, PlacementMemory
+from core.pulsar.placement.model import Placement, PlacementMemory, Reasons
 from core.pulsar.placement.selectors import (
     ROUND_ROBIN,
     AvgShedder,
@@ -60,7 +61,7 @@ def explain(
         bundle="",
         strategy=asked.name,
         distribution=distribution,
-        ruled_out=_ruled_out(context, asked, namespace, filtered, chances),
+        ruled_out=Reasons(partial(_ruled_out, context, asked, namespace, filtered, chances)),
         why=_why(context, asked, len(distribution), kept.size),
         notes=(
             *_notes(context, asked, filtered),

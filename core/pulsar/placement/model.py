@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,6 +38,42 @@ class PlacementMemory:
         return replace(self, preallocated={**self.preallocated, bundle: broker})
 
 
+class Reasons(Mapping[str, str]):
+    """``{broker: reason}``, put into words when somebody looks.
+
+    A plan of hundreds of steps on a thousand brokers has hundreds of thousands of them, and a
+    person reads a few.
+
+    Args:
+        make: Returns all of them; called at most once, but for a race that costs time only.
+    """
+
+    __slots__ = ("_kept", "_make")
+
+    def __init__(self, make: Callable[[], dict[str, str]]) -> None:
+        self._make: Callable[[], dict[str, str]] | None = make
+        self._kept: dict[str, str] | None = None
+
+    def _all(self) -> dict[str, str]:
+        make = self._make  # read before what is kept: that is set before this is let go
+        if self._kept is None and make is not None:
+            self._kept = make()
+            self._make = None
+        return self._kept or {}
+
+    def __getitem__(self, broker: str) -> str:
+        return self._all()[broker]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Who gets a bundle, with what probability, and why everybody else does not.
@@ -61,7 +97,7 @@ class Placement:
     bundle: str
     strategy: str
     distribution: dict[str, float]
-    ruled_out: dict[str, str]
+    ruled_out: Mapping[str, str]
     why: str
     notes: tuple[str, ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
