@@ -2,10 +2,75 @@
 
 from __future__ import annotations
 
-from core.units import counted
-from dashboard.components import frame, words
+import streamlit as st
+
+from dashboard import state
+from dashboard.components import frame, pegasus_partitions, tables, words
+from dashboard.components.pegasus_table_columns import table_columns
+from dashboard.presenters import pegasus_tables as presenter
+
+ROWS = (100, 500, 2_000)
 
 page = frame.open_pegasus_page("Tables & partitions")
-tables = page.facts.tables.values()
-partitions = sum(one.partition_count for one in tables)
-words.answer(f"{counted(len(tables), 'table')} with {counted(partitions, 'partition')}.")
+facts = page.facts
+words.answer(presenter.answer(facts))
+if facts.columns.table_count == 0:
+    words.nothing("No table is in this snapshot", page.snapshot.manifest)
+    st.stop()
+
+names = sorted(facts.columns.app_names)
+table = st.selectbox(
+    "Table",
+    ["", *names],
+    format_func=lambda name: name or "every table",
+    key=pegasus_partitions.TABLE,
+    bind="query-params",
+    width=320,
+)
+if table:
+    pegasus_partitions.members_of(page, table)
+else:
+    pegasus_partitions.tables_by_node(page)
+pegasus_partitions.partition_list(page, table or "")
+
+words.section("All tables", "Click a table to see its partitions.")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    view = st.segmented_control(
+        "Columns",
+        list(presenter.VIEWS),
+        default="overview",
+        required=True,
+        key=state.VIEW,
+        bind="query-params",
+    )
+    contains = st.text_input(
+        "Name contains, or id", key=state.CONTAINS, bind="query-params", width=180
+    )
+    only = st.selectbox("Only", presenter.ONLY, key=state.ONLY, bind="query-params", width=120)
+    sort = st.selectbox(
+        "Order", list(presenter.SORTS), key=state.SORT, bind="query-params", width=120
+    )
+    limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
+found = presenter.table_page(
+    presenter.tables_frame(facts),
+    presenter.TableFilter(
+        contains=contains or "",
+        only=only or "all",
+        sort=sort or "unhealthy",
+        limit=int(limit or ROWS[0]),
+    ),
+)
+st.caption(
+    words.coded(
+        f"{presenter.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
+        f"tables are shown ({found.total:,} in all)."
+    )
+)
+tables.table(
+    found.rows,
+    table_columns(view or "overview", pegasus_partitions.choose),
+    key=f"pegasus_tables_{view}",
+    alt="Tables that match the filter",
+    height=min(620, tables.height_of(max(len(found.rows), 1))),
+)
+tables.downloads(found.rows, cluster=page.name, what="tables", moment=page.shelved.taken_at)

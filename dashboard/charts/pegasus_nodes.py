@@ -1,0 +1,90 @@
+"""Bars of a Pegasus cluster's nodes: what they lead and what they keep, against the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from dashboard.charts.template import ACCENT, LINE, NEUTRAL, styled
+
+Floats = NDArray[np.float64]
+_ROW_PX = 26
+_LEAST_ROW_PX = 9
+_HEIGHT_PX = 560
+
+
+@dataclass(frozen=True, eq=False)
+class NodeBars:
+    """One measure of every node.
+
+    Attributes:
+        nodes: Names; length ``n``.
+        primaries: Shape ``(n,)``: the part of primaries; NaN: unknown.
+        secondaries: Shape ``(n,)``: the part of secondaries; zeros where they have none.
+        mean: Over the living nodes, of both parts; NaN: unknown.
+        label: Name of the measure.
+        unit: What follows a number; may be empty.
+    """
+
+    nodes: Sequence[str]
+    primaries: Floats
+    secondaries: Floats
+    mean: float
+    label: str
+    unit: str
+
+
+def node_bars(data: NodeBars) -> go.Figure:
+    """Return stacked bars, a row a node, with a line at the mean."""
+    names = list(data.nodes)
+    figure = go.Figure()
+    has_both = bool(np.nan_to_num(data.secondaries).any())
+    series = [("primaries", data.primaries, ACCENT)]
+    if has_both:
+        series.append(("secondaries", data.secondaries, NEUTRAL))
+    for label, values, color in series:
+        figure.add_trace(
+            go.Bar(
+                x=values,
+                y=names,
+                orientation="h",
+                marker_color=color,
+                name=label,
+                customdata=[text_with_unit(float(value), data.unit) for value in values],
+                hovertemplate="%{y}<br><b>%{customdata}</b><extra>" + label + "</extra>",
+            )
+        )
+    if np.isfinite(data.mean):
+        figure.add_vline(
+            x=data.mean,
+            line={"color": LINE, "width": 1.5, "dash": "dot"},
+            annotation={
+                "text": f"mean {text_with_unit(data.mean, data.unit)}",
+                "font": {"size": 11},
+                "yanchor": "bottom",
+            },
+            annotation_position="top",
+        )
+    unknown = [name for name, value in zip(names, data.primaries, strict=True) if np.isnan(value)]
+    for name in unknown:
+        figure.add_annotation(
+            x=0, y=name, text="unknown", showarrow=False, xanchor="left", font={"size": 11}
+        )
+    row_px = max(_LEAST_ROW_PX, min(_ROW_PX, _HEIGHT_PX // max(1, len(names))))
+    styled(figure, height=90 + row_px * len(names), legend=has_both)
+    figure.update_layout(barmode="stack", margin={"t": 44 if has_both else 26})
+    figure.update_yaxes(autorange="reversed", type="category")
+    figure.update_xaxes(ticksuffix=f" {data.unit}" if data.unit == "MB" else data.unit)
+    return figure
+
+
+def text_with_unit(value: float, unit: str) -> str:
+    """Return a number for people; ``unknown`` for NaN."""
+    if not np.isfinite(value):
+        return "unknown"
+    number = f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:,.1f}"
+    return f"{number} {unit}" if unit == "MB" else f"{number}{unit}"

@@ -1,0 +1,286 @@
+"""What the page of a Pegasus cluster shows: its answer, key figures, nodes and information."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from core.pegasus.columns import Floats, PegasusColumns
+from core.pegasus.health import HealthState
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import MIN_2PC
+from core.pegasus.verdict import BalanceVerdict
+from core.units import counted
+from dashboard.charts.pegasus_nodes import NodeBars
+from dashboard.presenters.naming import UNKNOWN
+
+BALANCE_WORDS: Final = {
+    "balanced": "● balanced",
+    "not_balanced": "▲ not balanced",
+    "unknown": "? unknown",
+}
+STATE_WORDS: Final = {
+    HealthState.HEALTHY: "● healthy",
+    HealthState.WRITABLE_ILL: "▲ writable, ill",
+    HealthState.UNWRITABLE: "✖ unwritable",
+    HealthState.UNREADABLE: "✖ unreadable",
+    HealthState.DEAD: "✖ dead",
+}
+_COMPILED_MIN_2PC: Final = 2
+NODE_MEASURES: Final = {
+    "replicas": "Replicas",
+    "size_mb": "Data",
+    "read_rate": "Reads",
+    "write_rate": "Writes",
+}
+"""What the bars of the nodes may show; all but replicas are sums over the replicas there."""
+
+Figure = tuple[str, str, str]
+"""Label, value, help."""
+
+
+def min_2pc(facts: PegasusFacts) -> int:
+    """Return ``mutation_2pc_min_replica_count`` as told, else as compiled in."""
+    told = facts.snapshot.settings.get(MIN_2PC, "")
+    return int(told) if told.isdecimal() else _COMPILED_MIN_2PC
+
+
+def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
+    """Return the sentence that says how the cluster is."""
+    columns = facts.columns
+    healthy, total = int(columns.is_guardian_healthy.sum()), len(columns.part_table)
+    alive, nodes = int(columns.is_alive.sum()), columns.node_count
+    parts = "all" if healthy == total else f"{healthy:,} of"
+    unread = int(columns.partition_counts.sum()) - total
+    rest = f" ({unread:,} were not read)" if unread > 0 else ""
+    who = "all" if alive == nodes else f"{alive:,} of"
+    state = {"balanced": "Balanced", "not_balanced": "Not balanced"}.get(
+        verdict.state, "Balance unknown"
+    )
+    return (
+        f"{level_sentence(facts)}; {parts} {counted(total, 'partition')} healthy{rest}, "
+        f"{who} {counted(nodes, 'node')} alive. {state}: {_lowered(verdict.sentence)}"
+    )
+
+
+def level_sentence(facts: PegasusFacts) -> str:
+    """Return which level is stored and in force, without a full stop."""
+    stored, effective = facts.stored_level, facts.effective_level
+    if effective is None:
+        return (
+            f"Level {stored.word} is stored, which one is in force is unknown"
+            if stored
+            else ("The level is unknown")
+        )
+    if stored is not None and stored is not effective:
+        return f"Level {stored.word} is stored, but {effective.word} is in force"
+    return f"Level is {effective.word}"
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+# -- key figures --------------------------------------------------------------------------------
+
+
+def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
+    """Return nodes, balance, forecast, level and leader; unknown is said."""
+    columns = facts.columns
+    stored, effective = facts.stored_level, facts.effective_level
+    leader = facts.snapshot.settings.get("primary_meta_server")
+    return [
+        (
+            "Nodes alive",
+            f"{int(columns.is_alive.sum())} of {columns.node_count}",
+            "As the meta server's failure detector sees them.",
+        ),
+        ("Balance", BALANCE_WORDS[verdict.state], verdict.sentence),
+        ("Next round", *forecast(facts)),
+        (
+            "Level in force",
+            word_of(effective),
+            f"Stored: {word_of(stored)}. They differ while too few nodes are alive."
+            if stored is not effective
+            else "The stored one.",
+        ),
+        (
+            "Leading meta server",
+            leader or facts.snapshot.manifest.leader or UNKNOWN,
+            "Remote commands of meta.lb exist only there.",
+        ),
+    ]
+
+
+def forecast(facts: PegasusFacts) -> tuple[str, str]:
+    """Return what the meta server counts for one round, and what the count is worth."""
+    counts = facts.operations
+    if counts is None:
+        return UNKNOWN, "The meta server did not tell its balance_operation_count."
+    if counts.total < 0:
+        return (
+            UNKNOWN,
+            "It says -1: it does not know the disks of all replicas, so it cannot count.",
+        )
+    level = facts.effective_level
+    by_kind = (
+        f"move_pri {counts.move_primary}, copy_pri {counts.copy_primary}, "
+        f"copy_sec {counts.copy_secondary}."
+    )
+    unhealthy = int((~facts.columns.is_guardian_healthy).sum())
+    if unhealthy:
+        is_one = unhealthy == 1
+        worth = (
+            f"Stale: {counted(unhealthy, 'partition')} {'is' if is_one else 'are'} not healthy, "
+            "and until then nothing is counted anew."
+        )
+        return f"{counted(counts.total, 'change')}, stale", f"{by_kind} {worth}"
+    if level is not None and level < FunctionLevel.STEADY:
+        return f"{counted(counts.total, 'change')}, old", (
+            f"{by_kind} At level {level.word} nothing is counted: the number is old."
+        )
+    worth = (
+        "A forecast of one round, not of all that is to be done."
+        if level is FunctionLevel.STEADY
+        else "Of one round; the next begins when all of it is carried out."
+    )
+    return counted(counts.total, "change"), f"{by_kind} {worth}"
+
+
+def state_figures(facts: PegasusFacts) -> list[Figure]:
+    """Return the partitions by the five states, best first, then those that were not read."""
+    columns = facts.columns
+    totals = columns.table_states(min_2pc(facts)).sum(axis=0)
+    found = [
+        (STATE_WORDS[state], f"{int(totals[state]):,}", state.sentence)
+        for state in sorted(HealthState, reverse=True)
+    ]
+    unread = int(columns.partition_counts.sum()) - len(columns.part_table)
+    if unread:
+        found.append(("? not read", f"{unread:,}", "Their state is unknown: see the problems."))
+    return found
+
+
+def word_of(level: FunctionLevel | None) -> str:
+    """Return a level's word, or that it is unknown."""
+    return UNKNOWN if level is None else level.word
+
+
+# -- nodes --------------------------------------------------------------------------------------
+
+
+def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
+    """Return one row a node, dead ones first; NaN or ``None`` is unknown.
+
+    Replicas and capacity units are over all replicas of the node, as ``nodes -d -u -q`` has them.
+    """
+    columns, rows = facts.columns, facts.snapshot.tables["nodes"].to_pandas()
+    held = columns.counts(primaries_only=False).sum(axis=0)
+    led = columns.counts(primaries_only=True).sum(axis=0)
+    frame = pd.DataFrame(
+        {
+            "node": rows["node"],
+            "status": np.where(columns.is_alive, "● alive", "✖ DOWN"),
+            "replicas": held,
+            "primaries": led,
+            "secondaries": held - led,
+            "memory_mb": rows["resident_memory_mb"].astype(float),
+            "disk_free_pct": np.full(columns.node_count, np.nan),
+            "fullest_free_pct": np.full(columns.node_count, np.nan),
+            "size_mb": columns.per_node("size_mb", primaries_only=False),
+            "reads": columns.per_node("read_rate", primaries_only=False),
+            "read_cu": columns.per_node("read_units", primaries_only=False),
+            "writes": columns.per_node("write_rate", primaries_only=False),
+            "write_cu": columns.per_node("write_units", primaries_only=False),
+            "learning": rows["learning_replicas"].astype(float),
+            "copy_limit": [_limit(value) for value in rows["copy_rate_mb_per_s"]],
+            "send_limit": [_limit(value) for value in rows["send_rate_mb_per_s"]],
+            "version": rows["version"],
+            "address": rows["address"],
+        }
+    )
+    _add_disks(frame, facts)
+    frame.loc[~columns.is_alive, list(_TOLD_BY_NODE)] = np.nan
+    order = np.argsort(columns.is_alive, kind="stable")
+    return frame.iloc[order].reset_index(drop=True)
+
+
+_TOLD_BY_NODE: Final = ("size_mb", "reads", "read_cu", "writes", "write_cu")
+
+
+def _limit(value: float | None) -> str:
+    """Return a copy limit: 0 is none at all."""
+    if value is None or np.isnan(value):
+        return UNKNOWN
+    return "unlimited" if value == 0 else f"{value:g} MB/s a disk"
+
+
+def _add_disks(frame: pd.DataFrame, facts: PegasusFacts) -> None:
+    disks = facts.snapshot.tables["disks"].to_pandas()
+    if disks.empty:
+        return
+    by_node = disks.groupby("node")[["capacity_mb", "available_mb"]].sum()
+    ratio = by_node["available_mb"] / by_node["capacity_mb"].where(by_node["capacity_mb"] > 0)
+    each = disks["available_mb"] / disks["capacity_mb"].where(disks["capacity_mb"] > 0)
+    least = each.groupby(disks["node"]).min()
+    frame["disk_free_pct"] = frame["node"].map(ratio * 100)
+    frame["fullest_free_pct"] = frame["node"].map(least * 100)
+
+
+def nodes_note(facts: PegasusFacts) -> str:
+    """Return what the nodes' numbers are worth."""
+    columns = facts.columns
+    unread = int((~columns.is_read).sum())
+    if unread:
+        return (
+            f"Counts are of the partitions that were read: {counted(unread, 'table')} "
+            f"{'is' if unread == 1 else 'are'} missing."
+        )
+    return "Dead nodes first. Sums over all replicas of a node; unknown where one is unknown."
+
+
+def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
+    """Return one measure of every node, split by role where roles have it."""
+    columns = facts.columns
+    if measure == "replicas":
+        led = columns.counts(primaries_only=True).sum(axis=0).astype(np.float64)
+        rest = columns.counts(primaries_only=False).sum(axis=0) - led
+    else:
+        led = columns.per_node(measure, primaries_only=True)
+        rest = columns.per_node(measure, primaries_only=False) - led
+    return NodeBars(
+        nodes=node_labels(columns),
+        primaries=led,
+        secondaries=rest if measure in ("replicas", "size_mb") else np.zeros(columns.node_count),
+        mean=mean_of_living(columns, led + rest),
+        label=NODE_MEASURES[measure],
+        unit={"replicas": "", "size_mb": "MB"}.get(measure, "/s"),
+    )
+
+
+def node_labels(columns: PegasusColumns) -> list[str]:
+    """Return the nodes' names, those that are down marked."""
+    return [
+        name if is_alive else f"{name} (down)"
+        for name, is_alive in zip(columns.nodes, columns.is_alive.tolist(), strict=True)
+    ]
+
+
+def mean_of_living(columns: PegasusColumns, values: Floats) -> float:
+    """Return the mean over nodes that are alive; NaN where none is, or one is unknown."""
+    living = values[columns.is_alive]
+    return float(living.mean()) if living.size else float("nan")
+
+
+def bars_sentence(bars: NodeBars) -> str:
+    """Return the takeaway: who carries most, against the mean."""
+    total = bars.primaries + bars.secondaries
+    known = np.isfinite(total)
+    if not known.any() or not np.isfinite(bars.mean) or bars.mean == 0:
+        return f"{bars.label} by node; some are unknown."
+    at = int(np.nanargmax(np.where(known, total, np.nan)))
+    share = (total[at] - bars.mean) / bars.mean * 100
+    return f"{bars.nodes[at]} has most: {share:+.0f} % from the mean of the living nodes."

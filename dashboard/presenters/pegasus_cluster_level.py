@@ -1,0 +1,130 @@
+"""What the level switch shows: what each level allows, and what setting another one would do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals
+from core.pegasus.snapshot import PegasusFacts
+from core.units import counted
+from dashboard.presenters.pegasus_cluster import word_of
+
+__all__ = [
+    "allowances_frame",
+    "change_sentences",
+    "level_remarks",
+    "shell_line",
+    "step_label",
+    "word_of",
+]
+
+_ABILITIES: Final = {
+    "records_dead_primaries": "records dead primaries",
+    "accepts_updates": "accepts changes, creates tables",
+    "cures": "repairs, sends proposals",
+    "counts_balance": "counts what balancing would do",
+    "balances": "balances",
+    "deletes_replicas": "deletes useless replicas",
+}
+NOT_PERSISTED: Final = (
+    "The level is not kept: when another meta server takes over, it is steady again."
+)
+
+
+def allowances_frame(facts: PegasusFacts) -> pd.DataFrame:
+    """Return one row a level, the five abilities as words, the stored and effective ones marked."""
+    stored, effective = facts.stored_level, facts.effective_level
+    rows = []
+    for level in FunctionLevel:
+        allowed = ALLOWANCES[level]
+        marks = [
+            mark for mark, held in (("stored", stored), ("in force", effective)) if held is level
+        ]
+        rows.append(
+            {
+                "Level": level.word,
+                "Now": ", ".join(marks),
+                **{
+                    label.capitalize(): "yes" if getattr(allowed, name) else "no"
+                    for name, label in _ABILITIES.items()
+                },
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def level_remarks(facts: PegasusFacts) -> list[str]:
+    """Return what must be known about the levels of this cluster."""
+    stored, effective = facts.stored_level, facts.effective_level
+    found = []
+    if stored is not None and effective is not None and stored is not effective:
+        found.append(
+            f"`{stored.word}` is stored and `{effective.word}` is in force: too few nodes are "
+            "alive, so the meta server protects itself until they are back."
+        )
+    found.append(
+        "Setting steady or a lower level, even the one that is stored, throws away every pending "
+        "proposal of every table."
+    )
+    found.append(NOT_PERSISTED)
+    return found
+
+
+def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
+    """Return what would change if another level were stored, a sentence each."""
+    stored, effective = facts.stored_level, facts.effective_level
+    found = [f"The stored level becomes {wanted.word}; it is {word_of(stored)}."]
+    found.append(ALLOWANCES[wanted].sentence)
+    if stored is not None:
+        found += _differences(stored, wanted)
+    if clears_proposals(wanted):
+        found.append("Every pending proposal is thrown away, of people and of the balancer.")
+    if wanted > FunctionLevel.FREEZED and effective is FunctionLevel.FREEZED:
+        is_held = stored is not None and stored > FunctionLevel.FREEZED
+        if is_held:
+            found.append("Too few nodes are alive: freezed stays in force all the same.")
+    found += _balancing(facts, wanted)
+    return found
+
+
+def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
+    was, will = ALLOWANCES[stored], ALLOWANCES[wanted]
+    begins = [text for name, text in _ABILITIES.items() if getattr(will, name) > getattr(was, name)]
+    ends = [text for name, text in _ABILITIES.items() if getattr(will, name) < getattr(was, name)]
+    found = []
+    if begins:
+        found.append(f"From then on it also: {'; '.join(begins)}.")
+    if ends:
+        found.append(f"It stops to do: {'; '.join(ends)}.")
+    return found
+
+
+def _balancing(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
+    if wanted is not FunctionLevel.LIVELY or facts.stored_level is FunctionLevel.LIVELY:
+        return []
+    counts = facts.operations
+    if counts is None or counts.total < 0:
+        return ["How much the balancer would do in its first round is unknown."]
+    if not bool(facts.columns.is_guardian_healthy.all()):
+        return ["Balancing waits until every partition is healthy."]
+    sentence = (
+        f"The first round would be {counted(counts.total, 'change')} by the last forecast: "
+        f"move_pri {counts.move_primary}, copy_pri {counts.copy_primary}, "
+        f"copy_sec {counts.copy_secondary}. Page Balance has them one by one."
+    )
+    return [sentence]
+
+
+def shell_line(wanted: FunctionLevel) -> str:
+    """Return the line of Pegasus' shell that does the same."""
+    return f"set_meta_level {wanted.word}"
+
+
+def step_label(facts: PegasusFacts, level: FunctionLevel) -> str:
+    """Return a step of the switch: the level, and whether it is stored or in force."""
+    stored, effective = facts.stored_level, facts.effective_level
+    if level is stored:
+        return f"{level.word} (stored)" if effective is not stored else f"{level.word} (now)"
+    return f"{level.word} (in force)" if level is effective else level.word
