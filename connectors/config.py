@@ -194,6 +194,13 @@ class Keep(Strict):
         )
 
 
+class Spark(Strict):
+    """Where Spark runs; see :class:`core.spark.session.SparkOptions`."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
 class TrimtabConfig(BaseSettings):
     """Everything configurable. ``TRIMTAB_STATE_DIR`` and the like override the file.
 
@@ -202,6 +209,7 @@ class TrimtabConfig(BaseSettings):
         state_dir: Where snapshots and collector states live.
         collect_every_s: Seconds between two captures of a cluster.
         keep: How many snapshots stay.
+        spark: For what is computed with ``--engine spark``.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
     """
 
@@ -215,6 +223,7 @@ class TrimtabConfig(BaseSettings):
     )
     collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
     keep: Keep = Keep()
+    spark: Spark = Spark()
     journal_url: SecretStr | None = None
     _file: Path | None = PrivateAttr(default=None)
 

@@ -45,13 +45,17 @@ def balance(
     seed: Annotated[
         int | None, typer.Option(help="Draw among equal disks; by default the first is taken.")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local, or spark: its tables over the executors (app policy).")
+    ] = "local",
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say what the meta server's balancer would do, round by round, and why."""
     from dashboard import cli_pegasus_balance
 
-    wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed)
-    return cli_pegasus_balance.balance(file, wish, as_json=as_json)
+    wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed, engine)
+    return cli_pegasus_balance.balance(file, wish, config, as_json=as_json)
 
 
 @pegasus.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import counted
+from dashboard import services, services_spark
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
 
 _MOST_SHOWN: Final = 40
@@ -42,18 +43,20 @@ class BalanceWish:
         settings: ``KEY=JSON`` texts.
         rounds: How many; 0: until nothing is left to do.
         seed: Of the draw among equal disks; ``None``: the first is taken.
+        engine: ``local`` or ``spark``.
     """
 
     policy: str | None
     settings: tuple[str, ...]
     rounds: int
     seed: int | None
+    engine: str = "local"
 
 
-def balance(path: Path, wish: BalanceWish, *, as_json: bool) -> int:
+def balance(path: Path, wish: BalanceWish, config: Path | None, *, as_json: bool) -> int:
     """``trimtab pegasus balance``."""
     view, options = _question(path, wish)
-    rounds, elapsed_ms = _run(view, options, wish)
+    rounds, elapsed_ms = _timed(_rounds(view, options, wish, config), _most(options, wish))
     body = {
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
         "elapsed_ms": elapsed_ms,
@@ -103,16 +106,43 @@ def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
 
 
-def _run(
-    view: ClusterView, options: BalanceOptions, wish: BalanceWish
-) -> tuple[list[BalanceRound], list[float]]:
+def _rounds(
+    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+) -> Iterator[BalanceRound]:
+    if wish.engine == "spark":
+        return _rounds_on_spark(view, options, wish, config)
+    if wish.engine != "local":
+        known = UnknownNameError.of("engine", wish.engine, ("local", "spark"))
+        raise UsageFaultError(known.message, hint=known.hint)
     pick = pick_first if wish.seed is None else pick_by_seed(wish.seed)
-    most = 1 if options.is_check else wish.rounds or MOST_ROUNDS
     play = balance_rounds if wish.rounds else rounds_until_settled
+    return play(view, options, pick)
+
+
+def _rounds_on_spark(
+    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+) -> Iterator[BalanceRound]:
+    if options.policy != "app" or wish.seed is not None:
+        raise UsageFaultError(
+            "Spark spreads the app policy, which draws nothing at random.",
+            hint="Leave out --seed and the cluster policy, or leave out --engine spark.",
+        )
+    from core.spark.pegasus_balance import SparkRounds  # noqa: PLC0415  # seconds, only here
+
+    note("Starting Spark ...")
+    spark = services_spark.session(services.load_config(services.config_path(config)))
+    return SparkRounds(spark).rounds(view, options)
+
+
+def _most(options: BalanceOptions, wish: BalanceWish) -> int:
+    return 1 if options.is_check else wish.rounds or MOST_ROUNDS
+
+
+def _timed(rounds: Iterator[BalanceRound], most: int) -> tuple[list[BalanceRound], list[float]]:
     done: list[BalanceRound] = []
     elapsed_ms: list[float] = []
     started = time.perf_counter()
-    for one in play(view, options, pick):
+    for one in rounds:
         elapsed_ms.append((time.perf_counter() - started) * 1000)
         done.append(one)
         if len(done) >= most:
