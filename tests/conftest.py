@@ -6,13 +6,25 @@ from pathlib import Path
 
 import pytest
 
-# Real processes, browsers and timers: a loaded machine can make one of them late. A test there that
+# Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test there that
 # fails is run again, at most twice, and the summary counts it; a wrong answer stays wrong.
-_REAL = frozenset({"app", "contract", "e2e", "faults", "live"})
+_REAL = frozenset({"app", "contract", "e2e", "faults", "live", "parity", "spark"})
+_REAL_MODULES = frozenset(
+    {
+        "test_cli_snapshots",
+        "test_cli_supervisor",
+        "test_cli_told_to_end",
+        "test_later",
+        "test_pegasus_client",
+        "test_pegasus_http",
+        "test_snapshot_store",
+    }
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     root = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(root).parts[0] in _REAL:
+        folder = item.path.relative_to(root).parts[0]
+        if folder in _REAL or item.path.stem in _REAL_MODULES:
             item.add_marker(pytest.mark.flaky(reruns=2))

@@ -227,6 +227,7 @@ class MetaClient:
     ) -> list[Any]:
         deadline = time.monotonic() + self._timeout_s
         failure: RemoteError | None = None
+        forwarded: RemoteError | None = None
         candidates = self._candidates()
         while (left_s := deadline - time.monotonic()) > 0:
             address = next(candidates)
@@ -240,12 +241,14 @@ class MetaClient:
                 self.close()
                 if not may_repeat and exc.outcome != "not_sent":
                     raise
-                failure = exc
+                # who does not lead says more than who was given no time to answer
+                failure = forwarded or exc
                 continue
             leads, results = _results(replies, connection, operation)
             if leads:
                 return results
-            failure = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
+            forwarded = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
+            failure = forwarded
             candidates = self._candidates(self._told_leader(connection, left_s))
         raise failure or RemoteTimeoutError(
             f"No meta server answered {operation} in time.",
