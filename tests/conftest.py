@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-# Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test there that
-# fails is run again, at most twice, and the summary counts it; a wrong answer stays wrong.
+# Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test
+# there that fails is run again, at most twice, and the summary counts it; a wrong answer stays
+# wrong.
 _REAL = frozenset({"app", "contract", "e2e", "faults", "live", "parity", "spark"})
 _REAL_MODULES = frozenset(
     {
