@@ -6,7 +6,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from connectors.config import ClusterConfig
+    from connectors.sandbox.pegasus.remote import SandboxState
     from core.snapshot.pegasus import PegasusSnapshot
 
 SANDBOX_NAME: Final = "sandbox-pegasus"
@@ -43,4 +46,26 @@ def sandbox(seed: int) -> AbstractContextManager[RunningPegasus]:
     """Return a local cluster that runs within the ``with`` block."""
     from connectors.sandbox.pegasus import fleet  # noqa: PLC0415  # commands must start fast
 
-    return fleet.PegasusSandbox(fleet.PegasusOptions(seed=seed, cluster=SANDBOX_NAME))
+    options = fleet.PegasusOptions(seed=seed, cluster=SANDBOX_NAME, is_living=True)
+    return fleet.PegasusSandbox(options)
+
+
+def change_sandbox_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxState:
+    """Break or mend a node of a running sandbox, or ask only how its nodes are.
+
+    Args:
+        meta_servers: ``host:port`` of the sandbox's meta servers.
+        node: Registered name; empty: nothing is changed.
+        doing: ``stop``, ``start``, ``restart``, ``mute`` or ``unmute``.
+    Raises:
+        GuardRefusedError: They are not on loopback, or no sandbox.
+        InputError: There is no such node or no such change.
+        UnreachableError: None of them answers.
+    """
+    from connectors.sandbox.pegasus import remote  # noqa: PLC0415  # commands must start fast
+
+    return (
+        remote.change_node(meta_servers, node, doing)
+        if node
+        else remote.sandbox_state(meta_servers)
+    )

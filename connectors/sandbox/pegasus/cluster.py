@@ -13,15 +13,18 @@ from time import monotonic, time
 from typing import Final
 
 from connectors.sandbox.pegasus.balancing import level_in_force
+from connectors.sandbox.pegasus.control import Control
 from connectors.sandbox.pegasus.http import HttpCalls
 from connectors.sandbox.pegasus.mind import Mind
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pegasus.rpc import MetaCalls, ReplicaCalls
 from connectors.sandbox.pegasus.server import Server
-from connectors.sandbox.pegasus.state import found_cluster
+from connectors.sandbox.pegasus.state import Node, found_cluster
+from connectors.sandbox.pegasus.workload import STEADY, rhythms
 from core.errors import UnknownNameError
 
 _LOOPBACK: Final = "127.0.0.1"
+_RESTART_S: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,17 @@ class Cluster:
             options, ports.replicas, now_s=now_s, now_mono_s=monotonic() - 60
         )
         self.mind = Mind(options, self.state)
+        self._began_s = monotonic()
+        living = rhythms(len(self.state.tables), options.seed) if options.is_living else ()
+        self._rhythms = dict(zip(self.state.tables, living, strict=False))
         self.metas = tuple(f"localhost:{port}" for port in ports.metas)
         self.leader: str | None = self.metas[0]
         self.copy_rates: dict[str, dict[str, str]] = {}
         self._servers: dict[str, Server] = {}
+        control = Control(self)
         for name in self.metas:
-            http = HttpCalls(self, name, is_meta=True)
-            self._servers[name] = Server(MetaCalls(self, name).answer, http.answer)
+            http = HttpCalls(self, name, is_meta=True, control=control)
+            self._servers[name] = Server(MetaCalls(self, name).answer, http.answer, control.answer)
         for name in self.state.nodes:
             http = HttpCalls(self, name, is_meta=False)
             self._servers[name] = Server(ReplicaCalls(self, name).answer, http.answer)
@@ -101,6 +108,12 @@ class Cluster:
         primaries = Counter(config.primary for config in configs if config.primary)
         return primaries, Counter(name for config in configs for name in config.members)
 
+    def traffic_s(self, node: Node, app_id: int) -> float:
+        """Return a table's traffic since a node's start, in seconds of the table's mean."""
+        rhythm = self._rhythms.get(app_id, STEADY)
+        now_s, started_s = (one - self._began_s for one in (monotonic(), node.started_s))
+        return rhythm.until(now_s) - rhythm.until(started_s)
+
     # -- faults ---------------------------------------------------------------------------------
 
     async def lose_node(self, name: str) -> None:
@@ -110,14 +123,27 @@ class Cluster:
             UnknownNameError: There is no such node.
         """
         node = self.state.nodes[self._known(name)]
+        if not node.is_running:
+            return
         node.is_running = False
         await self._servers[name].close()
-        self.mind.spawn(self._bury_later(name))
+        self.mind.spawn(self._bury_later(name, node.started_s))
 
-    async def _bury_later(self, name: str) -> None:
+    async def _bury_later(self, name: str, started_s: float) -> None:
         await asyncio.sleep(self.options.grace_s)
-        if not self.state.nodes[name].is_running:
+        node = self.state.nodes[name]
+        if not node.is_running and node.started_s == started_s:  # not another end, later on
             self.mind.bury(name)
+
+    async def restart_node(self, name: str) -> None:
+        """End a replica server's process and start it again a moment later.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        await self.lose_node(name)
+        await asyncio.sleep(_RESTART_S)
+        await self.regain_node(name)
 
     async def regain_node(self, name: str) -> None:
         """Start a replica server again, with everything that it held.

@@ -106,6 +106,10 @@ class PegasusSandbox:
         """Start it again."""
         self._await(self._running().regain_node(name))
 
+    def restart_node(self, name: str) -> None:
+        """End a replica server's process and start it again a moment later."""
+        self._await(self._running().restart_node(name))
+
     def lose_leader(self) -> None:
         """End the leading meta server; another one takes over a while later."""
         self._await(self._running().lose_leader())

@@ -20,6 +20,7 @@ from core.pegasus.health import ListedHealth, Membership
 
 if TYPE_CHECKING:
     from connectors.sandbox.pegasus.cluster import Cluster
+    from connectors.sandbox.pegasus.control import Control
 
 Query = Mapping[str, str]
 _FLAGS: Final = (
@@ -59,9 +60,12 @@ class HttpCalls:
         cluster: The whole sandbox.
         name: Of this server.
         is_meta: A meta server, else a replica server.
+        control: Tells what runs; only meta servers have it.
     """
 
-    def __init__(self, cluster: Cluster, name: str, *, is_meta: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, *, is_meta: bool, control: Control | None = None
+    ) -> None:
         self._cluster = cluster
         self._name = name
         self._is_meta = is_meta
@@ -72,6 +76,8 @@ class HttpCalls:
             "updateConfig": self._update_flag,
             "metrics": self._metrics,
         }
+        if control is not None:
+            self._calls["sandbox"] = lambda _: control.told()
         if is_meta:
             self._calls |= {
                 "meta/cluster": lambda _: _json(cluster.info(with_name=False)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,7 +39,8 @@ def metrics_of(cluster: Cluster, name: str, *, is_meta: bool) -> list[Entity]:
         for partition in cluster.state.partitions.values()
         if name in partition.config.members
     ]
-    replicas = [_replica(node, partition) for partition in held]
+    mean_s = {app_id: cluster.traffic_s(node, app_id) for app_id in cluster.state.tables}
+    replicas = [_replica(node, one, mean_s[one.config.app_id]) for one in held]
     return [_server(cluster, node, held), *_disks(cluster, node), *replicas]
 
 
@@ -96,16 +96,15 @@ def _disks(cluster: Cluster, node: Node) -> list[Entity]:
     ]
 
 
-def _replica(node: Node, partition: Partition) -> Entity:
+def _replica(node: Node, partition: Partition, mean_s: float) -> Entity:
     """Only a primary is read and written by clients; its counters count from the process's start.
 
     They grow with the traffic of now: after a change of roles a rate is right from the second
     sample on, as with a real server, whose counters go on where they were.
     """
-    up_s = monotonic() - node.started_s
     is_primary = partition.config.primary == node.name
-    reads = partition.reads_per_s * up_s if is_primary else 0.0
-    writes = partition.writes_per_s * up_s if is_primary else 0.0
+    reads = partition.reads_per_s * mean_s if is_primary else 0.0
+    writes = partition.writes_per_s * mean_s if is_primary else 0.0
     app_id, index = partition.gpid
     values = {
         "get_requests": int(reads * _GET_SHARE),

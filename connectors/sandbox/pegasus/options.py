@@ -34,6 +34,7 @@ class PegasusOptions:
         failover_s: How long after its end the leading meta server is replaced; 30 in the real one.
         replica_port: Of the first replica server; the others follow. Taken ones: any free ones.
         meta_port: Of the first meta server; the same.
+        is_living: Traffic goes up and down; else it stays at its mean.
     """
 
     nodes: int = 5
@@ -47,6 +48,7 @@ class PegasusOptions:
     failover_s: float = 3.0
     replica_port: int = 34801
     meta_port: int = 34601
+    is_living: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a cluster.

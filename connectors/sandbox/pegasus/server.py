@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from connectors.pegasus.rpc.frame import (
@@ -23,6 +23,7 @@ _LENGTH_AT: Final = 16
 _LONGEST_BODY: Final = 16 * 1024 * 1024
 _HTTP_STARTS: Final = (b"GET ", b"POST")
 _LONGEST_HEAD: Final = 64 * 1024
+Post = Callable[[str, dict[str, str]], Awaitable[HttpAnswer]]
 
 
 class Server:
@@ -31,11 +32,18 @@ class Server:
     Args:
         call: Answers a remote procedure call; a ``WireError`` closes the connection.
         get: Answers a GET.
+        post: Answers a POST, given its target and headers; ``None``: as a GET.
     """
 
-    def __init__(self, call: Callable[[Request], Reply], get: Callable[[str], HttpAnswer]) -> None:
+    def __init__(
+        self,
+        call: Callable[[Request], Reply],
+        get: Callable[[str], HttpAnswer],
+        post: Post | None = None,
+    ) -> None:
         self._call = call
         self._get = get
+        self._post = post
         self._listening: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -91,9 +99,22 @@ class Server:
     ) -> None:
         while start in _HTTP_STARTS:
             head = start + await source.readuntil(b"\r\n\r\n")
-            words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-            if len(words) < 3:
+            first, *lines = head.decode("latin-1").split("\r\n")
+            words = first.split(" ")
+            headers = dict(_header(line) for line in lines if ":" in line)
+            length = headers.get("content-length", "0")
+            if len(words) < 3 or not length.isdecimal() or int(length) > _LONGEST_HEAD:
                 return
-            sink.write(self._get(words[1]).encoded())
+            await source.readexactly(int(length))  # everything that is asked for is in the target
+            if words[0] == "POST" and self._post is not None:
+                answer = await self._post(words[1], headers)
+            else:
+                answer = self._get(words[1])
+            sink.write(answer.encoded())
             await sink.drain()
             start = await source.readexactly(4)
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip().lower(), value.strip()

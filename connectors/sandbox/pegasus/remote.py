@@ -1,0 +1,117 @@
+"""Asks a running Pegasus sandbox to break or mend a node: for the command line and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from connectors.sandbox.pegasus.control import HEADER, PATH
+from core.errors import GuardRefusedError, InputError, UnreachableError
+
+_TIMEOUT_S: Final = 10.0
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A replica server of the sandbox.
+
+    Attributes:
+        is_running: The process is there.
+        is_alive: The failure detector's word.
+        is_mute: It answers no remote command.
+    """
+
+    is_running: bool
+    is_alive: bool
+    is_mute: bool
+
+
+@dataclass(frozen=True)
+class SandboxState:
+    """What runs.
+
+    Attributes:
+        leader: The leading meta server; ``None``: none leads right now.
+        nodes: By registered name.
+    """
+
+    leader: str | None
+    nodes: dict[str, NodeState]
+
+
+def sandbox_state(meta_servers: Sequence[str]) -> SandboxState:
+    """Return what runs.
+
+    Raises:
+        GuardRefusedError: They are not on loopback, or no sandbox.
+        UnreachableError: None of them answers.
+    """
+    return _ask(meta_servers, "GET", PATH)
+
+
+def change_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxState:
+    """Break or mend a node.
+
+    Args:
+        meta_servers: ``host:port`` of the sandbox's meta servers.
+        node: Registered name; ``leader``: the leading meta server.
+        doing: ``stop``, ``start``, ``restart``, ``mute`` or ``unmute``.
+    Raises:
+        GuardRefusedError: They are not on loopback, or no sandbox.
+        InputError: There is no such node or no such change.
+        UnreachableError: None of them answers.
+    """
+    query = urlencode({"node": node, "do": doing})
+    return _ask(meta_servers, "POST", f"{PATH}?{query}")
+
+
+def _ask(meta_servers: Sequence[str], method: str, target: str) -> SandboxState:
+    for server in meta_servers:
+        host = server.rpartition(":")[0]
+        if host not in _LOOPBACK:
+            raise GuardRefusedError(
+                f"{server} is not on this machine: only a sandbox's nodes are broken on purpose.",
+                hint="Name the cluster of `trimtab demo` or `trimtab sandbox --kind pegasus`.",
+            )
+    for server in meta_servers:
+        found = _answer(server, method, target)
+        if found is not None:
+            return _judged(server, *found)
+    raise UnreachableError(
+        f"No meta server of {', '.join(meta_servers)} answers.",
+        endpoint=meta_servers[0],
+        operation=f"{method} {PATH}",
+        outcome="not_sent",
+        hint="Start `trimtab demo` or `trimtab sandbox --kind pegasus`.",
+    )
+
+
+def _answer(server: str, method: str, target: str) -> tuple[int, bytes] | None:
+    """Status and body; ``None``: the server is not there."""
+    connection = HTTPConnection(server, timeout=_TIMEOUT_S)
+    try:
+        connection.request(method, target, headers={HEADER: "1"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _judged(server: str, status: int, body: bytes) -> SandboxState:
+    if status == 400:
+        raise InputError(body.decode(errors="replace"))
+    try:
+        return msgspec.json.decode(body, type=SandboxState)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise GuardRefusedError(
+            f"{server} is no sandbox (it answers {status}): nothing was changed.",
+            hint="Only nodes of a sandbox are broken on purpose.",
+        ) from exc
