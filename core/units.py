@@ -39,6 +39,13 @@ def format_bytes_per_s(value: float | None) -> str:
     return _scaled(value, 1000.0, (" B/s", " kB/s", " MB/s", " GB/s", " TB/s"))
 
 
+def format_mb(value: float | None) -> str:
+    """Return megabytes as for example ``312 MB`` or ``1.2 GB``, or ``unknown`` for ``None``."""
+    if value is None:
+        return "unknown"
+    return _scaled(value, 1024.0, (" MB", " GB", " TB"))
+
+
 def format_msgs_per_s(value: float | None) -> str:
     """Return for example ``12.3 k msg/s``, or ``unknown`` for ``None``."""
     if value is None:

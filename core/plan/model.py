@@ -120,6 +120,7 @@ class NodeExpectation:
         primaries_after: The same afterwards.
         replicas_before: Partitions that it is a member of.
         replicas_after: The same afterwards.
+        received_mb: What is copied onto it on the way; ``None``: unknown.
     """
 
     node: str
@@ -127,6 +128,7 @@ class NodeExpectation:
     primaries_after: int
     replicas_before: int
     replicas_after: int
+    received_mb: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,269 @@
+"""Plans for a Pegasus cluster: the level, settings, moves, single changes, and chosen rounds.
+
+What cannot be done is left out and told: an ``error`` makes the plan ``errored``, and then nothing
+of it is ever applied. The wizards of maintenance are in :mod:`core.plan.pegasus_wizards`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.errors import InputError
+from core.pegasus.balance.model import BalancePlan
+from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
+from core.pegasus.view import ClusterView
+from core.plan.bare import Terms
+from core.plan.model import Plan
+from core.plan.pegasus_draft import KINDS, Draft
+from core.plan.pegasus_steps import Change, Move
+from core.snapshot.pegasus import PegasusSnapshot
+from core.units import counted
+
+
+@dataclass(frozen=True, slots=True)
+class AskedMove:
+    """A move of a replica that somebody wants.
+
+    Attributes:
+        gpid: ``app.index``.
+        move: ``move_pri``, ``copy_pri`` or ``copy_sec``.
+        source: Registered name of the node that gives.
+        target: Registered name of the node that takes.
+    """
+
+    gpid: str
+    move: Move
+    source: str
+    target: str
+
+
+def level_plan(
+    snapshot: PegasusSnapshot, level: str, terms: Terms, *, is_restored: bool = False
+) -> Plan:
+    """Return the plan that sets the function level.
+
+    Args:
+        snapshot: The cluster.
+        level: One of the five words, ``steady``.
+        terms: When, why and how long.
+        is_restored: Put the former one back when the run ends.
+    Raises:
+        UnknownNameError: There is no such level; the hint has near ones.
+    """
+    wanted = parse_level(level)
+    draft = Draft(snapshot, terms)
+    stored, in_force = draft.facts.stored_level, draft.facts.effective_level
+    if stored is wanted and not clears_proposals(wanted):
+        sentence = f"The level is {wanted.word} already."
+        draft.tell("warning", "already_set", sentence)
+        return draft.seal()
+    draft.set_level(wanted, is_restored=is_restored)
+    if stored is wanted:
+        sentence = f"The level is {wanted.word} already; setting it again clears what is pending."
+        draft.tell("warning", "already_set", sentence)
+    if stored is not in_force and in_force is not None:
+        _tell_frozen(draft, wanted)
+    _tell_effect(draft, wanted)
+    return draft.seal()
+
+
+def moves_plan(
+    snapshot: PegasusSnapshot,
+    asked: Sequence[AskedMove],
+    terms: Terms,
+    *,
+    keep_level: bool = False,
+) -> Plan:
+    """Return the plan that moves replicas, in the given order.
+
+    A partition may be named again: the later move builds on what the earlier one leaves.
+
+    Args:
+        snapshot: The cluster.
+        asked: At least one.
+        terms: When, why and how long.
+        keep_level: Hold the level at steady while the run lasts, so that the balancer keeps out.
+    Raises:
+        InputError: Nothing was named.
+    """
+    if not asked:
+        raise InputError("No partition was named.", hint="Name one: 2.7, where from, where to.")
+    draft = Draft(snapshot, terms)
+    if keep_level:
+        draft.hold_steady()
+    draft.check_level()
+    for one in asked:
+        draft.move(one.gpid, one.move, one.source, one.target)
+    _tell_ill(draft, {one.gpid for one in asked})
+    return draft.seal()
+
+
+def asked_moves(view: ClusterView, plans: Iterable[BalancePlan]) -> list[AskedMove]:
+    """Return the balancer's plans, or those of our own objective, as moves that are asked for."""
+    words: Mapping[object, Move] = {kind: word for word, kind in KINDS.items()}
+    return [
+        AskedMove(
+            view.gpid_text(plan.row),
+            words[plan.kind],
+            view.nodes[plan.source],
+            view.nodes[plan.target],
+        )
+        for plan in plans
+    ]
+
+
+def balance_plan(
+    snapshot: PegasusSnapshot,
+    view: ClusterView,
+    plans: Sequence[BalancePlan],
+    terms: Terms,
+    *,
+    keep_level: bool = True,
+) -> Plan:
+    """Return the plan of what was chosen out of the balancer's rounds, in their order.
+
+    Args:
+        snapshot: The cluster; ``view`` was made of it.
+        view: Names rows and nodes; that of any of the rounds.
+        plans: Chosen out of one or more rounds, earlier rounds first.
+        terms: When, why and how long.
+        keep_level: Hold the level at steady while the run lasts.
+    Raises:
+        InputError: Nothing was chosen.
+    """
+    return moves_plan(snapshot, asked_moves(view, plans), terms, keep_level=keep_level)
+
+
+def change_plan(
+    snapshot: PegasusSnapshot, gpid: str, change: Change, node: str, terms: Terms
+) -> Plan:
+    """Return the plan of one single safe change of a partition, as ``propose`` of the shell.
+
+    Args:
+        snapshot: The cluster.
+        gpid: ``app.index``.
+        change: Upstream's word without ``CT_``.
+        node: Registered name of the node that becomes or ceases to be a member.
+        terms: When, why and how long.
+    """
+    draft = Draft(snapshot, terms)
+    draft.check_level()
+    draft.change(gpid, change, node)
+    if draft.steps and change in ("DOWNGRADE_TO_INACTIVE", "REMOVE"):
+        draft.tell(
+            "warning",
+            "guardian_refills",
+            f"The guardian adds a secondary again, first of all on {node} itself.",
+            subject=gpid,
+            hint="`trimtab pegasus drain` keeps a node out while it is emptied.",
+        )
+    return draft.seal()
+
+
+def setting_plan(
+    snapshot: PegasusSnapshot,
+    key: str,
+    value: str,
+    terms: Terms,
+    *,
+    server: str | None = None,
+    is_restored: bool = False,
+) -> Plan:
+    """Return the plan that changes a setting of servers while they run.
+
+    Args:
+        snapshot: The cluster.
+        key: Upstream key, or its name in a snapshot.
+        value: As a person writes it; lists of nodes and of tables take ``clear``.
+        terms: When, why and how long.
+        server: For a setting of replica servers the registered name of one; ``None``: all.
+        is_restored: Put the former value back when the run ends.
+    Raises:
+        InputError: The setting does not take the value, or not at that server.
+        UnknownNameError: There is no such setting or server; the hint has near ones.
+    """
+    draft = Draft(snapshot, terms)
+    draft.set_setting(key, value, server=server, is_restored=is_restored)
+    step = draft.setting_steps[0]
+    if step.before is None:
+        draft.tell(
+            "warning",
+            "before_unknown",
+            f"What {step.key} is now is unknown: it cannot be put back as it was.",
+            subject=step.subject,
+        )
+    elif step.before == step.value:
+        draft.tell(
+            "warning",
+            "already_set",
+            f"{step.key} is {step.before or 'empty'} already.",
+            subject=step.subject,
+        )
+        draft.steps.clear()
+    draft.tell("info", "not_persisted", "It is forgotten when its server restarts.")
+    return draft.seal()
+
+
+def _tell_frozen(draft: Draft, wanted: FunctionLevel) -> None:
+    if wanted > FunctionLevel.FREEZED and draft.course.level is FunctionLevel.FREEZED:
+        draft.tell(
+            "warning",
+            "stays_freezed",
+            "Too few nodes are alive: the level in force stays freezed, whatever is stored.",
+            hint="Bring nodes back; a node that will not come back is forgotten only when the meta "
+            "servers restart.",
+        )
+
+
+def _tell_effect(draft: Draft, wanted: FunctionLevel) -> None:
+    ill = counted(len(draft.course.unhealthy), "partition")
+    if clears_proposals(wanted):
+        draft.tell(
+            "warning",
+            "clears_pending",
+            f"Every pending proposal is thrown away, repairs and balancing alike; {ill} now "
+            f"without exactly the replicas wanted.",
+            hint="At steady repairs are proposed again at the next tick."
+            if wanted is FunctionLevel.STEADY
+            else "",
+        )
+    if wanted < FunctionLevel.STEADY:
+        sentence = f"At {wanted.word}: {ALLOWANCES[wanted].sentence}"
+        draft.tell("warning", "no_repairs", sentence, hint="Set it back to steady soon.")
+    if wanted is FunctionLevel.LIVELY:
+        _tell_lively(draft)
+    draft.tell(
+        "info",
+        "not_persisted",
+        "The level is not kept: after the leading meta server fails it is steady again.",
+    )
+
+
+def _tell_lively(draft: Draft) -> None:
+    counts = draft.facts.operations
+    if draft.course.unhealthy:
+        ill = counted(len(draft.course.unhealthy), "partition")
+        sentence = f"Balancing waits until every partition is healthy: {ill} to go."
+        draft.tell("warning", "balance_waits", sentence)
+    if counts is not None and counts.total >= 0:
+        sentence = f"The balancer counts {counted(counts.total, 'change')} for its next round."
+        draft.tell("info", "forecast", sentence, hint="More rounds may follow.")
+    if draft.facts.snapshot.settings.get("balance_cluster") == "true" and any(
+        table.max_replica_count == 1 for table in draft.facts.tables.values()
+    ):
+        draft.tell(
+            "error",
+            "kills_meta_server",
+            "balance_cluster is true and a table has a single replica: at lively the leading meta "
+            "server would die.",
+            hint="Set balance_cluster to false first.",
+        )
+
+
+def _tell_ill(draft: Draft, asked: set[str]) -> None:
+    ill = [config.gpid for config in draft.course.unhealthy if config.gpid not in asked]
+    if ill:
+        number = counted(len(ill), "other partition")
+        sentence = f"The guardian is repairing {number}, {ill[0]} first; that may take longer now."
+        draft.tell("info", "unhealthy", sentence)

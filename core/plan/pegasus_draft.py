@@ -1,0 +1,307 @@
+"""A plan for a Pegasus cluster while it is being made: steps, what was found, what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Final
+
+from core.errors import GuardRefusedError, InputError, OpsError
+from core.pegasus.balance.model import ConfigType, PlanKind
+from core.pegasus.levels import ALLOWANCES, FunctionLevel
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import Proposal, propose_change, propose_move
+from core.pegasus.server_settings import changeable, dangers, value_before, wished_value
+from core.pegasus.snapshot import PegasusFacts
+from core.plan.bare import Terms
+from core.plan.build import in_order
+from core.plan.model import Diagnostic, DiagnosticSeverity, Expected, Plan, PolicyRef, sealed
+from core.plan.pegasus_course import Course
+from core.plan.pegasus_room import check_room
+from core.plan.pegasus_steps import (
+    EVERY_NODE,
+    LEADER,
+    Change,
+    ChangeReplica,
+    Move,
+    MoveReplica,
+    SetMetaLevel,
+    SetServerSetting,
+)
+from core.plan.steps import PegasusStep
+from core.snapshot.pegasus import PegasusSnapshot
+from core.units import counted
+
+KINDS: Final[dict[Move, PlanKind]] = {
+    "move_pri": PlanKind.MOVE_PRIMARY,
+    "copy_pri": PlanKind.COPY_PRIMARY,
+    "copy_sec": PlanKind.COPY_SECONDARY,
+}
+_MOST_TOLD: Final = 5
+
+
+class Draft:
+    """What a plan builder fills.
+
+    Args:
+        snapshot: The cluster.
+        terms: When, why and how long.
+    Attributes:
+        course: The cluster as the steps so far leave it.
+        steps: So far.
+    """
+
+    def __init__(self, snapshot: PegasusSnapshot, terms: Terms) -> None:
+        self.facts = PegasusFacts(snapshot)
+        self.terms = terms
+        self.course = Course(self.facts)
+        self.steps: list[PegasusStep] = []
+        self._found: list[Diagnostic] = []
+        self._set: dict[tuple[str, str], str] = {}
+        self._stored = self.facts.stored_level
+        self._left_out = 0
+        self._check_reading()
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def tell(
+        self,
+        severity: DiagnosticSeverity,
+        code: str,
+        sentence: str,
+        *,
+        subject: str = "",
+        hint: str = "",
+    ) -> None:
+        """Keep something that a person must know."""
+        self._found.append(
+            Diagnostic(severity=severity, code=code, sentence=sentence, subject=subject, hint=hint)
+        )
+
+    def refuse(self, exc: OpsError, subject: str) -> None:
+        """Keep a refusal: the plan is errored."""
+        self._left_out += 1
+        self.tell("error", exc.code, exc.message, subject=subject, hint=exc.hint)
+
+    def tell_refused(self, refused: Sequence[tuple[str, OpsError]]) -> None:
+        """Keep refusals of one batch: the first ones by name, the others by number."""
+        for gpid, exc in refused[:_MOST_TOLD]:
+            self.refuse(exc, gpid)
+        if len(refused) > _MOST_TOLD:
+            more = counted(len(refused) - _MOST_TOLD, "more partition")
+            self.tell("error", "guard_refused", f"{more} cannot be taken along for such reasons.")
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether something forbids the plan already."""
+        return any(item.severity == "error" for item in self._found)
+
+    @property
+    def setting_steps(self) -> list[SetServerSetting]:
+        """The steps so far that change settings."""
+        return [step for step in self.steps if isinstance(step, SetServerSetting)]
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def set_level(self, level: FunctionLevel, *, is_restored: bool = False) -> None:
+        """Add the step that sets the function level, even where it is stored already."""
+        if self._stored is None:
+            self.tell(
+                "error",
+                "level_unknown",
+                "The stored level is unknown: what a run would change cannot be put back.",
+                hint="Take another snapshot; its problems say what the meta server did not tell.",
+            )
+            return
+        before, self._stored = self._stored, level
+        self.course.level = self.course.level_after(level)
+        self.steps.append(
+            SetMetaLevel(
+                before=before.word,
+                level=level.word,
+                is_restored=is_restored,
+                reason=self.terms.reason,
+            )
+        )
+
+    def hold_steady(self) -> None:
+        """Set steady for the time of the run, where another level is stored."""
+        if self._stored is not FunctionLevel.STEADY:
+            self.set_level(FunctionLevel.STEADY, is_restored=True)
+
+    def check_level(self) -> None:
+        """Refuse what needs proposals while none would be carried out; warn at lively."""
+        level = self.course.level
+        if level is None:
+            sentence = "The level in force is unknown: a proposal might wait unseen."
+            hint = "Take another snapshot; its problems say what the meta server did not tell."
+            self.tell("error", "level_unknown", sentence, hint=hint)
+        elif level <= FunctionLevel.FREEZED:
+            is_few = self._stored is not None and self._stored > FunctionLevel.FREEZED
+            self.tell(
+                "error",
+                "level_too_low",
+                f"The level in force is {level.word}: {ALLOWANCES[level].sentence}",
+                hint="Too few nodes are alive: bring them back first."
+                if is_few
+                else "Set the level to steady first.",
+            )
+        elif level is FunctionLevel.LIVELY:
+            self.tell(
+                "warning",
+                "balancer_may_clash",
+                "At lively the meta server balances as well: it may change a partition first, or "
+                "move back what was moved.",
+                hint="Let the run hold the level at steady.",
+            )
+
+    def set_setting(
+        self, key: str, value: str, *, server: str | None = None, is_restored: bool = False
+    ) -> None:
+        """Add the step that changes a setting; what it is worth is checked.
+
+        Args:
+            key: Upstream key, or its name in a snapshot.
+            value: As a person writes it.
+            server: For a setting of replica servers the registered name of one; ``None``: all.
+            is_restored: Put back when the run ends.
+        Raises:
+            InputError: The setting does not take the value, or not at that server.
+            UnknownNameError: There is no such setting or server.
+        """
+        one = changeable(key)
+        wanted = wished_value(one, value)
+        if one.whose == "meta":
+            if server is not None:
+                raise InputError(
+                    f"{one.key} is a setting of the leading meta server, not of {server}.",
+                    hint="Leave the node out.",
+                )
+            place = LEADER
+        else:
+            place = EVERY_NODE if server is None else self.course.node(server).name
+        before = self._set.get((one.key, place), value_before(one, self.facts, server))
+        for danger in dangers(one, wanted, self.facts):
+            severity: DiagnosticSeverity = "error" if danger.weight == "refused" else "warning"
+            self.tell(severity, danger.code, danger.sentence, subject=one.key, hint=danger.hint)
+        self._set[one.key, place] = wanted
+        self.steps.append(
+            SetServerSetting(
+                key=one.key,
+                value=wanted,
+                server=place,
+                how=one.setting.how,
+                before=before,
+                is_restored=is_restored,
+                reason=self.terms.reason,
+            )
+        )
+
+    def move(self, gpid: str, move: Move, source: str, target: str) -> None:
+        """Add a move or a copy of a replica; one that is refused is told instead."""
+        try:
+            config = self._whole(gpid)
+            proposal = propose_move(self.course.sight(), config, KINDS[move], source, target)
+        except OpsError as exc:
+            self.refuse(exc, gpid)
+            return
+        size_mb = 0.0 if move == "move_pri" else self.course.size_mb(config)
+        self.steps.append(
+            MoveReplica(
+                partition=self.course.partition(config),
+                move=move,
+                source=source,
+                target=target,
+                size_mb=size_mb,
+                reason=self.terms.reason,
+            )
+        )
+        self.course.advance(config, proposal.actions)
+
+    def change(self, gpid: str, change: Change, node: str) -> None:
+        """Add a single change of a partition; one that is refused is told instead."""
+        try:
+            config = self._whole(gpid)
+            proposal = self.changed(config, change, node)
+        except OpsError as exc:
+            self.refuse(exc, gpid)
+            return
+        self.steps.append(
+            ChangeReplica(
+                partition=self.course.partition(config),
+                change=change,
+                node=node,
+                reason=self.terms.reason,
+            )
+        )
+        self.course.advance(config, proposal.actions)
+
+    def changed(self, config: PartitionConfig, change: Change, node: str) -> Proposal:
+        """Return the proposal of a single change.
+
+        Raises:
+            GuardRefusedError: It is not safe.
+        """
+        return propose_change(self.course.sight(), config, ConfigType[change], node)
+
+    def check_table(self, config: PartitionConfig) -> None:
+        """Keep to what the configuration excludes.
+
+        Raises:
+            GuardRefusedError: The partition's table is excluded.
+        """
+        table = self.course.table(config)
+        if any(fnmatchcase(table, pattern) for pattern in self.terms.exclusions):
+            raise GuardRefusedError(
+                f"Table {table} is excluded from every plan by Trimtab's configuration.",
+                hint="Take it out of `exclusions` first.",
+            )
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def seal(self) -> Plan:
+        """Return the plan."""
+        check_room(self)
+        diagnostics = in_order(self._found)
+        is_errored = any(item.severity == "error" for item in diagnostics)
+        manifest = self.facts.snapshot.manifest
+        policy = self.facts.snapshot.settings.get("balance_cluster")
+        return sealed(
+            Plan(
+                cluster=manifest.cluster,
+                snapshot_id=self.facts.snapshot.snapshot_id,
+                taken_at=manifest.taken_at,
+                created_at=self.terms.now,
+                expires_at=self.terms.now + timedelta(seconds=self.terms.lifetime_s),
+                strategy=PolicyRef(
+                    name="cluster" if policy == "true" else "app",
+                    release=manifest.release or "unknown",
+                ),
+                steps=tuple(self.steps),
+                expected=Expected(
+                    nodes=self.course.expected_nodes(), copied_mb=self.course.copied_mb
+                ),
+                diagnostics=diagnostics,
+                reason=self.terms.reason,
+                complete=not self._left_out and bool(self.steps),
+                applyable=bool(self.steps) and not is_errored,
+                errored=is_errored,
+                undoes=self.terms.undoes,
+                derived_from=self.terms.derived_from,
+            )
+        )
+
+    def _whole(self, gpid: str) -> PartitionConfig:
+        config = self.course.config(gpid)
+        self.check_table(config)
+        return config
+
+    def _check_reading(self) -> None:
+        if not self.facts.has_all_partitions:
+            self.tell(
+                "warning",
+                "incomplete_snapshot",
+                "The partitions of some table were not read: counts and choices leave them out.",
+                hint="The snapshot's problems name them.",
+            )
