@@ -369,7 +369,7 @@ class _Journal(_Port):
     def moves_since(self, cluster: str, moment: datetime) -> int:
         self._reach()
         return sum(
-            isinstance(entry.record.event, StepBegun)
+            _is_move(entry.record.event)
             and entry.record.cluster == cluster
             and entry.record.at >= moment
             for entry in self.world.entries
@@ -378,7 +378,7 @@ class _Journal(_Port):
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
         self._reach()
         own = [e.record for e in self.world.entries if e.record.cluster == cluster]
-        begun = [item.at for item in own if isinstance(item.event, StepBegun)]
+        begun = [item.at for item in own if _is_move(item.event)]
         return max((at for at in begun if at >= since), default=None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
@@ -398,6 +398,10 @@ class _Journal(_Port):
                 operation="append",
                 outcome="not_sent",
             )
+
+
+def _is_move(event: object) -> bool:
+    return isinstance(event, StepBegun) and event.is_paced
 
 
 def _is_end(entry: Entry) -> bool:
@@ -550,6 +554,8 @@ class _Eyes(_Port):
 
 
 class _Action(_Port):
+    patience_s = 0.0
+
     def __init__(self, worker: Worker, step: UnloadBundle) -> None:
         super().__init__(worker)
         self.step = step

@@ -25,6 +25,7 @@ from core.actions.events import (
     SettingSaved,
     StepBegun,
     StepEnded,
+    StepWaiting,
     canonical,
     link,
 )
@@ -108,6 +109,7 @@ ONE_OF_EACH: tuple[Event, ...] = (
     RunRefused(code="plan_expired", sentence="Too late.", hint="Again."),
     RunPaused(sentence="Paused."),
     RunResumed(sentence="Resumed."),
+    StepWaiting(step=0, sentence="Not yet."),
     begun(0),
     ended(0, is_by_looking=True),
     SettingSaved(key=SHEDDING, before=None, during="false"),

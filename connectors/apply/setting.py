@@ -53,6 +53,11 @@ class SettingAction:
         self._followers: set[str] = set()
         self._behind: dict[str, str | None] = {}
 
+    @property
+    def patience_s(self) -> float:
+        """The run's own."""
+        return 0.0
+
     def look(self) -> Observation:
         """Read the stored value and, where it is the wanted one, what the brokers run."""
         step = self._step

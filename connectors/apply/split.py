@@ -50,6 +50,11 @@ class SplitAction:
         self._calm = 0
         self._is_answered = False
 
+    @property
+    def patience_s(self) -> float:
+        """The run's own."""
+        return 0.0
+
     def look(self) -> Observation:
         """Read the bundle's live state, or that of its parts."""
         step = self._step

@@ -43,6 +43,11 @@ class UnloadAction:
         self._was_gone = False
         self._is_answered = False
 
+    @property
+    def patience_s(self) -> float:
+        """The run's own."""
+        return 0.0
+
     def look(self) -> Observation:
         """Read the bundle's live state."""
         seen = self._seen = self._eyes.look(self._step)

@@ -180,14 +180,14 @@ class SqlJournal:
             return [RunId(run_id) for run_id in connection.execute(query).scalars()]
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
-        """Return how many steps of the cluster were begun since ``moment`` (aware UTC).
+        """Return how many moves of the cluster were begun since ``moment`` (aware UTC).
 
         Raises:
             RemoteError: The journal cannot be read.
         """
         query = sa.select(sa.func.count()).where(
             ENTRIES.c.cluster == cluster,
-            ENTRIES.c.kind == "StepBegun",
+            *_IS_MOVE,
             ENTRIES.c.at_ms >= datetime_to_ms(moment),
         )
         with self.database.reading("count moves") as connection:
@@ -238,14 +238,14 @@ class SqlJournal:
         return list(dict.fromkeys(self._run_ids(query.order_by(ENTRIES.c.seq))))
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
-        """Return when the cluster's latest step was begun, ``None`` when none was since then.
+        """Return when the cluster's latest move was begun, ``None`` when none was since then.
 
         Raises:
             RemoteError: The journal cannot be read.
         """
         query = sa.select(sa.func.max(ENTRIES.c.at_ms)).where(
             ENTRIES.c.cluster == cluster,
-            ENTRIES.c.kind == "StepBegun",
+            *_IS_MOVE,
             ENTRIES.c.at_ms >= datetime_to_ms(since),
         )
         with self.database.reading("find the last move") as connection:
@@ -289,6 +289,13 @@ class SqlJournal:
 
 _NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
 _ROWS: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.body, ENTRIES.c.previous, ENTRIES.c.digest)
+
+
+# quotes within a text are escaped in JSON: only the event's own field reads so
+_IS_MOVE: Final = (
+    ENTRIES.c.kind == "StepBegun",
+    ~ENTRIES.c.body.contains('"is_paced":false', autoescape=True),
+)
 
 
 def _follow(workers: dict[str, str], run_id: str, kind: str, actor: str) -> None:

@@ -29,16 +29,19 @@ from core.actions.settle import (
 )
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError, SnapshotError
+from core.pegasus.snapshot import PegasusFacts
 from core.plan.verify import recheck
 from core.plan.words import doing
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot, PegasusSnapshot
 from core.units import format_age
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
 
 _ASK_AGAIN_S: Final = 2.0
 
-_DOUBTFUL: Final = frozenset({"unknown_bundle", "owner_unknown", "destination_unreported"})
+_DOUBTFUL: Final = frozenset(
+    {"unknown_bundle", "owner_unknown", "destination_unreported", "unknown_partition"}
+)
 """Verdicts on a step that a reading with holes in it gives, too."""
 
 _MOST_DOUBTS: Final = 3
@@ -170,12 +173,12 @@ def _begin(session: Session, step: StepView) -> Hold | None:
             note_moved_meanwhile(session, step, seen.holder)
         return None
     session.require_ours()
-    session.record(StepBegun(step=step.index, seen=seen))
+    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
     session.require_ours()
     begun = session.view.steps[step.index]
     ending = _send(action, begun)
     if not isinstance(ending, Ending):
-        found = watch(session, begun, session.view.options.verify_within_s, action)
+        found = watch(session, begun, action)
         ending = with_answer(found, ending)
     write_ending(session, begun, ending)
     return None
@@ -237,8 +240,10 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     return None
 
 
-def _is_whole(snapshot: PulsarSnapshot) -> bool:
+def _is_whole(snapshot: AnySnapshot) -> bool:
     """Return whether what the snapshot lacks is certainly not there."""
+    if isinstance(snapshot, PegasusSnapshot):
+        return PegasusFacts(snapshot).has_all_partitions
     bundles = snapshot.manifest.tables["bundles"]
     return bundles.coverage_ratio == 1.0 and snapshot.bundles["owner_source"].null_count == 0
 

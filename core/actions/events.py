@@ -68,10 +68,21 @@ class RunResumed(_Event, frozen=True, kw_only=True):
 
 
 class StepBegun(_Event, frozen=True, kw_only=True):
-    """The intent: written before anything is sent. ``step``: place in the plan, from 0."""
+    """The intent: written before anything is sent. ``step``: place in the plan, from 0.
+
+    ``is_paced``: it counts as a move, for the pace and for the moves of the day.
+    """
 
     step: int
     seen: Observation
+    is_paced: bool = True
+
+
+class StepWaiting(_Event, frozen=True, kw_only=True):
+    """A step whose turn it is waits for its precondition; ``sentence``: how far it is."""
+
+    step: int
+    sentence: str
 
 
 class StepEnded(_Event, frozen=True, kw_only=True):
@@ -109,7 +120,10 @@ class SettingRestored(_Event, frozen=True, kw_only=True):
 
 
 class ForeignMove(_Event, frozen=True, kw_only=True):
-    """A bundle changed hands during the run, and not by it."""
+    """A bundle, or a partition (its gpid), changed hands during the run, and not by it.
+
+    For a partition: the nodes between which the primary went; else who left it, who joined it.
+    """
 
     bundle: str
     source: str | None
@@ -132,10 +146,19 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     throughput_bytes_per_s: float | None
 
 
+class MeasuredNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of a Pegasus cluster after a run: partitions that it leads, and that it serves."""
+
+    node: str
+    primaries: int
+    replicas: int
+
+
 class RunMeasured(_Event, frozen=True, kw_only=True):
     """What came of it, read from a snapshot some time after the end.
 
-    ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers.
+    ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers;
+    ``nodes`` instead for Pegasus.
     ``disturbed_by``: another run that began a step between the end and the snapshot: what is
     measured is not this run's doing alone.
     """
@@ -146,6 +169,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     throughput_deviation: float | None
     brokers: tuple[Measured, ...] = ()
     disturbed_by: RunId | None = None
+    nodes: tuple[MeasuredNode, ...] = ()
 
 
 Event = (
@@ -155,6 +179,7 @@ Event = (
     | RunRefused
     | RunPaused
     | RunResumed
+    | StepWaiting
     | StepBegun
     | StepEnded
     | SettingSaved

@@ -1,4 +1,4 @@
-"""Bundles that changed hands during a run, and not by it."""
+"""Bundles (and partitions) that changed hands during a run, and not by it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.actions.events import ForeignMove
+from core.actions.foreign_pegasus import foreign_changes
 from core.actions.session import Session
 from core.actions.views import RunView, StepView
+from core.errors import InvariantError
 from core.ids import parse_range
 from core.plan.model import SplitBundle
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
 from core.snapshot.diff import diff_snapshots
 from core.units import counted
 
@@ -21,12 +23,19 @@ MOST_NAMED: Final = 20
 """Foreign moves written down one by one per comparison; a lost broker moves hundreds at once."""
 
 
-def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
+def note_foreign_moves(session: Session, fresh: AnySnapshot) -> None:
     """Compare with the session's snapshot, put foreign moves on record and keep the fresh one."""
     earlier, session.snapshot = session.snapshot, fresh
     if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
         return
-    found = list(by_lost_broker(foreign_moves(session.view, earlier, fresh), fresh))
+    if isinstance(fresh, PulsarSnapshot) and isinstance(earlier, PulsarSnapshot):
+        thing = "bundle"
+        found = list(by_lost_broker(foreign_moves(session.view, earlier, fresh), fresh))
+    elif isinstance(fresh, PegasusSnapshot) and isinstance(earlier, PegasusSnapshot):
+        thing = "partition"
+        found = list(foreign_changes(session.view, earlier, fresh))
+    else:
+        raise InvariantError("Two snapshots of one run are of different systems.")
     for move in found[:MOST_NAMED]:
         note(session, move)
     if len(found) > MOST_NAMED:
@@ -37,7 +46,7 @@ def note_foreign_moves(session: Session, fresh: PulsarSnapshot) -> None:
                 bundle=first.bundle,
                 source=first.source,
                 destination=first.destination,
-                sentence=f"{first.sentence} So did {counted(len(rest) - 1, 'further bundle')}.",
+                sentence=f"{first.sentence} So did {counted(len(rest) - 1, f'further {thing}')}.",
             )
         )
 
@@ -58,7 +67,8 @@ def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Itera
 
 def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
     """Put on record that a step found its bundle with another owner than planned."""
-    note(session, _move(step.step.subject, step.step.owner, holder))
+    if holder != step.step.owner:  # else it changed in another way than by its holder
+        note(session, _move(step.step.subject, step.step.owner, holder))
 
 
 def note(session: Session, move: ForeignMove) -> None:

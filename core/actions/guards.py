@@ -153,25 +153,25 @@ def not_overdue(session: Session) -> Hold | None:
 
 
 def exclusions(session: Session) -> Hold | None:
-    """Skip a step of a namespace that plans never touch."""
+    """Skip a step of a namespace, or a table, that plans never touch."""
     for step in session.steps_in("PENDING")[:1]:
-        namespace = step.step.namespace
-        if namespace is None:
-            continue
-        pattern = _matching(namespace, session.ports.cluster.exclusions)
-        if pattern is not None:
-            return _hold(
-                "skip",
-                "excluded",
-                f"{step.step.subject} is left alone: {namespace} is excluded ({pattern}) from "
-                "every plan by Trimtab's configuration.",
-                "Take it out of `exclusions` first.",
-            )
+        for scope in step.step.scopes:
+            pattern = _matching(scope, session.ports.cluster.exclusions)
+            if pattern is not None:
+                return _hold(
+                    "skip",
+                    "excluded",
+                    f"{step.step.subject} is left alone: {scope} is excluded ({pattern}) from "
+                    "every plan by Trimtab's configuration.",
+                    "Take it out of `exclusions` first.",
+                )
     return None
 
 
 def pace(session: Session) -> Hold | None:
     """Wait until the next step may begin; the step before may have been another run's."""
+    if not _is_move(session):
+        return None
     interval_s = 60.0 / session.view.options.pace_per_min
     now = session.ports.clock.now()
     earliest = now - timedelta(seconds=interval_s)
@@ -226,6 +226,8 @@ def failures(session: Session) -> Hold | None:
 
 def budget(session: Session) -> Hold | None:
     """End when the cluster's moves of a day are spent."""
+    if not _is_move(session):
+        return None
     bound = session.ports.cluster.moves_per_day
     since = session.ports.clock.now() - BUDGET_SPAN
     spent = session.ports.journal.moves_since(session.view.cluster, since)
@@ -280,6 +282,10 @@ WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, lease_held, stop_flag, 
 def first_hold(session: Session, asked: tuple[Guard, ...] = GUARDS) -> Hold | None:
     """Return the first reason why the next step is not begun now."""
     return next((hold for guard in asked if (hold := guard(session)) is not None), None)
+
+
+def _is_move(session: Session) -> bool:
+    return session.turn is None or session.turn.step.is_paced
 
 
 def _matching(namespace: str, patterns: Sequence[str]) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.actions.events import Measured, RunMeasured
+from core.actions.events import Measured, MeasuredNode, RunMeasured
 from core.actions.model import RunId
 from core.actions.views import RunView
 from core.health.measures import measure
-from core.snapshot import PulsarSnapshot
+from core.pegasus.snapshot import PegasusFacts
+from core.snapshot import AnySnapshot, PegasusSnapshot
 
 MEASURE_AFTER_S: Final = 20.0
 """Brokers write their load reports some seconds after the load came: measured any earlier, a run
@@ -32,15 +33,24 @@ def is_to_be_measured(view: RunView, now: datetime) -> bool:
 
 
 def measured(
-    view: RunView, snapshot: PulsarSnapshot, disturbed_by: RunId | None = None
+    view: RunView, snapshot: AnySnapshot, disturbed_by: RunId | None = None
 ) -> RunMeasured:
-    """Return what ``snapshot`` shows of the brokers that the run touched and of the balance.
+    """Return what ``snapshot`` shows of the brokers or nodes that the run touched.
 
     Args:
         view: A run that has ended.
         snapshot: Taken some time after its end.
         disturbed_by: Another run of the cluster that began a step in between; ``None``: none did.
     """
+    if isinstance(snapshot, PegasusSnapshot):
+        return RunMeasured(
+            snapshot_id=snapshot.snapshot_id,
+            taken_at=snapshot.manifest.taken_at,
+            usage_deviation=None,
+            throughput_deviation=None,
+            disturbed_by=disturbed_by,
+            nodes=_measured_nodes(view, snapshot),
+        )
     found = measure(snapshot)
     return RunMeasured(
         snapshot_id=snapshot.snapshot_id,
@@ -69,3 +79,19 @@ def _touched(view: RunView) -> list[str]:
         holders = (step.step.owner, after.holder if after else None)
         names += [name for name in holders if name is not None]
     return list(dict.fromkeys(names))
+
+
+def _measured_nodes(view: RunView, snapshot: PegasusSnapshot) -> tuple[MeasuredNode, ...]:
+    """Count what the nodes that the plan spoke of lead and serve; all of them if it named none."""
+    columns = PegasusFacts(snapshot).columns
+    leads = columns.counts(primaries_only=True).sum(axis=0)
+    serves = columns.counts(primaries_only=False).sum(axis=0)
+    places = {node: place for place, node in enumerate(columns.nodes)}
+    named = [item.node for item in view.plan.expected.nodes] or list(columns.nodes)
+    return tuple(
+        MeasuredNode(
+            node=node, primaries=int(leads[places[node]]), replicas=int(serves[places[node]])
+        )
+        for node in dict.fromkeys(named)
+        if node in places
+    )

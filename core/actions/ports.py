@@ -14,7 +14,7 @@ from typing import Protocol
 from core.actions.events import Entry, Record
 from core.actions.model import Ending, Observation, Refusal, RunId
 from core.plan.model import Plan, Step
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot
 
 
 class Journal(Protocol):
@@ -39,11 +39,14 @@ class Journal(Protocol):
         ...
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
-        """Return how many steps of the cluster were begun since ``moment``: the move budget."""
+        """Return how many moves of the cluster were begun since ``moment``: the move budget.
+
+        A move is a step that is paced (``StepBegun.is_paced``).
+        """
         ...
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
-        """Return when the cluster's latest step was begun, ``None`` when none was since then."""
+        """Return when the cluster's latest move was begun, ``None`` when none was since then."""
         ...
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
@@ -52,7 +55,16 @@ class Journal(Protocol):
 
 
 class Action(Protocol):
-    """One step on one cluster: look, act, look again. Made anew for every step."""
+    """One step on one cluster: look, act, look again.
+
+    Made anew for every step, and again by whoever settles what another worker began; while a
+    precondition is waited for (``Refusal.retry_s``) the same one is asked again and again.
+    """
+
+    @property
+    def patience_s(self) -> float:
+        """How long its effect may take; 0, or less than ``verify_within_s`` of the run: that."""
+        ...
 
     def look(self) -> Observation:
         """Read the subject's live state, past every cache.
@@ -63,7 +75,10 @@ class Action(Protocol):
         ...
 
     def forbids(self, seen: Observation) -> Refusal | None:
-        """Return why the step's precondition does not hold any more, ``None`` when it does."""
+        """Return why the step's precondition does not hold, ``None`` when it does.
+
+        With ``retry_s`` it is asked again after that many seconds; the step stays pending.
+        """
         ...
 
     def send(self) -> None:
@@ -111,7 +126,7 @@ class Cluster(Protocol):
         """Most steps begun in 24 hours."""
         ...
 
-    def snapshot(self) -> PulsarSnapshot:
+    def snapshot(self) -> AnySnapshot:
         """Return a fresh snapshot.
 
         Raises:
@@ -126,13 +141,17 @@ class Cluster(Protocol):
     def dynamic_setting(self, key: str) -> str | None:
         """Return the dynamic value of a setting, ``None`` when it has none.
 
+        For Pegasus ``key`` is the subject of the step that sets it (``meta level``, ``key``,
+        ``key@server``), and the value is what :meth:`Action.look` of such a step gives: where nodes
+        differ a JSON object of node to value.
+
         Raises:
             RemoteError: It cannot be read.
         """
         ...
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
-        """Set a dynamic setting, or take it away with ``None``.
+        """Set a dynamic setting to what :meth:`dynamic_setting` gave; ``None``: take it away.
 
         Raises:
             RemoteError: It was refused, or nobody knows.

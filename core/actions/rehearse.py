@@ -15,6 +15,7 @@ from core.actions.apply import carry_out
 from core.actions.events import (
     FIRST_LINK,
     Entry,
+    Event,
     Record,
     RunRequested,
     StepBegun,
@@ -30,7 +31,7 @@ from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan, Step
 from core.plan.words import would
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot
 
 T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
@@ -149,7 +150,7 @@ class _Stage:
     def __init__(self, cluster: Cluster, clock: _HastyClock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._snapshot: PulsarSnapshot | None = None
+        self._snapshot: AnySnapshot | None = None
         self._values: dict[str, str | None] = {}
         self.settings: list[tuple[str, str | None]] = []
 
@@ -169,7 +170,7 @@ class _Stage:
     def moves_per_day(self) -> int:
         return self._cluster.moves_per_day
 
-    def snapshot(self) -> PulsarSnapshot:
+    def snapshot(self) -> AnySnapshot:
         if self._snapshot is None:  # real time hardly passes: one is fresh enough for all of it
             self._snapshot = self.read(self._cluster.snapshot)
         return self._snapshot
@@ -201,6 +202,10 @@ class _RecordingAction:
         self._action = action
         self._step = step
         self._stage = stage
+
+    @property
+    def patience_s(self) -> float:
+        return 0.0
 
     def look(self) -> Observation:
         return self._stage.read(self._action.look)
@@ -246,12 +251,12 @@ class _PaperJournal:
 
     def moves_since(self, cluster: str, moment: datetime) -> int:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
-        begun = [item for item in own if isinstance(item.event, StepBegun) and item.at >= moment]
+        begun = [item for item in own if _is_move(item.event) and item.at >= moment]
         return self._moves_spent + len(begun)
 
     def last_begun(self, cluster: str, since: datetime) -> datetime | None:
         own = [entry.record for entry in self._entries if entry.record.cluster == cluster]
-        begun = [item.at for item in own if isinstance(item.event, StepBegun)]
+        begun = [item.at for item in own if _is_move(item.event)]
         return max((at for at in begun if at >= since), default=None)
 
     def runs_of_plan(self, plan: Plan) -> Sequence[RunId]:
@@ -261,6 +266,10 @@ class _PaperJournal:
             for run_id, event in events
             if isinstance(event, RunRequested) and event.plan.plan_id == plan.plan_id
         ]
+
+
+def _is_move(event: Event) -> bool:
+    return isinstance(event, StepBegun) and event.is_paced
 
 
 class _OwnLease:

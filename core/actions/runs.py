@@ -29,6 +29,7 @@ from core.actions.events import (
     SettingSaved,
     StepBegun,
     StepEnded,
+    StepWaiting,
 )
 from core.actions.model import SETTLED_STEPS, Refusal, RunId, moved
 from core.actions.views import AskedControl, RunView, SettingView, StepView
@@ -183,13 +184,28 @@ def _resumed(view: RunView, _record: Record, event: RunResumed) -> RunView:
     return replace(view, state="RUNNING", sentence=event.sentence)
 
 
+def _step_waiting(view: RunView, record: Record, event: StepWaiting) -> RunView:
+    _require(view.state == "RUNNING", f"a run that is {view.state} waits for nothing")
+
+    def waiting(step: StepView) -> StepView:
+        _require(step.state == "PENDING", f"a step that is {step.state} does not wait")
+        since = step.waiting_since or record.at
+        return replace(step, waiting=event.sentence, waiting_since=since)
+
+    return _with_step(view, event.step, waiting)
+
+
 def _step_begun(view: RunView, record: Record, event: StepBegun) -> RunView:
     _require(view.state == "RUNNING", f"a run that is {view.state} begins no step")
     return _with_step(
         view,
         event.step,
         lambda step: replace(
-            step, state=moved(step.state, "RUNNING"), before=event.seen, begun_at=record.at
+            step,
+            state=moved(step.state, "RUNNING"),
+            before=event.seen,
+            begun_at=record.at,
+            waiting="",
         ),
     )
 
@@ -208,6 +224,7 @@ def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
             ended_at=record.at,
             took_ms=took,
             is_by_looking=event.is_by_looking,
+            waiting="",
         )
 
     return _with_step(view, event.step, ended)
@@ -221,9 +238,12 @@ def _with_step(view: RunView, index: int, change: Callable[[StepView], StepView]
 
 def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} sets nothing")
-    earlier = [setting for setting in view.settings if setting.key == event.key]
-    # saving it again would overwrite the only record of what it was before
-    _require(not any(setting.is_outstanding for setting in earlier), f"{event.key} is saved twice")
+    saved = next((item for item in view.outstanding_settings if item.key == event.key), None)
+    if saved is not None:  # what it was at first is what it goes back to
+        earlier = tuple(dict.fromkeys((*saved.earlier, saved.during)))
+        again = replace(saved, during=event.during, earlier=earlier, is_changed=False, fate=None)
+        kept = tuple(again if item.key == event.key else item for item in view.settings)
+        return replace(view, settings=kept)
     setting = SettingView(key=event.key, before=event.before, during=event.during)
     others = tuple(setting for setting in view.settings if setting.key != event.key)
     return replace(view, settings=(*others, setting))
@@ -278,6 +298,7 @@ _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
     RunRefused: _refused,
     RunPaused: _paused,
     RunResumed: _resumed,
+    StepWaiting: _step_waiting,
     StepBegun: _step_begun,
     StepEnded: _step_ended,
     SettingSaved: _saved,

@@ -18,7 +18,7 @@ from core.actions.runs import fold
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.plan.model import Plan
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot
 
 SLICE_S: Final = 0.5
 """Longest wait without a look at what people ask for: a stop acts within about a second."""
@@ -29,6 +29,10 @@ PATIENCE_S: Final = 120.0
 
 class LostError(Exception):
     """Another worker has the run, or the lease is gone: nothing more may be done here."""
+
+
+class LeftError(LostError):
+    """This process is to end: the step under way is left to whoever takes the run over."""
 
 
 class Session:
@@ -51,7 +55,7 @@ class Session:
         self.run_id = run_id
         self.ports = ports
         self.stop: Record | None = None
-        self.snapshot: PulsarSnapshot | None = None
+        self.snapshot: AnySnapshot | None = None
         self.snapshot_at_s = 0.0
         self.ask_again_at_s = 0.0
         self.doubts = 0

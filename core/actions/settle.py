@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -9,10 +10,9 @@ from typing import Final
 from core.actions.events import StepEnded
 from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
-from core.actions.session import Session
+from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
 from core.errors import RemoteError
-from core.plan.model import SetDynamicSetting
 from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
@@ -39,9 +39,12 @@ def is_to_be_settled(view: RunView, now: datetime) -> bool:
 
 
 def watch(
-    session: Session, step: StepView, within_s: float, action: Action | None = None
+    session: Session, step: StepView, action: Action | None = None, *, spent_s: float = 0.0
 ) -> Ending:
     """Look until the effect of a step that was begun is visible or the time is up.
+
+    The time is the run's ``verify_within_s`` or the action's own patience, whichever is longer.
+    A process that is to end waits for the former only.
 
     "Nobody owns it" is believed after :data:`LANDING_GRACE_S` on end only, also when that is after
     the time.
@@ -49,22 +52,26 @@ def watch(
     Args:
         session: The run.
         step: The step, begun.
-        within_s: How long; once is looked in any case.
         action: The one that sent it; ``None``: it was somebody else, who is gone.
+        spent_s: How much of the time has passed already; once is looked in any case.
     Returns:
         How it ended; ``UNKNOWN`` when nobody can tell.
     Raises:
         RemoteError: The journal cannot be read.
+        LeftError: This process is to end, and the effect may still take long.
     """
     before = _seen_before(step)
     clock = session.ports.clock
-    until_s = clock.monotonic() + within_s
+    began_s = clock.monotonic() - spent_s
+    least_s = patience_s = session.view.options.verify_within_s
     ownerless_since_s: float | None = None
     while True:
         now_s = clock.monotonic()
-        is_last = now_s >= until_s
+        is_last = now_s - began_s >= patience_s
         try:
             action = action or session.ports.cluster.action(step.step)
+            patience_s = max(least_s, action.patience_s)
+            is_last = now_s - began_s >= patience_s
             now = action.look()
             ending = action.ending(before, now)
             if ending is None and is_last:
@@ -75,6 +82,8 @@ def watch(
             ending = _unreadable(step, exc) if is_last else None
         if ending is not None and not _is_rash(ending, ownerless_since_s, now_s):
             return ending
+        if session.is_told_to_end and least_s <= now_s - began_s < patience_s:
+            raise LeftError
         session.hold(LOOK_EVERY_S)
 
 
@@ -96,15 +105,14 @@ def settle_begun(session: Session) -> None:
     The intent is on record, so the request may have been sent: it is not sent again.
     """
     for step in session.steps_in("RUNNING"):
-        left_s = session.view.options.verify_within_s - _age_s(session, step)
-        ending = watch(session, step, max(left_s, 0.0))
+        ending = watch(session, step, spent_s=_age_s(session, step))
         write_ending(session, step, ending, is_by_looking=True)
 
 
 def look_again(session: Session) -> None:
     """Look at each step that nobody knows the outcome of, and settle what can be."""
     for step in session.steps_in("UNKNOWN"):
-        ending = watch(session, step, 0.0)
+        ending = watch(session, step, spent_s=math.inf)
         if ending.state in SETTLED_STEPS:
             write_ending(session, step, with_answer(ending, _heard(step)), is_by_looking=True)
 
@@ -141,7 +149,7 @@ def _heard(step: StepView) -> str:
 def _seen_before(step: StepView) -> Observation:
     """What was seen at the intent; without it, what the step names as its precondition."""
     planned = step.step
-    value = planned.before if isinstance(planned, SetDynamicSetting) else None
+    value = getattr(planned, "before", None)  # of settings and levels
     return step.before or Observation(exists=True, holder=planned.owner, value=value)
 
 

@@ -42,6 +42,8 @@ class StepView:
         ended_at: When the (latest) ending was written.
         took_ms: From the intent to the visible effect.
         is_by_looking: It was settled later, by looking at the cluster.
+        waiting: What it waits for while its precondition does not hold yet; empty: for nothing.
+        waiting_since: When that began, aware UTC.
     """
 
     index: int
@@ -53,6 +55,8 @@ class StepView:
     ended_at: datetime | None = None
     took_ms: float | None = None
     is_by_looking: bool = False
+    waiting: str = ""
+    waiting_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,8 @@ class SettingView:
     Attributes:
         key: Upstream key.
         before: Its dynamic value before; ``None``: it had none.
-        during: Its value during the run.
+        during: Its value during the run, the latest.
+        earlier: Values that the run gave it before that one.
         is_changed: The change was carried out; otherwise only the intent is on record.
         fate: How it was left; ``None``: not tried yet.
         sentence: The same for people.
@@ -81,6 +86,7 @@ class SettingView:
     key: str
     before: str | None
     during: str
+    earlier: tuple[str, ...] = ()
     is_changed: bool = False
     fate: SettingFate | None = None
     sentence: str = ""
@@ -89,6 +95,10 @@ class SettingView:
     def is_outstanding(self) -> bool:
         """Whether somebody still has to put it back."""
         return self.fate in (None, "failed")
+
+    def is_ours(self, value: str | None) -> bool:
+        """Return whether the run itself gave it this value."""
+        return value is not None and value in (self.during, *self.earlier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +123,7 @@ class RunView:
         steps: In the plan's order.
         control: The latest wish of a person; ``None``: none was uttered.
         settings: Settings changed for its time, latest state each.
-        foreign_moves: Bundles that changed hands meanwhile, and not by it.
+        foreign_moves: Bundles or partitions that changed hands meanwhile, and not by it.
         measured: What came of it.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.

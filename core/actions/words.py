@@ -21,11 +21,12 @@ from core.actions.events import (
     SettingSaved,
     StepBegun,
     StepEnded,
+    StepWaiting,
 )
 from core.actions.model import Observation
 from core.actions.views import RunView
 from core.plan.words import tally
-from core.units import format_ratio
+from core.units import counted, format_ratio
 
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
@@ -34,6 +35,7 @@ KINDS: Final[dict[str, str]] = {
     "RunRefused": "refused",
     "RunPaused": "paused",
     "RunResumed": "resumed",
+    "StepWaiting": "step waiting",
     "StepBegun": "step begun",
     "StepEnded": "step ended",
     "SettingSaved": "setting saved",
@@ -68,7 +70,7 @@ def told(event: Event) -> Told:
             return _run_told(event)
         case RunPaused() | RunResumed():
             return Told(what=event.sentence)
-        case StepBegun() | StepEnded():
+        case StepWaiting() | StepBegun() | StepEnded():
             return _step_told(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
             return _setting_told(event)
@@ -82,7 +84,9 @@ def told(event: Event) -> Told:
             other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
             return Told(
                 what=f"Measured on snapshot {event.snapshot_id}.{other}",
-                after=f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
+                after=f"{counted(len(event.nodes), 'node')} looked at"
+                if event.nodes
+                else f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
             )
         case _:
             assert_never(event)
@@ -108,8 +112,10 @@ def _run_told(event: RunRequested | ControlAsked | RunClaimed | RunRefused | Run
             return Told(what=event.sentence, after=event.state.lower())
 
 
-def _step_told(event: StepBegun | StepEnded) -> Told:
+def _step_told(event: StepWaiting | StepBegun | StepEnded) -> Told:
     number = f"Step {event.step + 1}"
+    if isinstance(event, StepWaiting):
+        return Told(what=f"{number} waits: {event.sentence}")
     if isinstance(event, StepBegun):
         return Told(what=f"{number} begun.", before=_seen(event.seen))
     late = " Settled later, by looking." if event.is_by_looking else ""

@@ -90,6 +90,11 @@ class SetMetaLevel(StepBase, frozen=True, kw_only=True, tag="set_meta_level"):
         """The level."""
         return LEVEL_KEY
 
+    @property
+    def is_paced(self) -> bool:
+        """It moves nothing."""
+        return False
+
 
 class MoveReplica(StepBase, frozen=True, kw_only=True, tag="move_replica"):
     """Move a primary, or copy a replica from one node to another, as ``balance`` of the shell.
@@ -112,6 +117,11 @@ class MoveReplica(StepBase, frozen=True, kw_only=True, tag="move_replica"):
     def subject(self) -> str:
         """The partition's gpid."""
         return self.partition.gpid
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The table."""
+        return (self.partition.table,)
 
     @property
     def owner(self) -> str | None:
@@ -141,6 +151,11 @@ class ChangeReplica(StepBase, frozen=True, kw_only=True, tag="change_replica"):
     def subject(self) -> str:
         """The partition's gpid."""
         return self.partition.gpid
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The table."""
+        return (self.partition.table,)
 
     @property
     def owner(self) -> str | None:
@@ -177,6 +192,11 @@ class ProposeMany(StepBase, frozen=True, kw_only=True, tag="propose_many"):
     def subject(self) -> str:
         """The node."""
         return self.node
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The tables."""
+        return tuple(dict.fromkeys(item.partition.table for item in self.items))
 
     @property
     def owner(self) -> str | None:
@@ -233,6 +253,11 @@ class SetServerSetting(StepBase, frozen=True, kw_only=True, tag="set_server_sett
         """The key, with the server where it is not the leading meta server."""
         return self.key if self.server == LEADER else f"{self.key}@{self.server}"
 
+    @property
+    def is_paced(self) -> bool:
+        """It moves nothing."""
+        return False
+
 
 class AwaitState(StepBase, frozen=True, kw_only=True, tag="await_state"):
     """Change nothing: wait until the cluster, or a node of it, is in a state.
@@ -258,3 +283,8 @@ class AwaitState(StepBase, frozen=True, kw_only=True, tag="await_state"):
     def subject(self) -> str:
         """The node, or the whole cluster."""
         return self.node or "cluster"
+
+    @property
+    def is_paced(self) -> bool:
+        """It moves nothing."""
+        return False

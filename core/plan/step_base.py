@@ -32,6 +32,16 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return None
 
     @property
+    def scopes(self) -> tuple[str, ...]:
+        """What exclusions name of it: its namespace, or the tables that it touches."""
+        return () if self.namespace is None else (self.namespace,)
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether it counts as a move: pace and moves of the day are about those only."""
+        return True
+
+    @property
     def owner(self) -> str | None:
         """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
         return None

@@ -15,15 +15,16 @@ from core.plan.model import (
     Step,
     UnloadBundle,
 )
+from core.plan.pegasus_verify import recheck_pegasus
 from core.plan.setting import check_setting
 from core.plan.split import check_split
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
+from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
 
 
 def recheck(
-    snapshot: PulsarSnapshot,
+    snapshot: AnySnapshot,
     plan: Plan,
     exclusions: Collection[str],
     now: datetime,
@@ -32,7 +33,7 @@ def recheck(
 ) -> dict[int, Diagnostic]:
     """Return why steps of a plan may not be carried out any more, by place in the plan.
 
-    The same checks as when the plan was made, and that every bundle is still where it was then.
+    The same checks as when the plan was made, and that everything is still where it was then.
 
     Args:
         snapshot: A fresh one.
@@ -41,13 +42,25 @@ def recheck(
         now: The present moment, aware UTC.
         steps: Places to look at; ``None``: all.
     """
+    if isinstance(snapshot, PegasusSnapshot):
+        return recheck_pegasus(snapshot, plan, steps)
+    return _recheck_pulsar(snapshot, plan, frozenset(exclusions), now, steps)
+
+
+def _recheck_pulsar(
+    snapshot: PulsarSnapshot,
+    plan: Plan,
+    exclusions: frozenset[str],
+    now: datetime,
+    steps: Collection[int] | None,
+) -> dict[int, Diagnostic]:
     settings = effective_settings(snapshot)  # what a plan assumed of settings does not count here
     basis = Basis(
         snapshot=snapshot,
         view=LoadView.of(snapshot, settings),
         settings=settings,
         now=now,
-        exclusions=frozenset(exclusions),
+        exclusions=exclusions,
     )
     everywhere = first_refusal(check_cluster(basis))
     destinations = _Destinations(basis)

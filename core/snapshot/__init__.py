@@ -1,5 +1,7 @@
 """Snapshots: what they are, how they are kept, how two of them differ."""
 
+from __future__ import annotations
+
 from core.snapshot.model import (
     LoadManager,
     Manifest,
@@ -7,5 +9,17 @@ from core.snapshot.model import (
     PulsarSnapshot,
     TableManifest,
 )
+from core.snapshot.pegasus import PegasusSnapshot
 
-__all__ = ["LoadManager", "Manifest", "Problem", "PulsarSnapshot", "TableManifest"]
+__all__ = [
+    "AnySnapshot",
+    "LoadManager",
+    "Manifest",
+    "PegasusSnapshot",
+    "Problem",
+    "PulsarSnapshot",
+    "TableManifest",
+]
+
+AnySnapshot = PulsarSnapshot | PegasusSnapshot
+"""A snapshot of a cluster of either system."""

@@ -34,6 +34,7 @@ from core.actions.events import (
     SettingSaved,
     StepBegun,
     StepEnded,
+    StepWaiting,
 )
 from core.actions.model import Ending, Observation, RunId
 from core.actions.runs import RunView, fold, run_id_at
@@ -43,6 +44,7 @@ from core.errors import InvariantError
 PAUSE, RESUME, STOP = (ControlAsked(control=word) for word in ("pause", "resume", "stop"))
 PAUSED, RESUMED = RunPaused(sentence="Paused."), RunResumed(sentence="Going on.")
 SAVED = SettingSaved(key=SHEDDING, before="true", during="false")
+WAITING = StepWaiting(step=0, sentence="3 of 7 are left.")
 CHANGED = SettingChanged(key=SHEDDING)
 DONE = RunEnded(state="DONE", sentence="All done.")
 MEASURED = ONE_OF_EACH[-1]
@@ -105,6 +107,30 @@ def test_folding_bit_by_bit_gives_the_same() -> None:
 )
 def test_a_wish_is_pending_until_it_is_followed(events, is_pending) -> None:
     assert view_of(*events).is_control_pending is is_pending
+
+
+def test_a_setting_that_is_saved_twice_keeps_its_first_value() -> None:
+    again = SettingSaved(key=SHEDDING, before="false", during="maybe")
+    view = view_of(requested(), claimed(), SAVED, CHANGED, again)
+    (setting,) = view.outstanding_settings
+    assert (setting.before, setting.during) == ("true", "maybe")
+    assert [setting.is_ours(value) for value in ("false", "maybe", "true", None)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_step_waits_until_it_is_begun() -> None:
+    later = StepWaiting(step=0, sentence="1 of 7 is left.")
+    view = view_of(requested(), claimed(), WAITING, later)
+    assert view.steps[0].state == "PENDING"
+    assert view.steps[0].waiting == "1 of 7 is left."
+    assert view.steps[0].waiting_since == record_of(WAITING, second=3).at
+    view = view_of(requested(), claimed(), WAITING, later, begun(0), ended(0))
+    assert view.steps[0].waiting == ""
+    assert view.steps[0].waiting_since is not None
 
 
 def test_a_wish_that_comes_after_the_end_changes_nothing() -> None:
@@ -243,7 +269,8 @@ CLAIMED_ONE = (requested(1), claimed())
         ([requested(0), claimed(), DONE, DONE], "the run is DONE"),
         ([requested(0), DONE], "the run is QUEUED"),
         ([*CLAIMED_ONE, MEASURED], "after its end"),
-        ([*CLAIMED_ONE, SAVED, SAVED], "saved twice"),
+        ([*CLAIMED_ONE, begun(0), WAITING], "RUNNING does not wait"),
+        ([*CLAIMED_ONE, PAUSED, WAITING], "PAUSED waits for nothing"),
         ([*CLAIMED_ONE, CHANGED], "was not saved"),
         ([*CLAIMED_ONE, SAVED, restored("restored"), restored("restored")], "was not saved"),
         ([requested(0), claimed(), DONE, SAVED], "DONE sets nothing"),

@@ -1,0 +1,118 @@
+"""Partitions that changed hands during a run, and not by it: guardian, balancer or people did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.actions.events import ForeignMove
+from core.actions.views import RunView
+from core.pegasus.ids import gpid_text
+from core.plan.pegasus_steps import ChangeReplica, MoveReplica, ProposeMany, SetMetaLevel
+from core.plan.steps import Step
+from core.snapshot import PegasusSnapshot
+from core.units import counted
+
+_KEYS = ["app_id", "index"]
+_MEMBERS = ["primary", "secondaries"]
+
+
+def foreign_changes(
+    view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
+) -> Iterator[ForeignMove]:
+    """Yield which partitions changed from one snapshot to the next, and not by the run.
+
+    What a node that died had is told as one. What the balancer did while the run itself had the
+    level at lively is the run's own doing.
+    """
+    own = {gpid for step in view.steps if step.begun_at is not None for gpid in _gpids(step.step)}
+    alive = pc.field("is_alive")
+    live = set(later.tables["nodes"].filter(alive)["node"].to_pylist())
+    is_balancing = _was_lively(view, earlier.manifest.taken_at)
+    lost: dict[str, list[ForeignMove]] = {}
+    for row in _changed(earlier, later).to_pylist():  # only what changed: few
+        move = None if gpid_text(row["app_id"], row["index"]) in own else _change(row)
+        if move is None:
+            continue
+        if move.source is not None and move.source not in live:
+            lost.setdefault(move.source, []).append(move)
+        elif not is_balancing:
+            yield move
+    for node, gone in lost.items():
+        sentence = f"{node} is not alive any more: {counted(len(gone), 'partition')} lost it."
+        yield ForeignMove(bundle=gone[0].bundle, source=node, destination=None, sentence=sentence)
+
+
+def _changed(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.Table:
+    """Partitions of both whose ballot grew, with members before (``was_``) and now."""
+    columns = [*_KEYS, "ballot", *_MEMBERS]
+    before = earlier.tables["partitions"].select(columns)
+    before = before.rename_columns([*_KEYS, "was_ballot", *(f"was_{name}" for name in _MEMBERS)])
+    now = later.tables["partitions"].select(columns)
+    # lists cannot go through a join: rows are found by their numbers
+    numbered = before.select([*_KEYS, "was_ballot"]).append_column(
+        "was_row", pa.array(range(before.num_rows), pa.int64())
+    )
+    found = now.select([*_KEYS, "ballot"]).append_column(
+        "now_row", pa.array(range(now.num_rows), pa.int64())
+    )
+    joined = found.join(numbered, _KEYS, join_type="inner")
+    joined = joined.filter(pc.not_equal(joined["ballot"], joined["was_ballot"])).sort_by("now_row")
+    result = now.take(joined["now_row"])
+    was = before.take(joined["was_row"])
+    for name in _MEMBERS:
+        result = result.append_column(f"was_{name}", was[f"was_{name}"])
+    return result
+
+
+def _change(row: dict[str, Any]) -> ForeignMove | None:
+    """Return what became of one partition; ``None``: its members are the same."""
+    gpid = gpid_text(row["app_id"], row["index"])
+    was, now = row["was_primary"], row["primary"]
+    before = {was, *row["was_secondaries"]} - {None}
+    after = {now, *row["secondaries"]} - {None}
+    left, joined = sorted(before - after), sorted(after - before)
+    if was != now:
+        words = f"its primary went from {was or 'nobody'} to {now or 'nobody'}"
+        return _move(gpid, was, now, words)
+    if not left and not joined:
+        return None
+    told = [f"{', '.join(names)} {verb} it" for names, verb in ((left, "left"), (joined, "joined"))]
+    words = " and ".join(one for one, names in zip(told, (left, joined), strict=True) if names)
+    return _move(gpid, next(iter(left), None), next(iter(joined), None), words)
+
+
+def _move(gpid: str, source: str | None, destination: str | None, words: str) -> ForeignMove:
+    return ForeignMove(
+        bundle=gpid,
+        source=source,
+        destination=destination,
+        sentence=f"Partition {gpid}: {words} during the run, and not by it.",
+    )
+
+
+def _gpids(step: Step) -> tuple[str, ...]:
+    match step:
+        case MoveReplica() | ChangeReplica():
+            return (step.partition.gpid,)
+        case ProposeMany():
+            return tuple(item.partition.gpid for item in step.items)
+        case _:
+            return ()
+
+
+def _was_lively(view: RunView, moment: datetime) -> bool:
+    """Whether the run had the level at lively at that moment or later."""
+    is_lively = False
+    for step in view.steps:
+        if not isinstance(step.step, SetMetaLevel) or step.state != "DONE":
+            continue
+        if step.step.level == "lively":
+            is_lively = True
+        elif step.ended_at is not None and step.ended_at < moment:
+            is_lively = False
+    return is_lively
