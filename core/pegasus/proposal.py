@@ -79,7 +79,7 @@ def propose_move(
     else:
         _check_copy(config, target)
     return Proposal(
-        config.app_id, config.index, _move_actions(kind, config.primary, source, target), kind
+        config.app_id, config.index, move_actions(kind, config.primary, source, target), kind
     )
 
 
@@ -114,9 +114,10 @@ def propose_change(
     return Proposal(config.app_id, config.index, (action,))
 
 
-def _move_actions(
+def move_actions(
     kind: PlanKind, primary: str, source: str, target: str
 ) -> tuple[ProposalAction, ...]:
+    """Return the actions of a move or a copy, unchecked: see :func:`propose_move`."""
     if kind is PlanKind.COPY_SECONDARY:
         return (
             ProposalAction(ConfigType.ADD_SECONDARY_FOR_LB, primary, target),

@@ -151,7 +151,11 @@ class MetaClient:
             GuardRefusedError: A name in it is not registered (any more); nothing was sent.
             ConflictError: Another proposal for the partition is pending.
         """
-        nodes = {node.name: node for node in self.fetch_nodes()}
+        try:
+            nodes = {node.name: node for node in self.fetch_nodes()}
+        except RemoteError as exc:
+            exc.outcome = "not_sent"  # of the proposal
+            raise
         for action in proposal.actions:
             for name in (action.target, action.node):
                 if name not in nodes:

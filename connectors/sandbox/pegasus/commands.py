@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 from connectors.pegasus.rpc.wire import Struct
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = "2.6.0-SNAPSHOT"
 COMMIT: Final = "db756dcdf24e2af6169659a67548501ed61f106c"
+_EPOCH_S: Final = time() - monotonic()
+"""Taken once, so that a start is told the same at every question."""
+
 _BOOLEANS: Final = {
     "meta.lb.only_move_primary": "only_move_primary",
     "meta.lb.only_primary_balancer": "only_primary_balancer",
@@ -36,7 +41,7 @@ def answer_meta(cluster: Cluster, body: Struct, *, leads: bool) -> str:
     """Answer a command to a meta server; one that does not lead does not know ``meta.lb``."""
     name, arguments = body.cmd or "", body.arguments or []
     if name == "server-info":
-        return _server_info()
+        return _server_info(cluster.state.led_since_s)
     if not leads:
         return _unknown(name)
     if name in _BOOLEANS:
@@ -53,7 +58,9 @@ def answer_replica(cluster: Cluster, node: Node, body: Struct) -> str:
     if node.is_mute:
         return _unknown(name)
     if name == "server-info":
-        return _server_info()
+        return _server_info(node.started_s)
+    if name == "replica.kill_partition":
+        return "ERR_OK" if _is_partition(body.arguments or []) else "ERR_INVALID_PARAMETERS"
     if name in _RATES:
         rates = cluster.copy_rates.setdefault(node.name, dict(_RATES))
         if body.arguments:
@@ -71,11 +78,15 @@ def _text(body: dict[str, object]) -> str:
     return json.dumps(body, indent=2, sort_keys=True)
 
 
-def _server_info() -> str:
+def _is_partition(arguments: Sequence[str]) -> bool:
+    return len(arguments) <= 2 and all(one.isdecimal() for one in arguments)
+
+
+def _server_info(started_s: float) -> str:
     info = {
         "build_type": "Release",
         "git_SHA": COMMIT,
-        "start_time": "2026-11-21 13:10:48",
+        "start_time": f"{datetime.fromtimestamp(_EPOCH_S + started_s, UTC):%Y-%m-%d %H:%M:%S}",
         "version": VERSION,
     }
     return json.dumps(info, separators=(",", ":"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
-from time import time
+from time import monotonic, time
 from typing import Any, Final
 
 from connectors.sandbox.pegasus.balancing import (
@@ -171,6 +171,7 @@ class Mind:
 
     def forget(self) -> None:
         """Begin as a meta server that has just taken over: what was only remembered is gone."""
+        self._state.led_since_s = monotonic()
         self._state.stored_level = FunctionLevel.STEADY
         self._state.settings = type(self._state.settings)()
         self.ddd.clear()

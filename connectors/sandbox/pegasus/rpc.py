@@ -59,8 +59,16 @@ class MetaCalls:
         """Answer one call.
 
         Raises:
-            WireError: The body lacks what the call needs: the connection is closed.
+            WireError: The body lacks what the call needs, or the reply is to get lost: the
+                connection is closed.
         """
+        mishaps = self._cluster.state.mishaps
+        mishaps.hear(request.name)
+        reply = self._reply_to(request)
+        mishaps.check_reply(request.name)
+        return reply
+
+    def _reply_to(self, request: Request) -> Reply:
         if request.name == idl.REMOTE_COMMAND.name and request.body is not None:
             leads = self._cluster.leader == self._name
             text = commands.answer_meta(self._cluster, request.body, leads=leads)

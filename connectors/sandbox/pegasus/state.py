@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from connectors.sandbox.pegasus.mishaps import Mishaps
 from connectors.sandbox.pegasus.options import TABLES, PegasusOptions
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.balance.model import ProposalAction
@@ -111,6 +112,8 @@ class ClusterState:
         partitions: By ``(app_id, index)``, in gpid order.
         stored_level: What was set, any number.
         counts: Of the last look of the balancer.
+        led_since_s: Monotonic seconds: since when the leading meta server runs.
+        mishaps: What was asked, and answers that get lost.
     """
 
     nodes: dict[str, Node]
@@ -120,6 +123,8 @@ class ClusterState:
     settings: MetaSettings = field(default_factory=MetaSettings)
     stored_level: int = FunctionLevel.STEADY
     counts: OperationCounts = field(default_factory=lambda: OperationCounts(-1, 0, 0, 0))
+    led_since_s: float = 0.0
+    mishaps: Mishaps = field(default_factory=Mishaps)
 
     def table_named(self, name: str) -> TableEntry | None:
         """Return an available table."""
@@ -188,7 +193,7 @@ def found_cluster(
     }
     names = list(nodes)
     numbering = tuple(names[at] for at in rng.permutation(len(names)))
-    state = ClusterState(nodes, numbering, {}, {})
+    state = ClusterState(nodes, numbering, {}, {}, led_since_s=now_mono_s)
     for app_id, (name, count) in enumerate(TABLES, 1):
         state.tables[app_id] = TableEntry(
             app_id=app_id,

@@ -1,0 +1,267 @@
+"""The same proposal for many partitions of one node, sent together and awaited together.
+
+Each is sent once. One that is refused does not stop the others; after one that nobody answered no
+more are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, Propose, as_refusal
+from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
+from connectors.pegasus.acting.verdict import (
+    Verdict,
+    Wanted,
+    judge,
+    members_text,
+    wanted_of_change,
+    wanted_of_move,
+)
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import ConflictError, GuardRefusedError, RemoteError
+from core.pegasus.balance.model import ConfigType, PlanKind
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.plan.pegasus_steps import Proposed, ProposeMany
+
+_EACH_S: Final = 0.5
+_MOST_NAMED: Final = 6
+_PLAN_ANEW: Final = "Take a fresh snapshot and plan the rest anew."
+Told = Callable[[Proposed, PartitionConfig], str]
+
+
+class BatchAction:
+    """Many proposals of one node.
+
+    Args:
+        step: What to do.
+        eyes: Look at the cluster.
+        propose: Sends one.
+    """
+
+    def __init__(self, step: ProposeMany, eyes: Eyes, propose: Propose) -> None:
+        self._step = step
+        self._eyes = eyes
+        self._propose = propose
+        self._configs: dict[str, PartitionConfig] = {}
+        self._proposals: list[Proposal] = []
+        self._left: dict[str, str] = {}
+        self._reign = ""
+
+    @property
+    def patience_s(self) -> float:
+        """A minute, and half a second for each: they share the meta server's ticks."""
+        return ROLES_WITHIN_S + _EACH_S * len(self._step.items)
+
+    def look(self) -> Observation:
+        """Read every partition of it."""
+        planned = [item.partition for item in self._step.items]
+        self._configs = self._eyes.partitions(planned)
+        if not self._reign:
+            self._reign = self._eyes.reign()
+        items = {gpid: Members.of(config) for gpid, config in self._configs.items()}
+        ballots = sum(config.ballot for config in self._configs.values())
+        return Observation(
+            exists=bool(items),
+            holder=self._step.node,
+            token=str(ballots),
+            value=Seen(items, self._reign).text(),
+            detail=""
+            if items
+            else f"None of the partitions planned for {self._step.node} is left.",
+        )
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why nothing may be proposed; single partitions that do not fit are left out."""
+        if not seen.exists:
+            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
+        sight = self._eyes.cluster()
+        if sight.level <= FunctionLevel.FREEZED:
+            return Refusal(
+                code="proposal_refused",
+                sentence=f"At level {sight.level.word} proposals would wait unseen until it rises.",
+                hint="Set the level to steady first.",
+            )
+        self._proposals, self._left = [], {}
+        reached = 0
+        for item in self._step.items:
+            now = self._configs.get(item.partition.gpid)
+            if now is not None and self._wanted(item, now).is_reached(now):
+                reached += 1
+                continue
+            self._check(sight, item, now)
+        if self._proposals:
+            return None
+        if reached == len(self._step.items):
+            sentence = f"All {reached} partitions left {self._step.node} already."
+            return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
+        why = f"{self._many(reached)} are as wanted; of the rest none may be proposed: "
+        return Refusal(
+            code="moved_meanwhile",
+            sentence=why + self._reasons(list(self._left)),
+            hint=_PLAN_ANEW,
+        )
+
+    def send(self) -> None:
+        """Propose each, once."""
+        queued = 0
+        failure: RemoteError | None = None
+        for place, proposal in enumerate(self._proposals):
+            gpid = f"{proposal.app_id}.{proposal.index}"
+            try:
+                self._propose(proposal)
+            except GuardRefusedError as exc:
+                self._left[gpid] = exc.message
+                failure = failure or ConflictError(
+                    exc.message,
+                    endpoint="pegasus",
+                    operation="propose",
+                    outcome="not_sent",
+                    hint=exc.hint,
+                )
+            except RemoteError as exc:
+                failure = failure or exc
+                if exc.outcome == "refused":
+                    self._left[gpid] = exc.message
+                    continue
+                self._give_up(proposal, self._proposals[place + 1 :], exc)
+                if exc.outcome == "unknown":
+                    queued += 1  # perhaps
+                break
+            else:
+                queued += 1
+        if not queued and failure is not None:
+            raise failure
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return what came of them, ``None`` while some may still come."""
+        verdicts = self._verdicts(before)
+        if self._waiting(verdicts):
+            return None
+        return self._told(verdicts, now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when not all were seen in time."""
+        verdicts = self._verdicts(before)
+        waiting = self._waiting(verdicts)
+        self._reign = self._eyes.reign()
+        if waiting and not self._is_orphaned(before):
+            return Ending(
+                state="UNKNOWN",
+                code="timed_out",
+                sentence=f"{self._sum(verdicts)}; {self._named(waiting)} may still do.",
+                hint="Nothing is proposed again. `set_meta_level steady` throws away what is "
+                "pending.",
+                after=now,
+            )
+        for gpid in waiting:
+            self._left[gpid] = "it was lost when another meta server took over"
+        return self._told(verdicts, now)
+
+    # -- one of them ----------------------------------------------------------------------------
+
+    def _wanted(self, item: Proposed, before: PartitionConfig) -> Wanted:
+        node = self._step.node
+        if self._step.verb == "move_pri":
+            return wanted_of_move(PlanKind.MOVE_PRIMARY, before, node, item.target or "")
+        return wanted_of_change(ConfigType.DOWNGRADE_TO_INACTIVE, before, node)
+
+    def _check(self, sight: ClusterSight, item: Proposed, now: PartitionConfig | None) -> None:
+        gpid, node = item.partition.gpid, self._step.node
+        if now is None:
+            self._left[gpid] = "it is not there any more"
+            return
+        is_move = self._step.verb == "move_pri"
+        if (now.primary != node) if is_move else (node not in now.secondaries):
+            self._left[gpid] = f"it has {members_text(now)}"
+            return
+        try:
+            self._proposals.append(
+                propose_move(sight, now, PlanKind.MOVE_PRIMARY, node, item.target or "")
+                if is_move
+                else propose_change(sight, now, ConfigType.DOWNGRADE_TO_INACTIVE, node)
+            )
+        except GuardRefusedError as exc:
+            self._left[gpid] = as_refusal(exc).sentence
+
+    def _give_up(self, asked: Proposal, rest: Sequence[Proposal], exc: RemoteError) -> None:
+        """Note what was not sent; whether ``asked`` was heard is a matter of looking."""
+        if exc.outcome == "not_sent":
+            self._left[f"{asked.app_id}.{asked.index}"] = exc.message
+        for proposal in rest:
+            gpid = f"{proposal.app_id}.{proposal.index}"
+            self._left[gpid] = f"it was not proposed after {exc.message}"
+
+    def _verdicts(self, before: Observation) -> dict[str, Verdict]:
+        """Return what became of each by gpid; what is gone is ``half_done``."""
+        was = seen_of(before, [item.partition for item in self._step.items]).items
+        found: dict[str, Verdict] = {}
+        for item in self._step.items:
+            planned = item.partition
+            now, members = self._configs.get(planned.gpid), was.get(planned.gpid)
+            if now is None or members is None:
+                found[planned.gpid] = Verdict("half_done", "it is not there any more")
+                continue
+            config = members.config(planned)
+            wanted = self._wanted(item, config)
+            if wanted.is_reached(config) and wanted.is_reached(now):
+                found[planned.gpid] = Verdict("done", "it had left before")
+            else:
+                found[planned.gpid] = judge(wanted, config, now)
+        return found
+
+    # -- all of them ----------------------------------------------------------------------------
+
+    def _waiting(self, verdicts: dict[str, Verdict]) -> list[str]:
+        return [
+            gpid
+            for gpid, verdict in verdicts.items()
+            if verdict.state == "waiting" and gpid not in self._left
+        ]
+
+    def _is_orphaned(self, before: Observation) -> bool:
+        reign = seen_of(before, ()).reign
+        return bool(reign and self._reign) and reign != self._reign
+
+    def _told(self, verdicts: dict[str, Verdict], now: Observation) -> Ending:
+        has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}
+        failed = [gpid for gpid, verdict in verdicts.items() if verdict.state not in has_left]
+        if not failed:
+            code = "moved" if self._step.verb == "move_pri" else "taken_out"
+            return Ending(state="DONE", code=code, sentence=f"{self._sum(verdicts)}.", after=now)
+        for gpid in failed:
+            self._left.setdefault(gpid, verdicts[gpid].sentence)
+        none_left = len(failed) == len(verdicts)
+        return Ending(
+            state="FAILED",
+            code="not_done" if none_left else "partly",
+            sentence=f"{self._sum(verdicts)}; {self._named(failed)} did not: "
+            f"{self._reasons(failed)}",
+            hint=_PLAN_ANEW,
+            after=now,
+        )
+
+    def _sum(self, verdicts: dict[str, Verdict]) -> str:
+        states = [verdict.state for verdict in verdicts.values()]
+        elsewhere = states.count("elsewhere")
+        if self._step.verb != "move_pri":
+            return f"{self._many(states.count('done'))} left {self._step.node}"
+        told = f"{self._many(states.count('done') + elsewhere)} moved off {self._step.node}"
+        return f"{told}, {elsewhere} of them elsewhere than asked" if elsewhere else told
+
+    def _many(self, count: int) -> str:
+        return f"{count:,} of {len(self._step.items):,}"
+
+    @staticmethod
+    def _named(gpids: Sequence[str]) -> str:
+        more = f" and {len(gpids) - _MOST_NAMED} more" if gpids[_MOST_NAMED:] else ""
+        return f"{', '.join(gpids[:_MOST_NAMED])}{more}"
+
+    def _reasons(self, gpids: Sequence[str]) -> str:
+        """Return the first reason of each different one, with the partition that it is about."""
+        by_reason = {self._left[gpid]: gpid for gpid in reversed(gpids)}
+        told = [f"{gpid}: {reason.rstrip('.')}" for reason, gpid in reversed(by_reason.items())]
+        return "; ".join(told[:3]) + "."

@@ -1,0 +1,173 @@
+"""Setting the level, and settings of servers: steps whose effect is read back at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connectors.pegasus.acting.settings import DEFAULT, ServerSettings, is_same
+from connectors.pegasus.acting.sight import Eyes
+from core.actions.model import Ending, Observation, Refusal
+from core.pegasus.levels import clears_proposals, parse_level
+from core.plan.pegasus_steps import LEVEL_KEY, SetMetaLevel, SetServerSetting
+
+_PLAN_ANEW: Final = "Take a fresh snapshot and plan anew."
+_UNTOLD: Final = "unknown"
+
+
+class SettingAction:
+    """One change of a setting of servers.
+
+    Args:
+        step: What to do.
+        settings: Of the cluster.
+    """
+
+    patience_s = 0.0
+
+    def __init__(self, step: SetServerSetting, settings: ServerSettings) -> None:
+        self._step = step
+        self._settings = settings
+        self._is_answered = False
+
+    def look(self) -> Observation:
+        """Read the value."""
+        return Observation(exists=True, value=self._settings.value(self._step.subject))
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why it may not be changed as planned."""
+        step = self._step
+        if is_same(step.subject, seen.value, step.value):
+            sentence = f"{step.subject} is {_shown(seen.value)} already."
+            return Refusal(code="already_set", sentence=sentence, hint="Nothing has to be done.")
+        if step.before is None or is_same(step.subject, seen.value, step.before):
+            return None
+        return Refusal(
+            code="changed_meanwhile",
+            sentence=f"{step.subject} is {_shown(seen.value)}; it was {_shown(step.before)} when "
+            "the plan was made.",
+            hint=_PLAN_ANEW,
+        )
+
+    def send(self) -> None:
+        """Ask for the change, each server once."""
+        self._settings.set_value(self._step.subject, self._step.value)
+        self._is_answered = True
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return that it is set, ``None`` while it is not."""
+        step = self._step
+        is_default = step.value == DEFAULT and self._is_answered
+        if not is_default and not is_same(step.subject, now.value, step.value):
+            return None
+        return Ending(
+            state="DONE",
+            code="set",
+            sentence=f"{step.subject} was set to {_shown(now.value)}; it was "
+            f"{_shown(before.value)}.",
+            hint="It is forgotten when its server restarts.",
+            after=now,
+        )
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when it does not read as asked."""
+        step = self._step
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        if now.value is None:
+            return Ending(
+                state="UNKNOWN",
+                code="timed_out",
+                sentence=f"Whether {step.subject} was set is unknown: nobody tells its value.",
+                hint="It is settled by looking.",
+                after=now,
+            )
+        is_as_before = is_same(step.subject, now.value, before.value)
+        return Ending(
+            state="FAILED",
+            code="not_done" if is_as_before else "changed_by_others",
+            sentence=f"{step.subject} is {_shown(now.value)}, not {_shown(step.value)}.",
+            hint="Look into the log of that server, then plan anew.",
+            after=now,
+        )
+
+
+class LevelAction:
+    """One change of the function level.
+
+    Args:
+        step: What to do.
+        settings: Of the cluster.
+        eyes: Look at the level in force.
+    """
+
+    patience_s = 0.0
+
+    def __init__(self, step: SetMetaLevel, settings: ServerSettings, eyes: Eyes) -> None:
+        self._step = step
+        self._settings = settings
+        self._eyes = eyes
+
+    def look(self) -> Observation:
+        """Read the stored level."""
+        return Observation(exists=True, value=self._settings.value(LEVEL_KEY))
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why it may not be set as planned."""
+        step = self._step
+        if seen.value == step.level:
+            sentence = f"The meta level is {step.level} already."
+            return Refusal(code="already_set", sentence=sentence, hint="Nothing has to be done.")
+        if seen.value == step.before:
+            return None
+        return Refusal(
+            code="changed_meanwhile",
+            sentence=f"The meta level is {seen.value}; it was {step.before} when the plan was "
+            "made.",
+            hint=_PLAN_ANEW,
+        )
+
+    def send(self) -> None:
+        """Set it, once."""
+        self._settings.set_value(LEVEL_KEY, self._step.level)
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return that it is set, ``None`` while it is not."""
+        step = self._step
+        if now.value != step.level:
+            return None
+        in_force = self._eyes.cluster().level
+        lower = (
+            "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
+        )
+        cleared = " What was pending is thrown away." if _clears(step.level) else ""
+        return Ending(
+            state="DONE",
+            code="set",
+            sentence=f"The meta level was set to {step.level}; it was "
+            f"{before.value or step.before}.{cleared}{lower}",
+            hint="It is steady again when another meta server takes over.",
+            after=now,
+        )
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when it does not read as asked."""
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        is_as_before = now.value == before.value
+        return Ending(
+            state="FAILED",
+            code="not_done" if is_as_before else "changed_by_others",
+            sentence=f"The meta level is {now.value}, not {self._step.level}.",
+            hint=_PLAN_ANEW,
+            after=now,
+        )
+
+
+def _clears(level: str) -> bool:
+    return clears_proposals(parse_level(level))
+
+
+def _shown(value: str | None) -> str:
+    return _UNTOLD if value is None else value or "empty"

@@ -1,0 +1,140 @@
+"""A Pegasus cluster as the executor acts on it: fresh snapshots, actions of steps, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from connectors.config import ClusterConfig
+from connectors.pegasus.acting.batch import BatchAction
+from connectors.pegasus.acting.changing import LevelAction, SettingAction
+from connectors.pegasus.acting.closing import CloseAction
+from connectors.pegasus.acting.proposing import ChangeAction, MoveAction
+from connectors.pegasus.acting.settings import ServerSettings
+from connectors.pegasus.acting.sight import Eyes
+from connectors.pegasus.acting.waiting import READINGS_APART_S, AwaitAction
+from connectors.pegasus.collect import PegasusCollector
+from connectors.pegasus.rpc.client import MetaClient
+from core.actions.ports import Action
+from core.errors import InvariantError
+from core.plan.model import Step
+from core.plan.pegasus_steps import (
+    AwaitState,
+    ChangeReplica,
+    CloseReplicas,
+    MoveReplica,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
+from core.snapshot.pegasus import PegasusSnapshot
+
+
+class PegasusCluster:
+    """One cluster, acted on by one worker; usable from one thread.
+
+    Args:
+        config: The cluster.
+        limits: Returns it with the limits that hold at that moment; by default they never change.
+        readings_apart_s: Seconds between two readings that say that nothing is left to balance.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        limits: Callable[[], ClusterConfig] | None = None,
+        *,
+        readings_apart_s: float = READINGS_APART_S,
+    ) -> None:
+        self._config = config
+        self._limits = limits or (lambda: config)
+        self._readings_apart_s = readings_apart_s
+        self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
+        self._collector = PegasusCollector(config)
+        self._eyes = Eyes(self._client)
+        self._settings = ServerSettings(self._client, config.timeouts.answer_s)
+
+    # -- what the configuration says ------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Trimtab's name of it."""
+        return self._config.name
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the configuration forbids every action."""
+        return self._limits().read_only
+
+    @property
+    def exclusions(self) -> Sequence[str]:
+        """Tables that plans never touch."""
+        return self._limits().exclusions
+
+    @property
+    def moves_per_day(self) -> int:
+        """Most steps begun in 24 hours."""
+        return self._limits().apply.moves_per_day
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End every connection; twice is harmless."""
+        self._collector.close()
+        self._client.close()
+
+    def snapshot(self) -> PegasusSnapshot:
+        """Return a fresh snapshot.
+
+        Raises:
+            RemoteError: The leading meta server was not found, or tells no nodes or tables.
+        """
+        return self._collector.collect()
+
+    # -- acting ---------------------------------------------------------------------------------
+
+    def action(self, step: Step) -> Action:
+        """Return the action that carries out a step."""
+        eyes, propose = self._eyes, self._client.apply_proposal
+        action: Action
+        match step:
+            case SetMetaLevel():
+                action = LevelAction(step, self._settings, eyes)
+            case MoveReplica():
+                action = MoveAction(step, eyes, propose)
+            case ChangeReplica():
+                action = ChangeAction(step, eyes, propose)
+            case ProposeMany():
+                action = BatchAction(step, eyes, propose)
+            case CloseReplicas():
+                action = CloseAction(step, eyes, self._settings)
+            case SetServerSetting():
+                action = SettingAction(step, self._settings)
+            case AwaitState():
+                action = AwaitAction(
+                    step,
+                    eyes,
+                    self._settings,
+                    self._client.fetch_cluster_info,
+                    apart_s=self._readings_apart_s,
+                )
+            case _:
+                raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
+        return action
+
+    # -- settings -------------------------------------------------------------------------------
+
+    def dynamic_setting(self, key: str) -> str | None:
+        """Return the value of a setting of servers, ``None`` when nobody tells it.
+
+        Raises:
+            RemoteError: It cannot be read.
+        """
+        return self._settings.value(key)
+
+    def set_dynamic_setting(self, key: str, value: str | None) -> None:
+        """Set a setting of servers; ``None``: to its default.
+
+        Raises:
+            RemoteError: It was refused, or nobody knows.
+        """
+        self._settings.set_value(key, value)

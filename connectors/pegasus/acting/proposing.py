@@ -1,0 +1,351 @@
+"""One proposal for one partition: moving a replica, or a single safe change.
+
+The answer of the meta server says only that it is queued; what came of it is told by ballot and
+members. It is sent once: what is left of it after a failure is a matter of looking.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Final
+
+from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
+from connectors.pegasus.acting.verdict import (
+    Verdict,
+    Wanted,
+    judge,
+    members_text,
+    wanted_of_change,
+    wanted_of_move,
+)
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import ConflictError, GuardRefusedError, InvariantError
+from core.pegasus.balance.model import ConfigType, PlanKind
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.plan.pegasus_steps import ChangeReplica, MoveReplica, Partition
+
+Propose = Callable[[Proposal], None]
+"""Sends a proposal, once; raises RemoteError or GuardRefusedError."""
+
+ROLES_WITHIN_S: Final = 60.0
+"""Six ticks of a real meta server: long enough for roles to change."""
+
+COPY_WITHIN_S: Final = 600.0
+_SLOW_MB_PER_S: Final = 5.0
+"""The slowest copying that is waited for; no server takes a lower limit."""
+
+AFTER_FAILOVER_S: Final = 5.0
+"""How long what an old leader had begun may still show."""
+
+_LOOKS_A_REIGN: Final = 4
+"""Who leads is asked at every fourth look."""
+
+_PLAN_ANEW: Final = "Take a fresh snapshot and plan anew."
+KINDS: Final[Mapping[str, PlanKind]] = {
+    "move_pri": PlanKind.MOVE_PRIMARY,
+    "copy_pri": PlanKind.COPY_PRIMARY,
+    "copy_sec": PlanKind.COPY_SECONDARY,
+}
+
+
+def copy_patience_s(size_mb: float | None) -> float:
+    """Return how long a copy of that size is waited for."""
+    return max(COPY_WITHIN_S, (size_mb or 0.0) / _SLOW_MB_PER_S + ROLES_WITHIN_S)
+
+
+def as_refusal(exc: GuardRefusedError) -> Refusal:
+    """Return a refusal to build a proposal in the executor's form."""
+    return Refusal(code="proposal_refused", sentence=exc.message, hint=exc.hint)
+
+
+def not_sent(exc: GuardRefusedError, operation: str) -> ConflictError:
+    """Return a refusal at the last moment as an error of the call that was not made."""
+    return ConflictError(
+        exc.message, endpoint="pegasus", operation=operation, outcome="not_sent", hint=exc.hint
+    )
+
+
+class PartitionAction(ABC):
+    """What all proposals for one partition have in common.
+
+    Args:
+        partition: As it was when the plan was made.
+        eyes: Look at the cluster.
+        propose: Sends.
+        now_s: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        eyes: Eyes,
+        propose: Propose,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        self._partition = partition
+        self._eyes = eyes
+        self._propose = propose
+        self._now_s = now_s
+        self._config: PartitionConfig | None = None
+        self._proposal: Proposal | None = None
+        self._reign = ""
+        self._looks = 0
+        self._lost_since_s: float | None = None
+
+    # -- what differs ---------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def patience_s(self) -> float:
+        """How long the effect may take."""
+
+    @abstractmethod
+    def _wanted(self, before: PartitionConfig) -> Wanted:
+        """Return what is proposed, in roles."""
+
+    @abstractmethod
+    def _has_role(self, now: PartitionConfig) -> bool:
+        """Return whether those that the plan names still have the roles it names."""
+
+    @abstractmethod
+    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+        """Return the proposal, or raise GuardRefusedError."""
+
+    @abstractmethod
+    def _done(self) -> str:
+        """Return what has been done, one sentence."""
+
+    # -- the action -----------------------------------------------------------------------------
+
+    def look(self) -> Observation:
+        """Read the partition, and now and then who leads."""
+        planned = self._partition
+        found = self._eyes.partitions([planned]).get(planned.gpid)
+        self._config = found
+        if self._looks % _LOOKS_A_REIGN == 0:
+            self._reign = self._eyes.reign()
+        self._looks += 1
+        if found is None:
+            detail = f"{planned.gpid} of table {planned.table} is not there any more."
+            return Observation(exists=False, detail=detail)
+        return Observation(
+            exists=True,
+            holder=found.primary,
+            token=str(found.ballot),
+            value=Seen({planned.gpid: Members.of(found)}, self._reign).text(),
+        )
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why the partition may not be changed as planned."""
+        now, planned = self._config, self._partition.config()
+        if not seen.exists or now is None:
+            return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
+        if self._wanted(planned).is_reached(now):
+            sentence = f"{now.gpid} is as wanted already: {members_text(now)}."
+            return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
+        if not self._has_role(now):
+            return Refusal(
+                code="moved_meanwhile",
+                sentence=f"{now.gpid} has {members_text(now)}; when the plan was made it had "
+                f"{members_text(planned)}.",
+                hint=_PLAN_ANEW,
+            )
+        try:
+            self._proposal = self._built(self._eyes.cluster(), now)
+        except GuardRefusedError as exc:
+            return as_refusal(exc)
+        return None
+
+    def send(self) -> None:
+        """Propose it, once."""
+        if self._proposal is None:
+            raise InvariantError(f"A proposal for {self._partition.gpid} was never checked.")
+        try:
+            self._propose(self._proposal)
+        except GuardRefusedError as exc:
+            raise not_sent(exc, "propose") from exc
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return what came of it, ``None`` while it may still come."""
+        verdict = self._judged(before)
+        if verdict is None:
+            return Ending(state="FAILED", code="unknown_partition", sentence=now.detail, after=now)
+        if verdict.state == "waiting":
+            return self._ended_with_the_leader(before, now, verdict)
+        return self._settled(verdict, now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when it was not seen in time."""
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        verdict = self._judged(before)
+        sentence = verdict.sentence if verdict is not None else ""
+        if self._is_orphaned(before):
+            return self._orphaned(verdict, now)
+        return Ending(
+            state="UNKNOWN",
+            code="timed_out",
+            sentence=f"Whether {self._partition.gpid} will still change is unknown: {sentence}",
+            hint="Nothing is proposed again. `set_meta_level steady` throws away what is pending.",
+            after=now,
+        )
+
+    # -- how ------------------------------------------------------------------------------------
+
+    def _judged(self, before: Observation) -> Verdict | None:
+        """Return what became of it; ``None``: the partition is gone."""
+        if self._config is None:
+            return None
+        planned = self._partition
+        members = seen_of(before, [planned]).items.get(planned.gpid)
+        was = planned.config() if members is None else members.config(planned)
+        return judge(self._wanted(was), was, self._config)
+
+    def _settled(self, verdict: Verdict, now: Observation) -> Ending:
+        if verdict.state == "done":
+            return Ending(state="DONE", code="moved", sentence=self._done(), after=now)
+        if verdict.state == "returned":
+            sentence = f"{self._done()} The guardian has added it again since: {verdict.sentence}"
+            return Ending(state="DONE", code="returned", sentence=sentence, after=now)
+        return Ending(
+            state="FAILED",
+            code="landed_elsewhere" if verdict.state == "elsewhere" else "half_done",
+            sentence=f"It was not done as asked. {verdict.sentence}",
+            hint=_PLAN_ANEW,
+            after=now,
+        )
+
+    def _is_orphaned(self, before: Observation) -> bool:
+        """Return whether another leads than had it queued: what was left of it is lost."""
+        reign = seen_of(before, [self._partition]).reign
+        return bool(reign and self._reign) and reign != self._reign
+
+    def _ended_with_the_leader(
+        self, before: Observation, now: Observation, verdict: Verdict
+    ) -> Ending | None:
+        """Return the end of what was lost with its leader, once nothing of it can come any more."""
+        if not self._is_orphaned(before) or now.holder is None:
+            self._lost_since_s = None
+            return None
+        if self._lost_since_s is None:
+            self._lost_since_s = self._now_s()
+        config = self._config
+        copies = config is not None and self._wanted(config).is_copy
+        is_over = self._now_s() - self._lost_since_s >= AFTER_FAILOVER_S
+        return self._orphaned(verdict, now) if is_over and not copies else None
+
+    def _orphaned(self, verdict: Verdict | None, now: Observation) -> Ending:
+        is_begun = verdict is not None and verdict.is_begun
+        lost = "The rest of it was lost" if is_begun else "It was lost before anything of it began"
+        return Ending(
+            state="FAILED",
+            code="half_done" if is_begun else "not_done",
+            sentence=f"{lost} when another meta server took over ({self._reign}). "
+            f"{verdict.sentence if verdict is not None else ''}".strip(),
+            hint=_PLAN_ANEW,
+            after=now,
+        )
+
+
+class MoveAction(PartitionAction):
+    """One ``balance`` of the shell: roles change, or a replica is copied from node to node.
+
+    Args:
+        step: What to do.
+        eyes: Look at the cluster.
+        propose: Sends.
+        now_s: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        step: MoveReplica,
+        eyes: Eyes,
+        propose: Propose,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        super().__init__(step.partition, eyes, propose, now_s)
+        self._step = step
+
+    @property
+    def patience_s(self) -> float:
+        """A minute for roles; for a copy as long as it takes at a slow rate."""
+        if self._step.move == "move_pri":
+            return ROLES_WITHIN_S
+        return copy_patience_s(self._step.size_mb)
+
+    def _wanted(self, before: PartitionConfig) -> Wanted:
+        step = self._step
+        return wanted_of_move(KINDS[step.move], before, step.source, step.target)
+
+    def _has_role(self, now: PartitionConfig) -> bool:
+        step = self._step
+        if step.move == "copy_sec":
+            return step.source in now.secondaries and step.target not in now.members
+        if step.move == "move_pri":
+            return now.primary == step.source and step.target in now.secondaries
+        return now.primary == step.source and step.target not in now.members
+
+    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+        step = self._step
+        return propose_move(sight, config, KINDS[step.move], step.source, step.target)
+
+    def _done(self) -> str:
+        step, gpid = self._step, self._partition.gpid
+        if step.move == "copy_sec":
+            return f"A secondary of {gpid} moved from {step.source} to {step.target}, as asked."
+        return f"The primary of {gpid} moved from {step.source} to {step.target}, as asked."
+
+
+class ChangeAction(PartitionAction):
+    """One ``propose`` of the shell, without force.
+
+    Args:
+        step: What to do.
+        eyes: Look at the cluster.
+        propose: Sends.
+        now_s: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        step: ChangeReplica,
+        eyes: Eyes,
+        propose: Propose,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        super().__init__(step.partition, eyes, propose, now_s)
+        self._step = step
+        self._change = ConfigType[step.change]
+
+    @property
+    def patience_s(self) -> float:
+        """A minute for roles, longer for an addition, which copies."""
+        return COPY_WITHIN_S if self._change is ConfigType.ADD_SECONDARY else ROLES_WITHIN_S
+
+    def _wanted(self, before: PartitionConfig) -> Wanted:
+        return wanted_of_change(self._change, before, self._step.node)
+
+    def _has_role(self, now: PartitionConfig) -> bool:
+        node = self._step.node
+        if self._change is ConfigType.ASSIGN_PRIMARY:
+            return now.primary is None
+        is_taking = self._change is ConfigType.ADD_SECONDARY
+        return node not in now.members if is_taking else node in now.secondaries
+
+    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+        return propose_change(sight, config, self._change, self._step.node)
+
+    def _done(self) -> str:
+        node, gpid = self._step.node, self._partition.gpid
+        done = {
+            ConfigType.ASSIGN_PRIMARY: f"{node} is the primary of {gpid}.",
+            ConfigType.ADD_SECONDARY: f"{gpid} has a secondary on {node}.",
+            ConfigType.DOWNGRADE_TO_INACTIVE: f"{node} serves {gpid} no more.",
+            ConfigType.REMOVE: f"The replica of {gpid} on {node} was removed.",
+        }
+        return done[self._change]

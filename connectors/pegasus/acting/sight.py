@@ -1,0 +1,137 @@
+"""Looking at what a step is about: partitions, nodes, the level, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from connectors.pegasus.rpc.client import MetaClient
+from core.actions.model import Observation
+from core.errors import NotFoundError
+from core.pegasus.answers import NodeEntry
+from core.pegasus.levels import parse_level
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight
+from core.plan.pegasus_steps import Partition
+
+
+class Members(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition's configuration as it stands in the journal.
+
+    Attributes:
+        ballot: Grows with every change.
+        primary: Registered name; ``None``: it has none.
+        secondaries: Registered names.
+        last_drops: Nodes that left, the latest last.
+    """
+
+    ballot: int
+    primary: str | None = None
+    secondaries: tuple[str, ...] = ()
+    last_drops: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: PartitionConfig) -> Members:
+        """Return those of a partition."""
+        return cls(config.ballot, config.primary, config.secondaries, config.last_drops)
+
+    def config(self, planned: Partition) -> PartitionConfig:
+        """Return them in the form that the rules take."""
+        app_id, _, index = planned.gpid.partition(".")
+        return PartitionConfig(
+            app_id=int(app_id),
+            index=int(index),
+            ballot=self.ballot,
+            max_replica_count=planned.max_replica_count,
+            primary=self.primary,
+            secondaries=self.secondaries,
+            last_drops=self.last_drops,
+        )
+
+
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an observation of partitions holds as its value.
+
+    Attributes:
+        items: By gpid; a partition that is gone is not there.
+        reign: Who led, and since when its process runs; what is queued is lost with it.
+    """
+
+    items: dict[str, Members]
+    reign: str = ""
+
+    def text(self) -> str:
+        """Return it for the journal."""
+        return msgspec.json.encode(self).decode()
+
+
+def seen_of(observation: Observation, planned: Iterable[Partition]) -> Seen:
+    """Return what was seen; where that is not on record, what the plan says was there."""
+    if observation.value is not None:
+        try:
+            return msgspec.json.decode(observation.value, type=Seen)
+        except msgspec.MsgspecError:  # not written by us: the plan's own word is the next best
+            pass
+    return Seen({one.gpid: Members.of(one.config()) for one in planned})
+
+
+class Eyes:
+    """Reads from the leading meta server, every time anew.
+
+    Args:
+        client: Of the cluster's meta servers.
+    """
+
+    def __init__(self, client: MetaClient) -> None:
+        self._client = client
+
+    def partitions(self, planned: Iterable[Partition]) -> dict[str, PartitionConfig]:
+        """Return the partitions that are there, by gpid.
+
+        Raises:
+            RemoteError: They cannot be read.
+        """
+        by_table: dict[str, list[Partition]] = {}
+        for one in planned:
+            by_table.setdefault(one.table, []).append(one)
+        found: dict[str, PartitionConfig] = {}
+        for table, wanted in by_table.items():
+            found |= self._of_table(table, {one.gpid for one in wanted})
+        return found
+
+    def _of_table(self, table: str, gpids: set[str]) -> dict[str, PartitionConfig]:
+        indices = sorted(int(gpid.partition(".")[2]) for gpid in gpids)
+        try:
+            configs = self._client.fetch_partitions(table, indices)
+        except NotFoundError:
+            return {}
+        # another table may have taken the name: its partitions have another id
+        return {config.gpid: config for config in configs if config.gpid in gpids}
+
+    def every_partition(self) -> list[PartitionConfig]:
+        """Return all partitions of all tables that serve.
+
+        Raises:
+            RemoteError: They cannot be read.
+        """
+        names = [table.name for table in self._client.fetch_tables()]
+        found = self._client.fetch_all_partitions(names)
+        return [config for name in names for config in found[name]]
+
+    def nodes(self) -> Mapping[str, NodeEntry]:
+        """Return the nodes by registered name."""
+        return {node.name: node for node in self._client.fetch_nodes()}
+
+    def cluster(self) -> ClusterSight:
+        """Return what proposals are checked against, just read."""
+        info = self._client.fetch_cluster_info()
+        return ClusterSight(self.nodes(), parse_level(info.level_word))
+
+    def reign(self) -> str:
+        """Return who leads and since when that process runs: ``host:port since TIME``."""
+        leader = self._client.fetch_cluster_info().leader
+        told: Any = self._client.send_command("server-info")
+        since = told.get("start_time", "") if isinstance(told, Mapping) else ""
+        return f"{leader} since {since}" if since else leader

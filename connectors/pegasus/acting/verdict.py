@@ -1,0 +1,134 @@
+"""What became of a proposal for one partition, from what was seen before and what is seen now.
+
+A proposal that was queued may be carried out at any later tick, so "not yet" is only ever told from
+"not any more" where something rules it out: another primary was chosen, or who had it queued leads
+no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import move_actions
+from core.pegasus.reconfigure import settle
+
+State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a proposal is for, in roles.
+
+    Attributes:
+        actions: What is proposed.
+        giver: Node that gives up its role; ``None``: nobody does.
+        taker: Node that takes one; ``None``: nobody does.
+        is_primary: The role is that of the primary, else that of a secondary.
+        is_copy: The taker has to be given the data first; the giver ends without a replica.
+    """
+
+    actions: tuple[ProposalAction, ...]
+    giver: str | None
+    taker: str | None
+    is_primary: bool
+    is_copy: bool = False
+
+    def is_reached(self, now: PartitionConfig) -> bool:
+        """Return whether the roles are as wanted, whatever else has changed."""
+        if self.is_primary and now.primary != self.taker:
+            return False
+        if not self.is_primary and self.taker is not None and self.taker not in now.secondaries:
+            return False
+        leaves = self.is_copy or not self.is_primary
+        return not (leaves and self.giver is not None and self.giver in now.members)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of it.
+
+    Attributes:
+        state: ``done``; ``elsewhere``: the primary stepped down and another node was chosen;
+            ``returned``: a replica was taken away and added again; ``half_done``: it never will be
+            whole; ``waiting``: nothing or a part of it has happened, and the rest may.
+        sentence: The same for people.
+        is_begun: A part of it has happened.
+    """
+
+    state: State
+    sentence: str
+    is_begun: bool = False
+
+
+def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verdict:
+    """Return what became of a proposal.
+
+    Args:
+        wanted: What was proposed.
+        before: The partition just before.
+        now: As it is.
+    """
+    found = settle(before, wanted.actions, now)
+    if found.state == "done" or (now.ballot > before.ballot and wanted.is_reached(now)):
+        return Verdict("done", found.sentence, is_begun=True)
+    if found.state in ("not_begun", "under_way"):
+        return Verdict("waiting", found.sentence, is_begun=found.done_count > 0)
+    sentence = f"{found.sentence} Before it was {members_text(before)}."
+    if wanted.is_primary and now.primary not in (None, wanted.giver, wanted.taker):
+        return Verdict("elsewhere", sentence, is_begun=True)
+    if _has_stepped_back(wanted, before, now):
+        return Verdict("half_done", sentence, is_begun=True)
+    if _has_returned(wanted, before, now):
+        return Verdict("returned", sentence, is_begun=True)
+    return Verdict("waiting", sentence, is_begun=False)
+
+
+def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
+    """Return whether the taker of a move is no member any more: it can never be the primary."""
+    if not wanted.is_primary or wanted.is_copy or wanted.taker in now.members:
+        return False
+    return now.primary is not None and now.ballot >= before.ballot + 2
+
+
+def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
+    """Return whether a secondary that was taken away is there again: it is the last one then."""
+    return (
+        wanted.taker is None
+        and now.ballot >= before.ballot + 2
+        and bool(now.secondaries)
+        and now.secondaries[-1] == wanted.giver
+        and set(now.members) == set(before.members)
+    )
+
+
+def members_text(config: PartitionConfig) -> str:
+    """Return a partition's members in words."""
+    secondaries = ", ".join(config.secondaries) or "none"
+    return f"primary {config.primary or 'none'}, secondaries {secondaries}"
+
+
+def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target: str) -> Wanted:
+    """Return what a move or a copy is for."""
+    return Wanted(
+        actions=move_actions(kind, before.primary or source, source, target),
+        giver=source,
+        taker=target,
+        is_primary=kind is not PlanKind.COPY_SECONDARY,
+        is_copy=kind is not PlanKind.MOVE_PRIMARY,
+    )
+
+
+def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> Wanted:
+    """Return what a single change is for."""
+    is_primary = change is ConfigType.ASSIGN_PRIMARY
+    is_taking = is_primary or change is ConfigType.ADD_SECONDARY
+    target = node if is_primary else before.primary or node
+    return Wanted(
+        actions=(ProposalAction(change, target, node),),
+        giver=None if is_taking else node,
+        taker=node if is_taking else None,
+        is_primary=is_primary,
+    )

@@ -1,0 +1,177 @@
+"""Waiting until the cluster, or a node, is in a state: nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from connectors.pegasus.acting.settings import ServerSettings
+from connectors.pegasus.acting.sight import Eyes
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import RemoteError
+from core.pegasus.answers import ClusterInfo
+from core.pegasus.partition import PartitionConfig
+from core.plan.pegasus_steps import AwaitState
+from core.plan.pegasus_words import awaited
+from core.units import counted
+
+READINGS: Final = 4
+READINGS_APART_S: Final = 30.0
+_SOON_S: Final = 1.0
+_LATER_S: Final = 2.0
+_MOST_NAMED: Final = 4
+Info = Callable[[], ClusterInfo]
+
+
+class AwaitAction:
+    """One wait; its precondition is the state that is waited for.
+
+    Args:
+        step: What for.
+        eyes: Look at the cluster.
+        settings: Speaks to nodes.
+        info: Asks the leading meta server for the level in force and what it counts.
+        apart_s: Seconds between two readings that say that nothing is left to balance.
+        now_s: Seconds that only ever grow.
+    """
+
+    patience_s = 0.0
+
+    def __init__(
+        self,
+        step: AwaitState,
+        eyes: Eyes,
+        settings: ServerSettings,
+        info: Info,
+        *,
+        apart_s: float = READINGS_APART_S,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        self._step = step
+        self._eyes = eyes
+        self._settings = settings
+        self._info = info
+        self._apart_s = apart_s
+        self._now_s = now_s
+        self._first: int | None = None
+        self._calm = 0
+        self._next_reading_s = 0.0
+        self._started_at = step.started_at
+        self._looks: Mapping[str, Callable[[], str]] = {
+            "no_primaries": self._primaries_left,
+            "no_replicas": self._replicas_left,
+            "gone": self._still_there,
+            "restarted": self._not_restarted,
+            "healthy": self._unhealthy,
+            "balanced": self._unbalanced,
+        }
+
+    def look(self) -> Observation:
+        """Return how far it is; the detail is empty when the state is reached."""
+        lacking = self._looks[self._step.state]()
+        return Observation(exists=True, holder=self._step.node, detail=lacking)
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return what is still lacking."""
+        if not seen.detail:
+            return None
+        is_slow = self._step.state in ("restarted", "balanced")
+        return Refusal(
+            code="not_yet", sentence=seen.detail, retry_s=_LATER_S if is_slow else _SOON_S
+        )
+
+    def send(self) -> None:
+        """Send nothing."""
+
+    def ending(self, before: Observation, now: Observation) -> Ending:
+        """Return that it is reached: it was when the step began."""
+        del before
+        state = awaited(self._step)
+        sentence = f"{state[:1].upper()}{state[1:]}."
+        return Ending(state="DONE", code="reached", sentence=sentence, after=now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return the same."""
+        return self.ending(before, now)
+
+    # -- states of a node -----------------------------------------------------------------------
+
+    def _primaries_left(self) -> str:
+        node = self._step.node
+        return self._left("primaries", lambda config: config.primary == node)
+
+    def _replicas_left(self) -> str:
+        node = self._step.node or ""
+        return self._left("replicas", lambda config: node in config.members)
+
+    def _left(self, what: str, holds: Callable[[PartitionConfig], bool]) -> str:
+        count = sum(holds(config) for config in self._eyes.every_partition())
+        self._first = max(self._first or 0, count)
+        return f"{self._step.node}: {count:,} of {self._first:,} {what} left." if count else ""
+
+    def _still_there(self) -> str:
+        node = self._eyes.nodes().get(self._step.node or "")
+        return f"{self._step.node} is still alive." if node is not None and node.is_alive else ""
+
+    def _not_restarted(self) -> str:
+        name = self._step.node or ""
+        node = self._eyes.nodes().get(name)
+        if node is None or not node.is_alive:
+            return f"{name} is not alive: start its process."
+        try:
+            told: Any = self._settings.ask(node, "server-info")
+        except RemoteError:
+            return f"{name} does not answer: its process is ending or starting."
+        started_at = str(told.get("start_time", "")) if isinstance(told, Mapping) else ""
+        if not started_at:
+            return f"{name} does not tell since when its process runs."
+        if self._started_at is None:
+            self._started_at = started_at
+        if started_at != self._started_at:
+            return ""
+        return f"{name} is still the process that started at {started_at}: restart it now."
+
+    # -- states of the cluster ------------------------------------------------------------------
+
+    def _unhealthy(self) -> str:
+        every = self._eyes.every_partition()
+        ill = [config.gpid for config in every if not _is_healthy(config)]
+        if not ill:
+            return ""
+        more = f" and {len(ill) - _MOST_NAMED} more" if ill[_MOST_NAMED:] else ""
+        some = f"{', '.join(ill[:_MOST_NAMED])}{more}"
+        return f"{len(ill):,} of {len(every):,} partitions lack replicas or a primary: {some}."
+
+    def _unbalanced(self) -> str:
+        """Read what the balancer counts, not more often than its readings are to be apart."""
+        now_s = self._now_s()
+        lacking = self._not_calm()
+        if lacking:
+            self._calm, self._next_reading_s = 0, now_s
+            return lacking
+        if now_s >= self._next_reading_s:
+            self._calm += 1
+            self._next_reading_s = now_s + self._apart_s
+        if self._calm >= READINGS:
+            return ""
+        return (
+            f"The balancer has nothing to do on {self._calm} of {READINGS} readings, "
+            f"{self._apart_s:g} s apart."
+        )
+
+    def _not_calm(self) -> str:
+        """Return why the count says that it is not balanced, or says nothing at all."""
+        info = self._info()
+        if info.level_word != "lively":
+            return f"The level in force is {info.level_word}: nothing is balanced before lively."
+        counts = info.operations
+        if counts is None or counts.total < 0:
+            return "The meta server does not know yet how many changes it would make."
+        if counts.total > 0:
+            return f"The balancer counts {counted(counts.total, 'change')} of this round."
+        return self._unhealthy()  # the count is from before while anything is ill
+
+
+def _is_healthy(config: PartitionConfig) -> bool:
+    return config.primary is not None and config.replica_count == config.max_replica_count
