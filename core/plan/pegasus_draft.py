@@ -12,7 +12,13 @@ from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Proposal, propose_change, propose_move
-from core.pegasus.server_settings import changeable, dangers, value_before, wished_value
+from core.pegasus.server_settings import (
+    FLOW_CONTROL,
+    changeable,
+    dangers,
+    value_before,
+    wished_value,
+)
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.bare import Terms
 from core.plan.build import in_order
@@ -182,7 +188,10 @@ class Draft:
         else:
             place = EVERY_NODE if server is None else self.course.node(server).name
         before = self._set.get((one.key, place), value_before(one, self.facts, server))
+        is_limited = self._set.get((FLOW_CONTROL, LEADER)) == "true"
         for danger in dangers(one, wanted, self.facts):
+            if danger.code == "not_consulted" and is_limited:
+                continue
             severity: DiagnosticSeverity = "error" if danger.weight == "refused" else "warning"
             self.tell(severity, danger.code, danger.sentence, subject=one.key, hint=danger.hint)
         self._set[one.key, place] = wanted

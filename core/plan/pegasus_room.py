@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from core.plan.pegasus_steps import MoveReplica
+from core.pegasus.server_settings import COPY_RATE
+from core.plan.pegasus_steps import EVERY_NODE, MoveReplica
 from core.units import counted, format_age, format_mb
 
 if TYPE_CHECKING:
@@ -78,15 +79,22 @@ def _tell_time(draft: Draft) -> None:
     total_mb, nodes = sum(known), counted(len(draft.course.received_mb), "node")
     unknown = len(draft.course.received_mb) - len(known)
     about = f"{format_mb(total_mb)}{' or more' if unknown else ''} is copied onto {nodes}"
-    rates = [row["copy_rate_mb_per_s"] for row in draft.facts.rows("nodes") if row["is_alive"]]
-    told = [rate for rate in rates if rate]
-    if not told or len(told) < len(rates):
-        sentence = f"{about}; how long that takes is not known: the copying has no rate limit."
+    rate = _slowest_rate(draft)
+    if rate is None:
+        sentence = f"{about}; how long that takes is unknown, since the copying has no limit."
     else:
-        rate = min(told)
         shortest, longest = max(known, default=0.0) / rate, total_mb / rate
         sentence = (
             f"{about}: at {rate:g} MB/s a disk {format_age(shortest)} when all receive at once, "
             f"{format_age(longest)} one after the other."
         )
     draft.tell("info", "copies", sentence)
+
+
+def _slowest_rate(draft: Draft) -> float | None:
+    """MB/s that a disk may receive while the plan runs; ``None``: without limit, or unknown."""
+    for step in draft.setting_steps:
+        if step.key == COPY_RATE and step.server == EVERY_NODE:
+            return float(step.value) or None
+    rates = [row["copy_rate_mb_per_s"] for row in draft.facts.rows("nodes") if row["is_alive"]]
+    return min(rates) if rates and all(rates) else None

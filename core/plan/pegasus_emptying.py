@@ -1,0 +1,132 @@
+"""The batches that empty a node: primaries move, secondaries leave, what is left is closed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from core.errors import GuardRefusedError, OpsError
+from core.pegasus.balance.model import PlanKind
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import propose_move
+from core.plan.pegasus_draft import Draft
+from core.plan.pegasus_steps import CloseReplicas, Proposed, ProposeMany
+
+
+def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
+    """Add the batch that moves every primary of a node to one of its secondaries.
+
+    The scripts draw one of the first two secondaries; here the one takes it that leads fewest
+    partitions by then, of equal ones fewest of the table. Partitions with the least choice come
+    first, so that the others can even out.
+
+    Args:
+        draft: What is filled.
+        node: It gives up its primaries.
+        leaving: Nodes that get none.
+
+    Returns:
+        The partitions that are moved, in gpid order.
+    """
+    course = draft.course
+    led = course.led_by(node)
+    of_table = _table_leads(draft, led)
+    refused: list[tuple[str, OpsError]] = []
+    items: dict[str, Proposed] = {}
+    for config in sorted(led, key=lambda one: len(_able(draft, one, leaving))):
+        able = _able(draft, config, leaving)
+        try:
+            draft.check_table(config)
+            if not able:
+                raise _no_heir(config, node)
+            target = min(
+                able, key=lambda name: (course.primaries[name], of_table[config.app_id, name])
+            )
+            found = propose_move(course.sight(), config, PlanKind.MOVE_PRIMARY, node, target)
+        except OpsError as exc:
+            refused.append((config.gpid, exc))
+            continue
+        items[config.gpid] = Proposed(partition=course.partition(config), target=target)
+        of_table[config.app_id, target] += 1
+        course.advance(config, found.actions)
+    draft.tell_refused(sorted(refused, key=lambda one: _place(one[0])))
+    ordered = [config.gpid for config in led if config.gpid in items]
+    if ordered:
+        draft.steps.append(
+            ProposeMany(
+                node=node,
+                verb="move_pri",
+                items=tuple(items[gpid] for gpid in ordered),
+                reason=draft.terms.reason,
+            )
+        )
+    return ordered
+
+
+def downgrade(draft: Draft, node: str) -> list[str]:
+    """Add the batch that takes a node out of every partition that it keeps a secondary of.
+
+    Returns:
+        The partitions that it leaves, in gpid order.
+    """
+    course = draft.course
+    refused: list[tuple[str, OpsError]] = []
+    items: list[Proposed] = []
+    for config in course.followed_by(node):
+        try:
+            draft.check_table(config)
+            found = draft.changed(config, "DOWNGRADE_TO_INACTIVE", node)
+        except OpsError as exc:
+            refused.append((config.gpid, exc))
+            continue
+        items.append(Proposed(partition=course.partition(config)))
+        course.advance(config, found.actions)
+    draft.tell_refused(refused)
+    if items:
+        draft.steps.append(
+            ProposeMany(
+                node=node,
+                verb="DOWNGRADE_TO_INACTIVE",
+                items=tuple(items),
+                reason=draft.terms.reason,
+            )
+        )
+    return [item.partition.gpid for item in items]
+
+
+def close(draft: Draft, node: str, gpids: Collection[str]) -> None:
+    """Add the step that closes replicas which are no members any more."""
+    draft.steps.append(CloseReplicas(node=node, partitions=tuple(gpids), reason=draft.terms.reason))
+
+
+def _able(draft: Draft, config: PartitionConfig, leaving: Collection[str]) -> list[str]:
+    """Return the secondaries that may lead, by host and port.
+
+    One that leaves later is better than none: by then the guardian has filled up the partition.
+    """
+    living = [name for name in draft.course.alive if name in config.secondaries]
+    return [name for name in living if name not in leaving] or living
+
+
+def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tuple[int, str]]:
+    ids = {config.app_id for config in led}
+    return Counter(
+        (one.app_id, now.primary)
+        for app_id in ids
+        for one in draft.facts.partitions[app_id]
+        for now in [draft.course.config(one.gpid)]
+        if now.primary is not None
+    )
+
+
+def _no_heir(config: PartitionConfig, node: str) -> GuardRefusedError:
+    held = ", ".join(config.secondaries) or "no node"
+    return GuardRefusedError(
+        f"No other node could lead {config.gpid}: besides {node} it is on {held}.",
+        hint="Copy it first: trimtab pegasus move CLUSTER GPID copy_pri --from N --to N.",
+    )
+
+
+def _place(gpid: str) -> tuple[int, int]:
+    app_id, _, index = gpid.partition(".")
+    return int(app_id), int(index)

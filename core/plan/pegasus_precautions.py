@@ -1,0 +1,116 @@
+"""What forbids maintenance of a Pegasus cluster, and what keeps its level in force meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from core.pegasus.server_settings import LIVE_PERCENTAGE
+from core.plan.pegasus_draft import Draft
+from core.units import counted
+
+_LEVEL_LEAST_NODES: Final = 3
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What keeps the level in force from freezing."""
+
+    least_nodes: int
+    live_percentage: int | None
+
+    @classmethod
+    def of(cls, draft: Draft) -> _Rule:
+        told = draft.facts.snapshot.settings
+        least = told.get("min_live_node_count_for_unfreeze", "")
+        share = told.get(LIVE_PERCENTAGE, "")
+        return cls(
+            int(least) if least.isdecimal() else _LEVEL_LEAST_NODES,
+            int(share) if share.isdecimal() else None,
+        )
+
+    def freezes(self, alive: int, known: int) -> bool:
+        """Return whether the share of living nodes would freeze it; unknown: it may."""
+        return self.live_percentage is None or alive * 100 < self.live_percentage * known
+
+
+def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
+    """Keep the level in force while nodes leave: a node that went stays in the share's total."""
+    rule, known = _Rule.of(draft), len(draft.facts.nodes)
+    left = len([name for name in draft.course.alive if name not in leaving])
+    if not rule.freezes(left, known):
+        return
+    draft.set_setting(LIVE_PERCENTAGE, "0", is_restored=False)
+    draft.tell(
+        "warning",
+        "live_percentage_stays",
+        f"With {left} of {known} nodes alive the level would freeze, so {LIVE_PERCENTAGE} becomes 0"
+        " and stays so after the run: put back at once it would freeze the cluster.",
+        hint="Restart the meta servers afterwards: then it is as configured, and the nodes that "
+        "left are forgotten.",
+    )
+
+
+def warn_of_freezing(draft: Draft) -> None:
+    """Tell when one node less would freeze the level in force."""
+    rule, known, alive = _Rule.of(draft), len(draft.facts.nodes), len(draft.course.alive)
+    if alive - 1 < rule.least_nodes or rule.freezes(alive - 1, known):
+        draft.tell(
+            "warning",
+            "freezes_meanwhile",
+            f"With {alive - 1} of {known} nodes alive the level in force is freezed while a node "
+            "restarts: nothing is repaired until it is back.",
+        )
+
+
+def check_left(draft: Draft, leaving: Sequence[str]) -> None:
+    """Refuse to leave fewer nodes than replicas, or than keep the level in force."""
+    left = [name for name in draft.course.alive if name not in leaving]
+    most = max((one.max_replica_count for one in draft.facts.tables.values()), default=1)
+    if len(left) < most:
+        tables = [one for one in draft.facts.tables.values() if one.max_replica_count == most]
+        draft.tell(
+            "error",
+            "too_few_nodes",
+            f"{counted(len(left), 'node')} would be left, and table {tables[0].name} wants "
+            f"{counted(most, 'replica')}.",
+            hint="Name fewer nodes, or add some first.",
+        )
+    least = _Rule.of(draft).least_nodes
+    if len(left) < least:
+        draft.tell(
+            "error",
+            "would_freeze",
+            f"{counted(len(left), 'node')} would be left: with fewer than {least} the level in "
+            "force is freezed, and nothing is repaired.",
+            hint="Name fewer nodes, or add some first.",
+        )
+
+
+def check_healthy(draft: Draft) -> None:
+    """Refuse to take replicas away while others are missing."""
+    ill = draft.course.unhealthy
+    if ill:
+        names = ", ".join(config.gpid for config in ill[:3])
+        draft.tell(
+            "error",
+            "unhealthy",
+            f"{counted(len(ill), 'partition')} not healthy ({names}): taking more replicas away "
+            "may lose them.",
+            hint="Wait until the guardian has repaired them.",
+        )
+
+
+def check_policy(draft: Draft) -> None:
+    """Refuse lively where the policy in force would kill the leading meta server."""
+    if draft.facts.snapshot.settings.get("balance_cluster") != "true":
+        return
+    if any(table.max_replica_count == 1 for table in draft.facts.tables.values()):
+        draft.tell(
+            "error",
+            "kills_meta_server",
+            "balance_cluster is true and a table has a single replica: at lively the leading meta "
+            "server would die.",
+            hint="Set balance_cluster to false first.",
+        )

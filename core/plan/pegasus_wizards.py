@@ -1,0 +1,344 @@
+"""Maintenance of a Pegasus cluster as plans: every wait and check of the scripts, as steps.
+
+Settings are changed for the time of the run only; the executor puts them back in every exit path.
+
+Source: Pegasus ``admin_tools`` (``migrate_node.sh``, ``downgrade_node.sh``,
+``pegasus_rolling_update.sh``, ``pegasus_offline_node_list.sh``, ``pegasus_rebalance_cluster.sh``);
+what they wait for is waited for here, by looking at the cluster instead of at printed words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.errors import InputError, OpsError
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.server_settings import (
+    ADD_LIMIT,
+    ASSIGN_DELAY,
+    BLACK_LIST,
+    COPY_RATE,
+    FLOW_CONTROL,
+    ONLY_MOVE_PRIMARY,
+    SEND_RATE,
+)
+from core.plan.bare import Terms
+from core.plan.model import Plan
+from core.plan.pegasus_draft import Draft
+from core.plan.pegasus_emptying import close, downgrade, migrate
+from core.plan.pegasus_precautions import (
+    check_healthy,
+    check_left,
+    check_policy,
+    unfreeze,
+    warn_of_freezing,
+)
+from core.plan.pegasus_steps import Awaited, AwaitState
+from core.snapshot.pegasus import PegasusSnapshot
+from core.units import counted
+
+OFFLINE_RATE_MB_PER_S: Final = 50
+REBALANCE_RATE_MB_PER_S: Final = 100
+_SHORT_WAIT_S: Final = 600.0
+_LONG_DELAY_MS: Final = 180_000_000
+"""50 h, as the rolling update sets it: nobody else takes over a replica of a node under way."""
+_SHORT_DELAY_MS: Final = 10
+_ADDS_AGAIN: Final = 100
+
+
+def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: Terms) -> Plan:
+    """Return the plan that moves every primary off a node; no data moves.
+
+    Args:
+        snapshot: The cluster.
+        node: Registered name.
+        terms: When, why and how long.
+    Raises:
+        UnknownNameError: There is no such node; the hint has near ones.
+    """
+    draft = Draft(snapshot, terms)
+    [node] = _named(draft, [node])
+    draft.hold_steady()
+    draft.check_level()
+    if not migrate(draft, node, [node]):
+        draft.tell("warning", "nothing_to_do", f"{node} has no primaries.", subject=node)
+        return _nothing(draft)
+    _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)
+    return draft.seal()
+
+
+def drain_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) -> Plan:
+    """Return the plan that empties nodes one after the other; their replicas go to other nodes.
+
+    While it runs the nodes are on the black list, so the guardian puts what they give up elsewhere.
+
+    Args:
+        snapshot: The cluster.
+        nodes: Registered names.
+        terms: When, why and how long.
+    Raises:
+        InputError: No node was named, or one twice.
+        UnknownNameError: There is no such node; the hint has near ones.
+    """
+    draft = Draft(snapshot, terms)
+    leaving = _named(draft, nodes)
+    check_left(draft, leaving)
+    was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
+    draft.hold_steady()
+    draft.check_level()
+    check_healthy(draft)
+    if not any(draft.course.replicas[node] for node in leaving):
+        draft.tell("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas are there.")
+        return _nothing(draft)
+    _keep_out(draft, leaving)
+    for node in leaving:
+        _empty(draft, node, leaving, is_closed=False)
+        _await(draft, "healthy")
+    if was_lively:
+        draft.tell(
+            "warning",
+            "lively_refills",
+            "When the run has ended the level is lively again and the balancer fills these nodes.",
+            hint="Set the level to steady first to keep them empty.",
+        )
+    return draft.seal()
+
+
+def offline_plan(
+    snapshot: PegasusSnapshot,
+    nodes: Sequence[str],
+    terms: Terms,
+    *,
+    rate_mb_per_s: int = OFFLINE_RATE_MB_PER_S,
+) -> Plan:
+    """Return the plan that takes nodes out of service for good, one after the other.
+
+    Each is emptied, then the run waits until the operator has stopped its process.
+
+    Args:
+        snapshot: The cluster.
+        nodes: Registered names.
+        terms: When, why and how long.
+        rate_mb_per_s: What one disk may receive and send meanwhile; 0: without limit.
+    Raises:
+        InputError: No node was named, one twice, or no such rate.
+        UnknownNameError: There is no such node; the hint has near ones.
+    """
+    draft = Draft(snapshot, terms)
+    leaving = _named(draft, nodes)
+    check_left(draft, leaving)
+    draft.hold_steady()
+    draft.check_level()
+    check_healthy(draft)
+    _set_rates(draft, rate_mb_per_s)
+    _keep_out(draft, leaving)
+    unfreeze(draft, leaving)
+    draft.set_setting(ASSIGN_DELAY, str(_SHORT_DELAY_MS), is_restored=True)
+    for node in leaving:
+        _empty(draft, node, leaving)
+        _await(draft, "gone", node, reason=f"Stop the replica server of {node} now.")
+        _await(draft, "healthy")
+    stops = f"The run waits until the process of {' and then of '.join(leaving)} was stopped."
+    draft.tell("info", "operator_acts", stops, hint="Nobody but the operator stops a process.")
+    return draft.seal()
+
+
+def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) -> Plan:
+    """Return the plan that takes nodes out, waits for their restart, and takes them in again.
+
+    Args:
+        snapshot: The cluster.
+        nodes: Registered names in the order in which they are restarted; none: all that live.
+        terms: When, why and how long.
+    Raises:
+        InputError: One was named twice.
+        UnknownNameError: There is no such node; the hint has near ones.
+    """
+    draft = Draft(snapshot, terms)
+    wanted = _named(draft, nodes or draft.course.alive)
+    draft.hold_steady()
+    draft.check_level()
+    check_healthy(draft)
+    warn_of_freezing(draft)
+    draft.set_setting(ASSIGN_DELAY, str(_LONG_DELAY_MS), is_restored=True)
+    if draft.facts.snapshot.settings.get("add_secondary_enable_flow_control") != "true":
+        draft.set_setting(FLOW_CONTROL, "true", is_restored=True)  # else the limit is not looked at
+    started_at = {row["node"]: row["started_at"] for row in draft.facts.rows("nodes")}
+    for node in wanted:
+        draft.set_setting(ADD_LIMIT, "0", is_restored=True)
+        dropped = _empty(draft, node, [node], is_refilled=False)
+        _await(
+            draft,
+            "restarted",
+            node,
+            started_at=started_at.get(node),
+            reason=f"Restart the replica server of {node} now, with the new version.",
+        )
+        draft.set_setting(ADD_LIMIT, str(_ADDS_AGAIN), is_restored=True)
+        for gpid in dropped:
+            draft.course.come_back(draft.course.config(gpid), node)
+        _await(draft, "healthy")
+    if any(started_at.get(node) is None for node in wanted):
+        draft.tell(
+            "warning",
+            "start_unknown",
+            "When the process of some node started is unknown: a restart would not be noticed "
+            "unless the node was seen down.",
+            hint="Take another snapshot; its problems say which node did not answer.",
+        )
+    waits = f"The run waits for {counted(len(wanted), 'restart')} by the operator."
+    draft.tell("info", "operator_acts", waits, hint="Nobody but the operator restarts a process.")
+    draft.tell(
+        "info",
+        "primaries_stay",
+        "Primaries stay where they were moved to: the node that comes last leads few in the end.",
+        hint="`trimtab pegasus rebalance` evens them out afterwards.",
+    )
+    return draft.seal()
+
+
+def rebalance_plan(
+    snapshot: PegasusSnapshot,
+    terms: Terms,
+    *,
+    only_move_primary: bool = False,
+    rate_mb_per_s: int = REBALANCE_RATE_MB_PER_S,
+) -> Plan:
+    """Return the plan that lets the meta server's own balancer work until nothing is left to do.
+
+    Args:
+        snapshot: The cluster.
+        terms: When, why and how long.
+        only_move_primary: Primaries change roles only; no primary is copied meanwhile.
+        rate_mb_per_s: What one disk may receive and send meanwhile; 0: without limit.
+    Raises:
+        InputError: No such rate.
+    """
+    draft = Draft(snapshot, terms)
+    if draft.facts.stored_level is None or draft.course.level is None:
+        draft.check_level()
+    check_policy(draft)
+    if only_move_primary:
+        draft.set_setting(ONLY_MOVE_PRIMARY, "true", is_restored=True)
+    _set_rates(draft, rate_mb_per_s)
+    if draft.facts.stored_level is not FunctionLevel.LIVELY:
+        draft.set_level(FunctionLevel.LIVELY, is_restored=True)
+    if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
+        draft.check_level()
+    ill = draft.course.unhealthy
+    if ill:
+        number = counted(len(ill), "partition")
+        sentence = f"Balancing waits until every partition is healthy: {number} to go."
+        draft.tell("warning", "balance_waits", sentence)
+        _await(draft, "healthy")
+    _await(draft, "balanced")
+    draft.tell(
+        "info",
+        "balancer_decides",
+        "What is moved is decided by the meta server, not by this plan.",
+        hint="`trimtab pegasus balance` shows its rounds.",
+    )
+    return draft.seal()
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
+    """Return registered names of living nodes in the order given."""
+    if not nodes:
+        raise InputError("No node was named.", hint="Name one, host:port.")
+    names = [draft.course.node(name).name for name in nodes]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InputError(f"{min(twice)} is named twice.", hint="Name each node once.")
+    for name in names:
+        if not draft.course.nodes[name].is_alive:
+            sentence = f"{name} is not alive: its replicas are being replaced by the guardian."
+            hint = "Wait until every partition is healthy; there is nothing to move off it."
+            draft.tell("error", "node_down", sentence, subject=name, hint=hint)
+    return names
+
+
+def _nothing(draft: Draft) -> Plan:
+    draft.steps.clear()
+    return draft.seal()
+
+
+def _await(
+    draft: Draft,
+    state: Awaited,
+    node: str | None = None,
+    *,
+    within_s: float | None = None,
+    started_at: str | None = None,
+    reason: str | None = None,
+) -> None:
+    draft.steps.append(
+        AwaitState(
+            state=state,
+            node=node,
+            within_s=within_s,
+            started_at=started_at,
+            reason=draft.terms.reason if reason is None else reason,
+        )
+    )
+
+
+def _empty(
+    draft: Draft,
+    node: str,
+    leaving: Sequence[str],
+    *,
+    is_closed: bool = True,
+    is_refilled: bool = True,
+) -> list[str]:
+    """Add what takes primaries, then secondaries off a node; return the partitions it leaves.
+
+    Args:
+        draft: What is filled.
+        node: The one to empty.
+        leaving: Nodes that get nothing.
+        is_closed: What is left of the replicas is closed: the process ends next.
+        is_refilled: The guardian puts what is missing on other nodes.
+    """
+    if migrate(draft, node, leaving):
+        _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)
+    dropped = downgrade(draft, node)
+    if dropped:
+        _await(draft, "no_replicas", node, within_s=_SHORT_WAIT_S)
+    if dropped and is_closed:
+        close(draft, node, dropped)
+    if is_refilled:
+        _refill(draft, dropped, leaving)
+    return dropped
+
+
+def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> None:
+    homeless = [
+        gpid for gpid in dropped if draft.course.refill(draft.course.config(gpid), leaving) is None
+    ]
+    if homeless:
+        draft.tell(
+            "error",
+            "too_few_nodes",
+            f"No node is left for a replica of {homeless[0]}"
+            + (f" and {len(homeless) - 1} others." if len(homeless) > 1 else "."),
+            hint="Name fewer nodes, or add some first.",
+        )
+
+
+def _keep_out(draft: Draft, leaving: Sequence[str]) -> None:
+    """Put nodes on the black list beside those that are there already."""
+    listed = draft.facts.snapshot.settings.get("assign_secondary_black_list") or ""
+    names = [name for name in listed.split(",") if name in draft.course.nodes]
+    draft.set_setting(BLACK_LIST, ",".join(dict.fromkeys([*names, *leaving])), is_restored=True)
+
+
+def _set_rates(draft: Draft, rate_mb_per_s: int) -> None:
+    for key in (COPY_RATE, SEND_RATE):
+        try:
+            draft.set_setting(key, str(rate_mb_per_s), is_restored=True)
+        except OpsError as exc:
+            raise InputError(exc.message, hint=exc.hint) from exc
