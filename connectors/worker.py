@@ -6,25 +6,24 @@ of a run is in the journal, so it may be killed at any moment; the next worker g
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from typing import Final
 
 from connectors.apply.clock import SystemClock
-from connectors.apply.cluster import PulsarCluster
 from connectors.apply.ending import end_as_broken
 from connectors.apply.lease import ZooKeeperLease
 from connectors.apply.limits import Limits
+from connectors.clusters import OpenCluster, open_cluster
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
+from connectors.worker_parts import SOONEST_AGAIN_S, Broken, WorkerEvent, as_bug
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
 from core.actions.apply import carry_out, put_back, settle_afterwards
 from core.actions.events import Record
@@ -38,33 +37,12 @@ from core.snapshot.store import Shelf
 
 __all__ = ["WorkerEvent", "WorkerStatus", "read_status", "run_worker", "work_on"]
 
-_log = logging.getLogger("trimtab.worker")
 _POLL_S: Final = 0.5
 _STANDBY_S: Final = 1.0
-_SOONEST_AGAIN_S: Final = 1.0
 _LATEST_AGAIN_S: Final = 15.0
-_LATEST_MEND_S: Final = 60.0
 _MOST_BUGS: Final = 3
 _MEASURE_EVERY_S: Final = 2.0
 _SETTLE_EVERY_S: Final = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerEvent:
-    """Something a person at the terminal wants to know.
-
-    Attributes:
-        cluster: Name.
-        kind: ``ready``, ``working``, ``ended``, ``standby``, ``failed`` or ``stopped``.
-        sentence: What happened.
-    """
-
-    cluster: str
-    kind: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return f"{self.cluster}: {self.sentence}"
 
 
 def run_worker(
@@ -81,8 +59,7 @@ def run_worker(
         stop: Set it to end: the step under way is looked at to its end, runs stay open.
         on_event: Called from the working threads.
     """
-    served = [cluster for cluster in clusters if cluster.kind == "pulsar"]  # no others yet
-    loops = [_Loop(config, cluster, stop, on_event) for cluster in served]
+    loops = [_Loop(config, cluster, stop, on_event) for cluster in clusters]
     threads = [
         threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
     ]
@@ -101,26 +78,6 @@ def work_on(
 ) -> None:
     """Be the worker of one cluster until one run has ended, or ``stop`` is set."""
     _Loop(config, cluster, stop, on_event, until=run_id).run()
-
-
-@dataclass(slots=True)
-class _Broken:
-    """A run that Trimtab itself cannot carry out; what it has changed is put back all the same.
-
-    Attributes:
-        bug: Why.
-        again_at_s: When it is tried again, on the monotonic clock.
-        wait_s: How long the next wait is.
-    """
-
-    bug: OpsError
-    again_at_s: float = 0.0
-    wait_s: float = _SOONEST_AGAIN_S
-
-    def wait(self, now_s: float) -> None:
-        """Let it rest; longer and longer."""
-        self.again_at_s = now_s + self.wait_s
-        self.wait_s = min(2 * self.wait_s, _LATEST_MEND_S)
 
 
 class _Loop:
@@ -144,10 +101,10 @@ class _Loop:
         self._status = WorkerStatus(cluster=cluster.name, worker=self._name)
         self._journal: SqlJournal | None = None
         self._lease: Lease | None = None
-        self._pulsar: PulsarCluster | None = None
-        self._again_s = _SOONEST_AGAIN_S
+        self._open: OpenCluster | None = None
+        self._again_s = SOONEST_AGAIN_S
         self._bugs: dict[RunId, int] = {}
-        self._broken: dict[RunId, _Broken] = {}
+        self._broken: dict[RunId, Broken] = {}
         self._closed: set[RunId] = set()
         self._limits = Limits(config, cluster, lambda text: self._tell("failed", text))
         self._measures_at_s = 0.0
@@ -177,9 +134,9 @@ class _Loop:
         except OpsError as exc:
             self._failed(exc)
         except Exception as exc:  # noqa: BLE001  # one bug must not end the work for a cluster
-            self._failed(_as_bug(exc))
+            self._failed(as_bug(exc))
         else:
-            self._again_s = _SOONEST_AGAIN_S
+            self._again_s = SOONEST_AGAIN_S
             self._status.last_error = None
             self._stop.wait(rest_s)
 
@@ -230,9 +187,9 @@ class _Loop:
         self._status.run_id, self._status.lease = run_id, lease.place
         self._doing(f"Carrying out {run_id}.")
         self._tell_once("working", f"Carrying out {run_id}.")
-        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster, self._limits.now)
+        cluster = self._open = self._open or open_cluster(self.cluster, self._limits.now)
         ports = Ports(
-            journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
+            journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
         )
         try:
             if run_id in self._broken:
@@ -244,7 +201,7 @@ class _Loop:
                 self._count_bug(run_id, exc, ports)
             raise
         except Exception as exc:
-            bug = _as_bug(exc)
+            bug = as_bug(exc)
             self._count_bug(run_id, bug, ports)
             raise bug from exc
         finally:
@@ -257,7 +214,7 @@ class _Loop:
         """End a run that can never be carried out; it must not block the others."""
         self._bugs[run_id] = self._bugs.get(run_id, 0) + 1
         if self._bugs[run_id] >= _MOST_BUGS:
-            self._broken[run_id] = _Broken(bug=bug)
+            self._broken[run_id] = Broken(bug=bug)
             self._end(run_id, ports)
 
     def _is_due(self, run_id: RunId) -> bool:
@@ -305,10 +262,10 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             return
-        pulsar = self._pulsar = self._pulsar or PulsarCluster(self.cluster, self._limits.now)
+        cluster = self._open = self._open or open_cluster(self.cluster, self._limits.now)
         for run_id in run_ids:
             ports = Ports(
-                journal=journal, cluster=pulsar, lease=lease, clock=self._clock, worker=self._name
+                journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
             )
             settle_afterwards(run_id, ports)
 
@@ -316,11 +273,11 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():  # whoever has it measures; the next turn gives it back
             return
-        pulsar = PulsarCluster(self.cluster)
+        cluster = open_cluster(self.cluster)
         try:
-            snapshot = pulsar.snapshot()
+            snapshot = cluster.snapshot()
         finally:
-            pulsar.close()
+            cluster.close()
         Shelf(self._config.state_dir / "snapshots").put(snapshot, self._config.keep.retention())
         for view in views:
             since = view.ended_at or snapshot.manifest.taken_at
@@ -366,11 +323,11 @@ class _Loop:
     def _let_go(self) -> None:
         """Give the lease back and close what was open on the cluster."""
         lease, self._lease = self._lease, None
-        pulsar, self._pulsar = self._pulsar, None
+        cluster, self._open = self._open, None
         if lease is not None:
             lease.release()
-        if pulsar is not None:
-            pulsar.close()
+        if cluster is not None:
+            cluster.close()
         self._status.lease = ""
 
     # -- words ----------------------------------------------------------------------------------
@@ -385,14 +342,3 @@ class _Loop:
     def _tell_once(self, kind: str, sentence: str) -> None:
         if sentence != self._said:
             self._tell(kind, sentence)
-
-
-def _as_bug(exc: Exception) -> InvariantError:
-    """Return what a person sees of an exception that should not be; the log gets the rest."""
-    if isinstance(exc, InvariantError):
-        return exc
-    _log.error("a run was carried out in a way that it never should", exc_info=exc)
-    return InvariantError(
-        f"The run failed by a fault of Trimtab itself ({type(exc).__name__}).",
-        hint="It is tried again; please report it with the worker's log.",
-    )

@@ -386,13 +386,13 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
         RemoteError: The cluster or the journal cannot be read.
     """
     from connectors.apply.clock import SystemClock  # noqa: PLC0415  # commands must start fast
-    from connectors.apply.cluster import PulsarCluster  # noqa: PLC0415  # the same
+    from connectors.clusters import open_cluster  # noqa: PLC0415  # the same
     from core.actions.rehearse import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
-    pulsar = PulsarCluster(config.cluster(cluster))
+    read = open_cluster(config.cluster(cluster))
     try:
         clock = SystemClock(threading.Event())
-        return carry_out_on_paper(plan, options, cluster=pulsar, clock=clock, moves_spent=spent)
+        return carry_out_on_paper(plan, options, cluster=read, clock=clock, moves_spent=spent)
     finally:
-        pulsar.close()
+        read.close()
