@@ -1,0 +1,36 @@
+"""A cluster of either kind, opened to be acted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from connectors.apply.cluster import PulsarCluster
+from connectors.config import ClusterConfig
+from connectors.pegasus.acting.cluster import PegasusCluster
+from core.actions.ports import Cluster
+
+
+class OpenCluster(Cluster, Protocol):
+    """A cluster with connections, as the executor acts on it."""
+
+    def close(self) -> None:
+        """End every session and connection; twice is harmless."""
+        ...
+
+
+def open_cluster(
+    config: ClusterConfig, limits: Callable[[], ClusterConfig] | None = None
+) -> OpenCluster:
+    """Return a cluster to act on; whoever opens it closes it.
+
+    Args:
+        config: The cluster.
+        limits: Returns it with the limits that hold at that moment; by default they never change.
+
+    Raises:
+        ConfigError: A secret or certificate cannot be read.
+    """
+    if config.kind == "pegasus":
+        return PegasusCluster(config, limits)
+    return PulsarCluster(config, limits)
