@@ -1,0 +1,280 @@
+"""The preview of a plan for a Pegasus cluster: every step, and every node before and after.
+
+Nothing is decided here: the plan is read, and the snapshot it was made on tells how full disks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from core.pegasus.answers import NodeEntry
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight
+from core.pegasus.reconfigure import way_of
+from core.plan.model import Plan
+from core.plan.pegasus_steps import (
+    AwaitState,
+    ChangeReplica,
+    CloseReplicas,
+    MoveReplica,
+    Partition,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
+from core.plan.pegasus_verify import proposal_of
+from core.plan.pegasus_words import describe_pegasus, shell_lines
+from core.plan.steps import PegasusStep, Step
+from core.snapshot.pegasus import PegasusSnapshot
+from core.units import counted, format_mb
+
+_Proposing = MoveReplica | ChangeReplica | ProposeMany
+_PEGASUS = (*_Proposing.__args__, SetMetaLevel, SetServerSetting, CloseReplicas, AwaitState)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPreview:
+    """One partition that a step changes.
+
+    Attributes:
+        gpid: ``app.index``.
+        table: Name of its table.
+        primary_before: Registered name; ``None``: it has none.
+        primary_after: The same when the step is done.
+        secondaries_before: Registered names, in their order.
+        secondaries_after: The same when the step is done.
+        ballot_after: What its ballot will be, if nobody else changes it.
+    """
+
+    gpid: str
+    table: str
+    primary_before: str | None
+    primary_after: str | None
+    secondaries_before: tuple[str, ...]
+    secondaries_after: tuple[str, ...]
+    ballot_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PegasusStepPreview:
+    """One step, looked at.
+
+    Attributes:
+        index: Its place in the plan.
+        step: The step itself.
+        sentence: What it does.
+        note: What a person has to do, or why; empty: nothing more to say.
+        lines: Of Pegasus' shell, by hand; empty: it only waits.
+        copied_mb: ``None``: unknown, 0: nothing.
+        partitions: Those that it changes.
+    """
+
+    index: int
+    step: PegasusStep
+    sentence: str
+    note: str
+    lines: tuple[str, ...]
+    copied_mb: float | None
+    partitions: tuple[PartitionPreview, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePreview:
+    """One node that the plan touches.
+
+    Attributes:
+        node: Registered name.
+        primaries_before: Partitions that it leads.
+        primaries_after: The same when all is done.
+        replicas_before: Partitions that it is a member of.
+        replicas_after: The same when all is done.
+        received_mb: What is copied onto it; ``None``: unknown.
+        free_before_mb: Of its disks; ``None``: it did not tell.
+        free_after_mb: The same when all is done: what leaves is deleted later, if at all.
+        capacity_mb: Of its disks; ``None``: it did not tell.
+    """
+
+    node: str
+    primaries_before: int
+    primaries_after: int
+    replicas_before: int
+    replicas_after: int
+    received_mb: float | None
+    free_before_mb: float | None
+    free_after_mb: float | None
+    capacity_mb: float | None
+
+
+@dataclass(frozen=True)
+class PegasusPreview:
+    """What a plan would do.
+
+    Attributes:
+        sentence: All of it in one.
+        nodes: Those that lose or gain something, by name.
+        steps: In the plan's order.
+        restored: What is put back when the run ends, by what it is called.
+        copied_mb: In all; ``None``: unknown.
+        waits_for_people: The run stops until an operator has done something.
+    """
+
+    sentence: str
+    nodes: tuple[NodePreview, ...]
+    steps: tuple[PegasusStepPreview, ...]
+    restored: tuple[str, ...]
+    copied_mb: float | None
+    waits_for_people: bool
+
+
+def preview_pegasus(snapshot: PegasusSnapshot, plan: Plan) -> PegasusPreview:
+    """Return what a plan would do.
+
+    Args:
+        snapshot: The one that it was made on, or a newer one: for the disks.
+        plan: Any of a Pegasus cluster.
+    """
+    steps = tuple(
+        PegasusStepPreview(
+            index=index,
+            step=step,
+            sentence=describe_pegasus(step),
+            note="" if step.reason == plan.reason else step.reason,
+            lines=shell_lines(step),
+            copied_mb=_copied(step),
+            partitions=tuple(_partitions(step)),
+        )
+        for index, step in enumerate(plan.steps)
+        if isinstance(step, _PEGASUS)
+    )
+    return PegasusPreview(
+        sentence=_sentence(plan),
+        nodes=tuple(_nodes(snapshot, plan)),
+        steps=steps,
+        restored=tuple(
+            dict.fromkeys(
+                step.subject
+                for step in plan.steps
+                if isinstance(step, SetMetaLevel | SetServerSetting) and step.is_restored
+            )
+        ),
+        copied_mb=plan.expected.copied_mb,
+        waits_for_people=any(
+            isinstance(step, AwaitState) and step.state in ("restarted", "gone")
+            for step in plan.steps
+        ),
+    )
+
+
+def _nodes(snapshot: PegasusSnapshot, plan: Plan) -> Iterable[NodePreview]:
+    room: dict[str, tuple[float, float]] = {}
+    for row in snapshot.tables["disks"].to_pylist():
+        free, capacity = room.get(row["node"], (0.0, 0.0))
+        room[row["node"]] = free + row["available_mb"], capacity + row["capacity_mb"]
+    for one in plan.expected.nodes:
+        free_mb, capacity_mb = room.get(one.node, (None, None))
+        is_known = free_mb is not None and one.received_mb is not None
+        yield NodePreview(
+            node=one.node,
+            primaries_before=one.primaries_before,
+            primaries_after=one.primaries_after,
+            replicas_before=one.replicas_before,
+            replicas_after=one.replicas_after,
+            received_mb=one.received_mb,
+            free_before_mb=free_mb,
+            free_after_mb=(free_mb or 0.0) - (one.received_mb or 0.0) if is_known else None,
+            capacity_mb=capacity_mb,
+        )
+
+
+def _partitions(step: PegasusStep) -> Iterable[PartitionPreview]:
+    if isinstance(step, MoveReplica | ChangeReplica):
+        yield _partition(step, step.partition)
+    elif isinstance(step, ProposeMany):
+        for item in step.items:
+            yield _partition(step, item.partition)
+
+
+def _partition(step: _Proposing, partition: Partition) -> PartitionPreview:
+    before = partition.config()
+    after = _after(step, before)
+    return PartitionPreview(
+        gpid=partition.gpid,
+        table=partition.table,
+        primary_before=before.primary,
+        primary_after=after.primary,
+        secondaries_before=before.secondaries,
+        secondaries_after=after.secondaries,
+        ballot_after=after.ballot,
+    )
+
+
+def _after(step: _Proposing, before: PartitionConfig) -> PartitionConfig:
+    """Return a partition as the step leaves it; the plan's maker has checked what it needs."""
+    named = {*before.members, *before.last_drops}
+    if isinstance(step, ProposeMany):
+        named |= {step.node, *(item.target for item in step.items if item.target)}
+    elif isinstance(step, MoveReplica):
+        named |= {step.source, step.target}
+    else:
+        named.add(step.node)
+    nodes = {name: NodeEntry(name, None, is_alive=True) for name in named}
+    sight = ClusterSight(nodes=nodes, level=FunctionLevel.STEADY)
+    return way_of(before, proposal_of(sight, before, step).actions)[-1]
+
+
+def _copied(step: Step) -> float | None:
+    if isinstance(step, MoveReplica):
+        return step.size_mb
+    if isinstance(step, ChangeReplica) and step.change == "ADD_SECONDARY":
+        return None
+    return 0.0
+
+
+def _sentence(plan: Plan) -> str:
+    """Return for example ``Moves 12 primaries, copies 3 replicas (1.2 GB), waits 2 times.``."""
+    moved, copied = _moved(plan.steps)
+    parts = []
+    if moved:
+        parts.append(f"moves {'1 primary' if moved == 1 else f'{moved:,} primaries'}")
+    if copied:
+        parts.append(f"copies {counted(copied, 'replica')}")
+    taken = sum(
+        len(step.items)
+        for step in plan.steps
+        if isinstance(step, ProposeMany) and step.verb != "move_pri"
+    )
+    if taken:
+        parts.append(f"takes {counted(taken, 'replica')} away")
+    parts += _others(plan.steps)
+    if not parts:
+        return "Nothing would be done."
+    text = ", ".join(parts)
+    known = plan.expected.copied_mb
+    amount = "An unknown amount" if known is None else format_mb(known)
+    size = "" if known == 0 else f" {amount} is copied in all."
+    return f"{text[0].upper()}{text[1:]}.{size}"
+
+
+def _moved(steps: Sequence[Step]) -> tuple[int, int]:
+    moves = [step for step in steps if isinstance(step, MoveReplica)]
+    many = [step for step in steps if isinstance(step, ProposeMany) and step.verb == "move_pri"]
+    moved = sum(step.move == "move_pri" for step in moves) + sum(len(one.items) for one in many)
+    return moved, sum(step.move != "move_pri" for step in moves)
+
+
+def _others(steps: Sequence[Step]) -> Iterable[str]:
+    levels = [step for step in steps if isinstance(step, SetMetaLevel)]
+    for step in levels:
+        again = " until the run ends" if step.is_restored else ""
+        yield f"sets the level to {step.level}{again}"
+    changed = {step.subject for step in steps if isinstance(step, SetServerSetting)}
+    if changed:
+        yield f"changes {counted(len(changed), 'setting')}"
+    single = [step for step in steps if isinstance(step, ChangeReplica)]
+    if single:
+        yield f"changes {counted(len(single), 'partition')}"
+    waits = [step for step in steps if isinstance(step, AwaitState)]
+    if waits:
+        yield f"waits {counted(len(waits), 'time')}"
