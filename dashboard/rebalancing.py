@@ -30,6 +30,7 @@ from dashboard import services
 from dashboard.later import Later
 from dashboard.memo import Memo
 from dashboard.reading import reading
+from dashboard.what_if import REAL, Fleet, ground
 
 Number = bool | int | float
 Assumed = tuple[tuple[str, Number], ...]
@@ -43,6 +44,9 @@ SYNC_BUNDLES: Final = 20_000
 
 PLAY_BUNDLES: Final = 5_000
 """Up to so many bundles the rounds are played unasked."""
+
+PLAN_MOVES: Final = 300
+"""Of more bundles than that, a plan of the page holds at most so many moves."""
 
 _LOOKED_AHEAD: Final = 12
 _MOST_CHECKED: Final = 60
@@ -59,12 +63,14 @@ class Candidate:
         strategy: Class name.
         assumed: Settings that are assumed against the cluster's own.
         pinned: Bundles that stay: they count as in their grace period.
+        fleet: What of the fleet is supposed to be otherwise.
     """
 
     shelved: Shelved
     strategy: str
     assumed: Assumed = ()
     pinned: tuple[str, ...] = ()
+    fleet: Fleet = REAL
 
     def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
         """Return the settings it goes by, some assumed otherwise still."""
@@ -83,6 +89,7 @@ class LeastWish:
     max_moves: int | None = None
     exclusions: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
+    fleet: Fleet = REAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +112,7 @@ class Decided:
 
 
 def _decided(candidate: Candidate) -> Decided:
-    one = reading(candidate.shelved)
+    one = ground(candidate.shelved, candidate.fleet)
     strategy = find_shedding_strategy(candidate.strategy)
     known = [name for name in candidate.pinned if one.view.find_bundle(name) >= 0]
     rounds = shed_rounds(strategy, one.view, candidate.settings(), recently_unloaded=known)
@@ -128,7 +135,7 @@ decided = Memo(_decided, max_entries=256)
 
 
 def _proposed(wish: LeastWish) -> Proposal:
-    one = reading(wish.shelved)
+    one = ground(wish.shelved, wish.fleet)
     return optimize(
         one.snapshot,
         Wish(
@@ -149,9 +156,15 @@ proposed_later = Later(proposed)
 
 
 def _played(candidate: Candidate) -> Simulation | str:
-    run = Run(shedding=candidate.strategy, rounds=ROUNDS, recently_unloaded=list(candidate.pinned))
+    snapshot = reading(candidate.shelved).snapshot
+    run = Run(
+        shedding=candidate.strategy,
+        rounds=ROUNDS,
+        recently_unloaded=list(candidate.pinned),
+        what_if=candidate.fleet.wish(snapshot),
+    )
     try:
-        return simulate(reading(candidate.shelved).snapshot, run, overrides=dict(candidate.assumed))
+        return simulate(snapshot, run, overrides=dict(candidate.assumed))
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
 
@@ -164,7 +177,7 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
     candidate, broker = key
     what_if = WhatIf(
         find_shedding_strategy(candidate.strategy),
-        reading(candidate.shelved).view,
+        ground(candidate.shelved, candidate.fleet).view,
         candidate.settings,
         recently_unloaded=candidate.pinned,
     )
@@ -205,6 +218,17 @@ class PlanRequest:
     edits: Edits = Edits()
     exclusions: tuple[str, ...] = ()
     reason: str = ""
+
+
+def first_moves(
+    shelved: Shelved, moves: tuple[tuple[str, str | None], ...], max_steps: int
+) -> tuple[tuple[str, str | None], ...]:
+    """Return the moves that one plan of the page holds, in the order in which they are made.
+
+    More steps than a run may have cannot be applied; on a huge fleet each takes milliseconds.
+    """
+    is_small = reading(shelved).view.bundles.size <= SYNC_BUNDLES
+    return moves[: max_steps if is_small else min(max_steps, PLAN_MOVES)]
 
 
 def moves_of(done: Round) -> tuple[tuple[str, str | None], ...]:

@@ -1,6 +1,15 @@
 """Rounds of shedding and placement on a snapshot, until it settles or a horizon is reached."""
 
-from core.simulation.engine import simulate
+from core.simulation.engine import changed_fleet, simulate
 from core.simulation.model import Flap, Landed, RoundResult, Run, Simulation, WhatIf
 
-__all__ = ["Flap", "Landed", "RoundResult", "Run", "Simulation", "WhatIf", "simulate"]
+__all__ = [
+    "Flap",
+    "Landed",
+    "RoundResult",
+    "Run",
+    "Simulation",
+    "WhatIf",
+    "changed_fleet",
+    "simulate",
+]

@@ -97,6 +97,27 @@ def simulate(
     return _with_sentence(done)
 
 
+def changed_fleet(
+    snapshot: PulsarSnapshot, run: Run, *, overrides: dict[str, object] | None = None
+) -> tuple[PulsarSnapshot, RoundResult | None]:
+    """Return the fleet after the what-if of a run, before its first round, and what that moved.
+
+    Args:
+        snapshot: The fleet as it is.
+        run: Its what-if, strategy and seed count; ``None`` is returned where nothing changes.
+        overrides: Settings to assume, upstream key to value.
+    Raises:
+        UnknownNameError: A strategy, setting, broker or failure domain that is not there.
+        InputError: A broker that is there already, nobody would be left, or a strategy that cannot
+            be simulated on this snapshot.
+    """
+    strategy = find_shedding_strategy(run.shedding)
+    settings = _settings(snapshot, strategy, None, overrides or {}, None)
+    engine = _Engine(strategy, settings, manager_of(snapshot, strategy, settings), run.seed)
+    fleet, first = engine.start(snapshot, run)
+    return fleet.snapshot, first[0] if first else None
+
+
 def _settings(
     snapshot: PulsarSnapshot,
     strategy: AnyStrategy,

@@ -23,6 +23,7 @@ from dashboard.components.dials import settings_words
 from dashboard.presenters import rebalance as presenter
 from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import clock
+from dashboard.what_if import REAL, Fleet
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -49,6 +50,7 @@ class Choice:
         least: What the planner proposes; ``None``: not computed.
         is_played: Whether the rounds are played.
         ground: On which snapshot they are.
+        fleet: What of the fleet is supposed to be otherwise.
     """
 
     page: PageContext
@@ -58,11 +60,15 @@ class Choice:
     least: Proposal | None
     is_played: bool
     ground: Shelved
+    fleet: Fleet = REAL
 
     @property
     def candidates(self) -> list[kernel.Candidate]:
         """Every strategy with the cluster's settings, then the one with what is assumed."""
-        plain = [kernel.Candidate(shelved=self.page.shelved, strategy=name) for name in self.names]
+        plain = [
+            kernel.Candidate(shelved=self.page.shelved, strategy=name, fleet=self.fleet)
+            for name in self.names
+        ]
         extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
         return [*plain, self.chosen] if self.chosen is not None and extra else plain
 
@@ -129,7 +135,7 @@ def _played(choice: Choice, candidate: kernel.Candidate) -> Simulation | str | N
     kept: dict[object, Simulation | str] = st.session_state.setdefault(_KEPT, {})
     own = replace(candidate, shelved=choice.ground)
     found = kernel.played(own)
-    key = (choice.page.name, own.strategy, own.assumed, own.pinned)
+    key = (choice.page.name, own.strategy, own.assumed, own.pinned, own.fleet)
     if found is None:
         return kept.get(key)
     kept.pop(key, None)

@@ -13,6 +13,7 @@ from dashboard import rebalancing as kernel
 from dashboard import state
 from dashboard.components import words
 from dashboard.presenters.dials import DIALS, Dial, Number
+from dashboard.what_if import Fleet
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -95,8 +96,8 @@ def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
         st.session_state[dial.key] = dial.present(settings)
 
 
-def wished(page: PageContext, pinned: tuple[str, ...]) -> kernel.LeastWish:
-    """Draw what the smallest-moves planner is asked, and return it."""
+def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> kernel.LeastWish:
+    """Draw what the smallest-moves planner is asked of a fleet, and return it."""
     left, right = st.columns(_NARROW, gap="medium")
     with left:
         within = st.slider(
@@ -144,4 +145,5 @@ def wished(page: PageContext, pinned: tuple[str, ...]) -> kernel.LeastWish:
         max_moves=int(most) if most else None,
         exclusions=tuple(page.cluster.exclusions),
         pinned=pinned,
+        fleet=fleet,
     )

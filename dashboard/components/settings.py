@@ -230,7 +230,8 @@ def _plan(page: PageContext, wished: Mapping[str, Any]) -> None:
     )
     plan, preview = explaining.setting_preview(request)
     ask = state.asking()
-    if isinstance(ask, Ask):  # behind an open dialog stands what it is about
+    # behind an open dialog stands what it is about
+    if isinstance(ask, Ask) and ask.preview is not None:
         plan, preview = ask.plan, ask.preview
     words.section("The plan", "Each is checked, set, and read back from every broker.")
     words.notes([other.sentence for other in preview.others])

@@ -249,7 +249,8 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
         words.failed(error, what="The split cannot be planned")
         return
     ask = state.asking()
-    if isinstance(ask, Ask):  # behind an open dialog stands what it is about
+    # behind an open dialog stands what it is about
+    if isinstance(ask, Ask) and ask.preview is not None:
         plan, preview = ask.plan, ask.preview
     words.section("The plan", "A split cannot be taken back: bundles are never merged.")
     for other in preview.others:

@@ -13,7 +13,7 @@ from core.optimize import Proposal
 from core.plan.clients import ClientImpact
 from core.pulsar.shedding import BrokerTrace, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
-from core.simulation import Simulation
+from core.simulation import RoundResult, Simulation
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard.charts.efficiency import Way
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, cost
@@ -145,13 +145,13 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
     }
     if played is None:
         return row
-    first = next((done for done in played.rounds if done.number == 1), None)
+    done = _shed(played)
     return row | {
-        "moves": played.move_count,
-        "one": _percent(first.deviation if first else played.deviation_before),
+        "moves": sum(len(one.moves) for one in done),
+        "one": _percent(done[0].deviation if done else _start(played)),
         "settled": _percent(played.deviation_after),
-        "moved": played.moved_bytes_per_s / 1e6,
-        "clients": played.clients,
+        "moved": sum(one.moved_bytes_per_s for one in done) / 1e6,
+        "clients": sum(one.clients for one in done),
         "rounds": (
             f"over {played.rounds[-1].number}"
             if played.rounds_to_settle is None
@@ -159,6 +159,17 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
         ),
         "flaps": len(played.flaps),
     }
+
+
+def _shed(played: Simulation) -> list[RoundResult]:
+    """The rounds of shedding: what a what-if places anew at the start is not the strategy's."""
+    return [done for done in played.rounds if done.number > 0]
+
+
+def _start(played: Simulation) -> float | None:
+    """The deviation before the first round, that of the changed fleet where there is a what-if."""
+    first = played.rounds[0] if played.rounds else None
+    return first.deviation if first is not None and not first.number else played.deviation_before
 
 
 def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
@@ -212,7 +223,7 @@ def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list
     found = [
         _way(line.played, f"{line.name}{' (what if)' if line.mark == WHAT_IF else ''}")
         for line in lines
-        if isinstance(line.played, Simulation) and line.played.move_count
+        if isinstance(line.played, Simulation) and any(one.moves for one in _shed(line.played))
     ]
     if least is not None and least.curve and _is_comparable(least):
         found.append(
@@ -228,8 +239,9 @@ def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list
 
 
 def _way(done: Simulation, name: str) -> Way:
-    rounds = [one for one in done.rounds if one.moves]
-    before = np.nan if done.deviation_before is None else done.deviation_before
+    rounds = [one for one in _shed(done) if one.moves]
+    start = _start(done)
+    before = np.nan if start is None else start
     after = [np.nan if one.deviation is None else one.deviation for one in rounds]
     return Way(
         name=name,

@@ -1,0 +1,103 @@
+"""The what-if of the Rebalance page: brokers join or fail, and everything is compared on that."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.pulsar.isolation import parse_failure_domains
+from dashboard import rebalancing as kernel
+from dashboard import state, what_if
+from dashboard.components import words
+from dashboard.presenters import what_if as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_LOOK_EVERY_S: Final = 1.0
+_MOST_JOINING: Final = 1_000
+
+
+def control(page: PageContext) -> what_if.Fleet:
+    """Draw the question which brokers there are; return what is supposed."""
+    snapshot = page.reading.snapshot
+    brokers = snapshot.brokers["broker"].to_pylist()
+    named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
+    domains = sorted(named | set(parse_failure_domains(snapshot.policies).values()))
+    for key, known in ((state.FAIL, brokers), (state.FAIL_DOMAIN, domains)):
+        held = st.session_state.get(key)
+        if held:  # a broker may have gone since it was chosen
+            st.session_state[key] = [one for one in held if one in known]
+    with st.popover("What if brokers join or fail?", icon=":material/science:"):
+        joining = st.number_input(
+            "Brokers that join",
+            min_value=0,
+            max_value=_MOST_JOINING,
+            value=0,
+            key=state.JOIN,
+            bind="query-params",
+            help="Empty ones, as large as most of those that are there.",
+        )
+        failing = st.multiselect(
+            "Brokers that leave or fail",
+            brokers,
+            key=state.FAIL,
+            bind="query-params",
+            select_all=False,
+            help="Their bundles are placed anew, as the cluster itself would place them.",
+        )
+        failed = st.multiselect(
+            "Failure domains that fail",
+            domains,
+            key=state.FAIL_DOMAIN,
+            bind="query-params",
+            select_all=False,
+            disabled=not domains,
+            help="All of their brokers." if domains else "This cluster names no failure domain.",
+        )
+        st.caption("Played on this page only: nothing is asked of the cluster.")
+    return what_if.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
+
+
+def back() -> None:
+    """Suppose nothing any more; for callbacks."""
+    st.session_state[state.JOIN] = 0
+    st.session_state[state.FAIL] = []
+    st.session_state[state.FAIL_DOMAIN] = []
+
+
+def banner(page: PageContext, fleet: what_if.Fleet) -> None:
+    """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
+    if fleet.is_real:
+        return
+    found = _found(page, fleet)
+    with st.container(border=True):
+        st.markdown(
+            f":material/science: **What if {words.plain(presenter.supposition(fleet))}?** "
+            "Everything on this page is about that fleet: nothing of it can be applied."
+        )
+        if isinstance(found, str):
+            st.error(words.plain(found), title="This fleet cannot be played")
+        elif found is not None:
+            st.caption(words.plain(presenter.beginning(found)))
+        else:
+            st.fragment(partial(_look, page, fleet), run_every=state.ticking(_LOOK_EVERY_S))()
+        st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
+    if not isinstance(found, what_if.Ground):
+        st.stop()
+
+
+def _found(page: PageContext, fleet: what_if.Fleet) -> what_if.Ground | str | None:
+    """Return the changed fleet, why there is none, or ``None``: it is computed beside the page."""
+    key = (page.shelved, fleet)
+    if page.reading.view.bundles.size <= kernel.SYNC_BUNDLES:
+        return what_if.grounds(key)
+    return what_if.grounds_later(key)
+
+
+def _look(page: PageContext, fleet: what_if.Fleet) -> None:
+    st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
+    if what_if.grounds_later((page.shelved, fleet)) is not None and not state.is_busy():
+        st.rerun()

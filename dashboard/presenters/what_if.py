@@ -1,0 +1,53 @@
+"""What a fleet with brokers more or fewer begins with, in a sentence."""
+
+from __future__ import annotations
+
+from core.simulation import RoundResult
+from core.units import counted, format_bytes_per_s, format_ratio
+from dashboard.presenters.naming import listed
+from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, farthest
+from dashboard.what_if import Fleet, Ground
+
+_NAMED = 3
+
+
+def supposition(fleet: Fleet) -> str:
+    """Return what is supposed, for example ``2 brokers join and 10.1.0.3:8080 fails``."""
+    parts = []
+    if fleet.joining:
+        parts.append(f"{counted(fleet.joining, 'broker')} {_verb('join', fleet.joining)}")
+    if fleet.failing:
+        names = listed(list(fleet.failing), _NAMED)
+        parts.append(f"{names} {_verb('fail', len(fleet.failing))}")
+    if fleet.domains:
+        word = "domain" if len(fleet.domains) == 1 else "domains"
+        names = listed(list(fleet.domains), _NAMED)
+        parts.append(f"failure {word} {names} {_verb('fail', len(fleet.domains))}")
+    return " and ".join(parts)
+
+
+def _verb(verb: str, number: int) -> str:
+    return f"{verb}s" if number == 1 else verb
+
+
+def beginning(ground: Ground) -> str:
+    """Return how the changed fleet stands before anything is shed."""
+    before, after = farthest(ground.before), farthest(ground.after)
+    reached = (
+        "The balance is unknown."
+        if before is None or after is None
+        else f"The farthest broker, {after[1]}, is then {format_ratio(after[0])} {OFF_THE_MEAN} "
+        f"(now {format_ratio(before[0])}), before anything is shed."
+    )
+    return f"{_placed(ground.change)} {reached}"
+
+
+def _placed(change: RoundResult) -> str:
+    if not change.moves:
+        return "No bundle has to be placed anew."
+    nowhere = sum(move.destination is None for move in change.moves)
+    lost = f", {counted(nowhere, 'bundle')} of them nowhere" if nowhere else ""
+    return (
+        f"{counted(len(change.moves), 'bundle')} ({format_bytes_per_s(change.moved_bytes_per_s)}, "
+        f"{counted(change.clients, 'client')}) are placed anew{lost}."
+    )

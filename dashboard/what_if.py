@@ -1,0 +1,122 @@
+"""Fleets that do not exist: brokers join, leave or fail, and the Rebalance page compares on that.
+
+Where the bundles of brokers that go land is what the cluster's own placement would do. Nothing that
+is computed on such a fleet can be applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.errors import InputError, OpsError
+from core.health.measures import Spread, measure
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
+from core.pulsar.view import LoadView
+from core.simulation import RoundResult, Run, WhatIf, changed_fleet
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import Shelved
+from dashboard.later import Later
+from dashboard.memo import Memo
+from dashboard.reading import Reading, reading
+
+_NEW: Final = "new-broker-{}:8080"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """What is otherwise than in the snapshot; by default nothing.
+
+    Attributes:
+        joining: How many brokers join, empty, as large as most.
+        failing: Brokers that leave or fail.
+        domains: Failure domains all of whose brokers fail.
+    """
+
+    joining: int = 0
+    failing: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is the snapshot's own fleet."""
+        return not (self.joining or self.failing or self.domains)
+
+    def wish(self, snapshot: PulsarSnapshot) -> WhatIf:
+        """Return it as simulations are asked, with names for those that join."""
+        there = set(snapshot.brokers["broker"].to_pylist())
+        numbers = range(1, self.joining + len(there) + 1)
+        free = [name for name in map(_NEW.format, numbers) if name not in there]
+        return WhatIf(added=free[: self.joining], failed=self.failing, failed_domains=self.domains)
+
+
+REAL: Final = Fleet()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """A fleet that does not exist, as a reading has it.
+
+    Attributes:
+        snapshot: The snapshot with the change.
+        settings: In force.
+        view: For the kernels.
+        change: What the change itself moved.
+        before: Traffic of the brokers before it.
+        after: The same after it, before anything is shed.
+    """
+
+    snapshot: PulsarSnapshot = field(repr=False)
+    settings: EffectiveSettings
+    view: LoadView = field(repr=False)
+    change: RoundResult
+    before: Spread
+    after: Spread
+
+
+def _strategy(one: Reading) -> str:
+    """The strategy in force: it says which manager places; any does where it is not known."""
+    try:
+        return shedding_strategy_in_force(one.snapshot.manifest.load_manager, one.settings).name
+    except OpsError:
+        return SHEDDING_STRATEGY_NAMES[0]
+
+
+def _ground(key: tuple[Shelved, Fleet]) -> Ground | str:
+    shelved, fleet = key
+    one = reading(shelved)
+    try:
+        run = Run(shedding=_strategy(one), what_if=fleet.wish(one.snapshot))
+        changed, change = changed_fleet(one.snapshot, run)
+    except OpsError as error:
+        return f"{error.message} {error.hint}".strip()
+    if change is None:
+        return "The fleet stays as it is."
+    return Ground(
+        snapshot=changed,
+        settings=one.settings,
+        view=LoadView.of(changed, one.settings),
+        change=change,
+        before=one.measures.throughput,
+        after=measure(changed, one.settings).throughput,
+    )
+
+
+grounds = Memo(_ground, max_entries=8)
+grounds_later = Later(grounds, max_entries=8)
+"""The changed fleet of a snapshot, or why there is none; computed here or beside the page."""
+
+
+def ground(shelved: Shelved, fleet: Fleet) -> Reading | Ground:
+    """Return what is decided on: the reading of the snapshot, or the changed fleet.
+
+    Raises:
+        InputError: There is no such fleet.
+    """
+    if fleet.is_real:
+        return reading(shelved)
+    found = grounds((shelved, fleet))
+    if isinstance(found, str):
+        raise InputError(found)
+    return found

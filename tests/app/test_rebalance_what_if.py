@@ -1,0 +1,118 @@
+"""The what-if of the Rebalance page: compared on a fleet that does not exist, never applyable."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+from dashboard import rebalancing as kernel
+from dashboard import services
+from dashboard.what_if import REAL, Fleet, grounds
+
+WAIT_S = 120.0
+GONE = "10.1.0.1:8080"
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says()
+    made.put(make_snapshot(brokers=4, bundles=60, now=now()))
+    return made
+
+
+def opened(site, **params):
+    app = site.open("rebalance", **{"play": "false", **params})
+    assert_calm(app)
+    return app
+
+
+def shelved(site):
+    return services.shelf(services.load_config(site.config)).entries("fleet")[-1]
+
+
+def keys(app):
+    return {one.key for one in app.button}
+
+
+def test_without_a_supposition_the_page_is_about_the_snapshot(site):
+    app = opened(site)
+    assert "does not exist" not in texts(app)
+    assert "_apply" in keys(app)
+
+
+def test_a_broker_that_fails_is_compared_without_and_nothing_can_be_applied(site):
+    app = opened(site, fail=[GONE], pick="ThresholdShedder")
+    said = texts(app)
+    assert f"What if {GONE} fails?" in said
+    assert "nothing of it can be applied" in said
+    assert "are placed anew. The farthest broker," in said
+    assert "No plan is made of it" in said
+    assert {"_apply", "_send", "_leave_out"} & keys(app) == set()
+    why = next(one.value for one in app.dataframe if "distance" in one.value.columns)
+    assert GONE not in set(why["broker"])
+
+
+def test_brokers_that_join_are_empty_and_back_leads_to_the_real_fleet(site):
+    app = opened(site, join="2")
+    assert "What if 2 brokers join?" in texts(app)
+    assert "No bundle has to be placed anew." in texts(app)
+    app.button(key="_real").click().run()
+    assert_calm(app)
+    assert "does not exist" not in texts(app)
+    assert "_apply" in keys(app)
+
+
+def test_a_fleet_without_any_broker_is_refused_in_words(site):
+    every = [f"10.1.0.{number}:8080" for number in range(1, 5)]
+    app = opened(site, fail=every)
+    assert "No broker would be left." in " ".join(one.value for one in app.error)
+
+
+def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
+    fleet = Fleet(failing=(GONE,))
+    one = kernel.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)
+    played = kernel.played.wait(one, WAIT_S)
+    placed, *shed = played.rounds
+    assert placed.number == 0
+    assert len(placed.moves) == len(grounds((shelved(site), fleet)).change.moves) > 0
+    others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
+    for name in others:
+        kernel.played.wait(
+            kernel.Candidate(shelved=shelved(site), strategy=name, fleet=fleet), WAIT_S
+        )
+    app = opened(site, fail=[GONE], play="true")
+    table = app.dataframe[0].value.set_index("candidate")
+    row = table.loc["ThresholdShedder"]
+    assert row["moves"] == sum(len(done.moves) for done in shed)
+    assert row["settled"] == pytest.approx(shed[-1].deviation * 100)
+
+
+def test_a_failure_domain_that_is_not_there_is_named(site):
+    fleet = Fleet(domains=("nowhere",))
+    found = grounds((shelved(site), fleet))
+    assert isinstance(found, str)
+    assert "nowhere" in found
+
+
+def test_names_of_joining_brokers_are_new_ones():
+    snapshot = make_snapshot(brokers=3, bundles=30, now=now())
+    added = list(Fleet(joining=3).wish(snapshot).added)
+    assert len(set(added)) == 3
+    assert not set(added) & set(snapshot.brokers["broker"].to_pylist())
+    assert REAL.is_real
+    assert not Fleet(joining=3).is_real
+
+
+def test_more_moves_than_one_run_may_have_are_cut_to_the_first_ones(tmp_path, monkeypatch):
+    site = Site(tmp_path, each="read_only = false\n[clusters.apply]\nmax_steps = 2")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    site.worker_says()
+    site.put(make_snapshot(brokers=4, bundles=60, now=now()))
+    app = opened(site, pick="ThresholdShedder")
+    assert "ThresholdShedder has 3 moves; the plan holds the first 2" in texts(app)
+    moves = next(one.value for one in app.dataframe if "wanted" in one.value.columns)
+    assert len(moves) == 2
+    assert not app.button(key="_apply").disabled
