@@ -172,5 +172,5 @@ def _of_living(config: PartitionConfig, guardian: Guardian) -> tuple[Cure, bool]
 def _at_level(cure: Cure, level: FunctionLevel | None) -> Cure:
     if level is None or level > FunctionLevel.FREEZED or cure.status is CureStatus.HEALTHY:
         return cure
-    reason = f"At level {level.word} nothing is repaired. At steady: {cure.reason}"
+    reason = f"{cure.reason} Nothing of it is done at level {level.word}."
     return replace(cure, action=None, reason=reason)

@@ -6,6 +6,7 @@ within a table by index, the order in which Pegasus goes through them (gpid orde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -117,3 +118,20 @@ class ClusterView:
     def with_members(self, members: Ints, member_disks: Ints) -> ClusterView:
         """Return the same cluster with other replicas."""
         return replace(self, members=members, member_disks=member_disks)
+
+    def renumbered(self, nodes: Sequence[str]) -> ClusterView:
+        """Return the same cluster with its nodes in another order, the one that breaks ties.
+
+        Args:
+            nodes: The same names, each once.
+        """
+        codes = {name: code for code, name in enumerate(nodes)}
+        # the last place is that of NOBODY, which is -1
+        new = np.array([*(codes[name] for name in self.nodes), NOBODY], dtype=np.int32)
+        place = {name: at for at, name in enumerate(self.nodes)}
+        return replace(
+            self,
+            nodes=tuple(nodes),
+            members=new[self.members],
+            node_disks=tuple(self.node_disks[place[name]] for name in nodes),
+        )

@@ -6,7 +6,15 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.charts.pegasus_nodes import node_bars
-from dashboard.components import figures, frame, pegasus_level, pegasus_settings, tables, words
+from dashboard.components import (
+    figures,
+    frame,
+    pegasus_level,
+    pegasus_node,
+    pegasus_settings,
+    tables,
+    words,
+)
 from dashboard.presenters import pegasus_cluster as presenter
 
 page = frame.open_pegasus_page("Cluster")
@@ -44,7 +52,7 @@ rows = presenter.nodes_frame(facts)
 tables.table(
     rows,
     {
-        "node": tables.words("Node", pinned=True),
+        "node": tables.opener("Node", "_open_node", pegasus_node.choose),
         "status": tables.words("Status"),
         "replicas": tables.whole("Replicas"),
         "primaries": tables.whole("Primaries"),
@@ -71,6 +79,8 @@ tables.downloads(rows, cluster=page.name, what="nodes", moment=page.shelved.take
 with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
     st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")
     st.caption("Block cache, memtables and p99 latencies are in no snapshot: only there.")
+
+pegasus_node.one_node(page)
 
 left, right = st.columns([0.36, 0.64], gap="medium")
 with left:

@@ -19,14 +19,23 @@ if facts.columns.table_count == 0:
     st.stop()
 
 names = sorted(facts.columns.app_names)
-table = st.selectbox(
-    "Table",
-    ["", *names],
-    format_func=lambda name: name or "every table",
-    key=pegasus_partitions.TABLE,
-    bind="query-params",
-    width=320,
-)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    table = st.selectbox(
+        "Table",
+        ["", *names],
+        format_func=lambda name: name or "every table",
+        key=state.TABLE,
+        bind="query-params",
+        width=320,
+    )
+    if table:
+        st.text_input(
+            "Partition",
+            key=state.PARTITION,
+            bind="query-params",
+            placeholder="every",
+            width=110,
+        )
 if table:
     pegasus_partitions.members_of(page, table)
 else:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from dashboard.charts.pegasus_nodes import text_with_unit
-from dashboard.charts.template import ACCENT, FAINT, FAR, NEUTRAL, styled
+from dashboard.charts.template import ACCENT, FAINT, FAR, styled
 
 Floats = NDArray[np.float64]
 MAX_TEXT_COLUMNS: Final = 26
@@ -94,11 +94,12 @@ class MatrixData:
     group: int
 
 
+_SLATE: Final = "#7a8690"
 _STEPS: Final[list[tuple[float, str]]] = [
     (0.0, FAINT),
     (0.25, FAINT),
-    (0.25, NEUTRAL),
-    (0.5, NEUTRAL),
+    (0.25, _SLATE),
+    (0.5, _SLATE),
     (0.5, ACCENT),
     (0.75, ACCENT),
     (0.75, FAR),
@@ -210,5 +211,5 @@ def _bar(title: str) -> dict[str, Any]:
 def _dress(figure: go.Figure, rows: int, *, title: str | None = None) -> None:
     row_px = max(_LEAST_ROW_PX, min(_MOST_ROW_PX, _HEIGHT_PX // max(1, rows)))
     styled(figure, height=84 + row_px * rows)
-    figure.update_yaxes(autorange="reversed", type="category")
-    figure.update_xaxes(type="category", title_text=title, side="bottom")
+    figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
+    figure.update_xaxes(type="category", title_text=title, showgrid=False)

@@ -76,7 +76,11 @@ def node_bars(data: NodeBars) -> go.Figure:
         )
     row_px = max(_LEAST_ROW_PX, min(_ROW_PX, _HEIGHT_PX // max(1, len(names))))
     styled(figure, height=90 + row_px * len(names), legend=has_both)
-    figure.update_layout(barmode="stack", margin={"t": 44 if has_both else 26})
+    figure.update_layout(
+        barmode="stack",
+        margin={"t": 44 if has_both else 26},
+        legend={"traceorder": "normal"},
+    )
     figure.update_yaxes(autorange="reversed", type="category")
     figure.update_xaxes(ticksuffix=f" {data.unit}" if data.unit == "MB" else data.unit)
     return figure

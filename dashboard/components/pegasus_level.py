@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.levels import FunctionLevel
-from dashboard.components import words
+from dashboard.components import tables, words
 from dashboard.presenters import pegasus_cluster_level as presenter
 
 if TYPE_CHECKING:
@@ -24,14 +24,17 @@ def level_switch(page: PegasusPage) -> None:
     facts = page.facts
     words.section("Level", "How much the meta server does by itself.")
     wanted = _choose(page)
-    left, right = st.columns([0.56, 0.44], gap="medium")
+    left, right = st.columns([0.6, 0.4], gap="medium")
     with left:
-        st.dataframe(
-            presenter.allowances_frame(facts),
-            hide_index=True,
+        rows = presenter.allowances_frame(facts)
+        tables.table(
+            rows,
+            {
+                "allows": st.column_config.TextColumn("The meta server …", width=215),
+                **{name: st.column_config.TextColumn(name) for name in rows.columns[1:]},
+            },
             key="level_allowances",
             alt="What each level allows; stored and effective level are marked",
-            row_height=29,
         )
     with right:
         if wanted is not None and wanted is not facts.stored_level:

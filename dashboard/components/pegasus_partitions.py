@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from dashboard.components.frame import PegasusPage
 
-TABLE: Final = state.TABLE
-"""Query parameter: the chosen table."""
-
 _GRID: Final = "grid"
 _STRETCH: Final = "stretch"
 _MAX_LOST: Final = 5
@@ -30,7 +27,8 @@ _MAX_LOST: Final = 5
 
 def choose(table: str) -> None:
     """Open another table; for callbacks."""
-    st.session_state[TABLE] = table
+    st.session_state[state.TABLE] = table
+    st.session_state[state.PARTITION] = ""
     st.session_state.pop(_STRETCH, None)
 
 
@@ -85,21 +83,27 @@ def partition_list(page: PegasusPage, table: str) -> None:
     """Draw partitions, unhealthy first: of the chosen table, or the unhealthy ones of all."""
     facts = page.facts
     if table:
-        rows = presenter.worst_first(facts, presenter.rows_of_table(facts.columns, table))
-        head, note = f"Partitions of {table}", "Unhealthy first."
+        index = state.text(state.PARTITION)
+        rows = presenter.rows_of_table(facts.columns, table, index)
+        rows = presenter.worst_first(facts, rows)
+        head = f"Partition {index} of {table}" if index else f"Partitions of {table}"
+        note = "" if index else "Unhealthy first."
     else:
         rows = presenter.unhealthy_rows(facts)
         head, note = "Partitions that are not healthy", "Of every table, the worst first."
     words.section(head, note)
     if not len(rows):
-        what = "None of it was read." if table else "None: the guardian has nothing to do."
-        st.caption(f":material/{'help' if table else 'check_circle'}: {what}")
+        st.caption(
+            ":material/help: There is no such partition, or it was not read."
+            if table
+            else ":material/check_circle: None: the guardian has nothing to do."
+        )
         _shell(table, [])
         return
     shown, found = presenter.partitions_frame(facts, rows)
     if len(rows) > len(shown):
         st.caption(f"{len(shown):,} of {len(rows):,} are shown.")
-    _partition_table(shown)
+    _partition_table(shown, of_one_table=bool(table))
     tables.downloads(
         shown,
         cluster=page.name,
@@ -112,29 +116,32 @@ def partition_list(page: PegasusPage, table: str) -> None:
     _shell(table, [one.config.gpid for one in lost])
 
 
-def _partition_table(rows: pd.DataFrame) -> None:
+def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
+    columns = {
+        "gpid": tables.words("Partition", pinned=True),
+        "table": tables.opener("Table", "_partition_table", choose, is_pinned=False),
+        "state": tables.words("State", "Counting of the meta server's metrics: five states."),
+        "guardian": tables.words("Guardian", "Healthy, ill or dead: what the guardian calls."),
+        "replicas": tables.words("Replicas", "Held of wanted."),
+        "next": tables.words("Next cure", "What the guardian sends next; later: after its wait."),
+        "reason": st.column_config.TextColumn("Why", width=400),
+        "primary": tables.words("Primary"),
+        "secondaries": st.column_config.TextColumn("Secondaries", width=230),
+        "last_drops": st.column_config.TextColumn(
+            "Last drops", width=170, help="Nodes that left, the latest last."
+        ),
+        "ballot": tables.whole("Ballot", "Grows with every change of the configuration."),
+        "size_mb": tables.whole("Size MB", "Of the primary."),
+        "read_rate": tables.whole("Reads/s", "Of the primary."),
+        "write_rate": tables.whole("Writes/s", "Of the primary."),
+    }
+    if of_one_table:
+        del columns["table"]
+    if not rows["reason"].any():
+        del columns["next"], columns["reason"]
     tables.table(
         rows,
-        {
-            "gpid": tables.words("Partition", pinned=True),
-            "table": tables.opener("Table", "_partition_table", choose, is_pinned=False),
-            "state": tables.words("State", "Counting of the meta server's metrics: five states."),
-            "guardian": tables.words("Guardian", "Healthy, ill or dead: what the guardian calls."),
-            "replicas": tables.words("Replicas", "Held of wanted."),
-            "ballot": tables.whole("Ballot", "Grows with every change of the configuration."),
-            "primary": tables.words("Primary"),
-            "secondaries": st.column_config.TextColumn("Secondaries", width=230),
-            "last_drops": st.column_config.TextColumn(
-                "Last drops", width=170, help="Nodes that left, the latest last."
-            ),
-            "next": tables.words(
-                "Next cure", "What the guardian sends next; later: after its wait."
-            ),
-            "reason": st.column_config.TextColumn("Why", width=420),
-            "size_mb": tables.whole("Size MB", "Of the primary."),
-            "read_rate": tables.whole("Reads/s", "Of the primary."),
-            "write_rate": tables.whole("Writes/s", "Of the primary."),
-        },
+        columns,
         key="pegasus_partitions",
         alt="Partitions with state, members and the guardian's next cure, unhealthy first",
         height=min(520, tables.height_of(len(rows))),

@@ -16,25 +16,29 @@ if TYPE_CHECKING:
 
 _NAME: Final = "setting"
 _NEW: Final = "_new_server_value"
+_ROW_PX: Final = 46
+"""Two lines of the meaning."""
 
 
 def settings_list(page: PegasusPage) -> None:
     """Draw every setting with its value, origin, default and meaning."""
     words.section("Balance settings", presenter.settings_sentence(page.facts))
     rows = presenter.settings_frame(page.facts)
-    tables.table(
+    st.dataframe(
         rows,
-        {
+        hide_index=True,
+        column_config={
             "key": tables.opener("Setting", "_server_setting", choose),
-            "value": st.column_config.TextColumn("In force", width=110),
-            "mark": tables.words("State", "Against the compiled default."),
-            "default": st.column_config.TextColumn("Default", width=80),
-            "origin": tables.words("Read from"),
-            "meaning": st.column_config.TextColumn("Meaning", width=560),
+            "value": st.column_config.TextColumn("In force", width=95),
+            "mark": st.column_config.TextColumn("State", width=80),
+            "default": st.column_config.TextColumn("Default", width=75),
+            "origin": st.column_config.TextColumn("Read from", width=120),
+            "meaning": st.column_config.TextColumn("Meaning", width=640),
         },
         key="server_settings",
         alt="Settings of the meta server that decide repair and balance",
-        height=tables.height_of(len(rows)),
+        height=tables.height_of(len(rows), _ROW_PX),
+        row_height=_ROW_PX,
     )
     tables.downloads(rows, cluster=page.name, what="settings", moment=page.shelved.taken_at)
 

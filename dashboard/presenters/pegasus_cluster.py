@@ -57,11 +57,12 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     unread = int(columns.partition_counts.sum()) - total
     rest = f" ({unread:,} were not read)" if unread > 0 else ""
     who = "all" if alive == nodes else f"{alive:,} of"
+    by = "" if healthy == total else ", as the guardian counts"
     state = {"balanced": "Balanced", "not_balanced": "Not balanced"}.get(
         verdict.state, "Balance unknown"
     )
     return (
-        f"{level_sentence(facts)}; {parts} {counted(total, 'partition')} healthy{rest}, "
+        f"{level_sentence(facts)}; {parts} {counted(total, 'partition')} healthy{by}{rest}; "
         f"{who} {counted(nodes, 'node')} alive. {state}: {_lowered(verdict.sentence)}"
     )
 

@@ -23,10 +23,10 @@ __all__ = [
 _ABILITIES: Final = {
     "records_dead_primaries": "records dead primaries",
     "accepts_updates": "accepts changes, creates tables",
-    "cures": "repairs, sends proposals",
+    "cures": "repairs partitions, sends proposals",
     "counts_balance": "counts what balancing would do",
     "balances": "balances",
-    "deletes_replicas": "deletes useless replicas",
+    "deletes_replicas": "deletes replicas of no use",
 }
 NOT_PERSISTED: Final = (
     "The level is not kept: when another meta server takes over, it is steady again."
@@ -34,25 +34,18 @@ NOT_PERSISTED: Final = (
 
 
 def allowances_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a level, the five abilities as words, the stored and effective ones marked."""
-    stored, effective = facts.stored_level, facts.effective_level
-    rows = []
-    for level in FunctionLevel:
-        allowed = ALLOWANCES[level]
-        marks = [
-            mark for mark, held in (("stored", stored), ("in force", effective)) if held is level
-        ]
-        rows.append(
-            {
-                "Level": level.word,
-                "Now": ", ".join(marks),
-                **{
-                    label.capitalize(): "yes" if getattr(allowed, name) else "no"
-                    for name, label in _ABILITIES.items()
-                },
-            }
-        )
-    return pd.DataFrame(rows)
+    """Return one row an ability, a column a level; the stored and effective ones are marked."""
+    return pd.DataFrame(
+        {
+            "allows": [label.capitalize() for label in _ABILITIES.values()],
+            **{
+                step_label(facts, level): [
+                    "✔ yes" if getattr(ALLOWANCES[level], name) else "no" for name in _ABILITIES
+                ]
+                for level in FunctionLevel
+            },
+        }
+    )
 
 
 def level_remarks(facts: PegasusFacts) -> list[str]:

@@ -27,11 +27,20 @@ _KEY_SHIFT: Final = 1 << 32
 Rows = NDArray[np.int64]
 
 
-def rows_of_table(columns: PegasusColumns, name: str) -> Rows:
-    """Return the places of a table's partitions; none where it does not serve."""
+def rows_of_table(columns: PegasusColumns, name: str, index: str = "") -> Rows:
+    """Return the places of a table's partitions; none where it does not serve.
+
+    Args:
+        columns: The snapshot.
+        name: Of the table.
+        index: Of one partition; empty: of all.
+    """
     if name not in columns.app_names:
         return np.empty(0, dtype=np.int64)
-    return np.nonzero(columns.part_table == columns.app_names.index(name))[0]
+    is_asked = columns.part_table == columns.app_names.index(name)
+    if index:
+        is_asked &= columns.part_index == (int(index) if index.isdecimal() else -1)
+    return np.nonzero(is_asked)[0]
 
 
 def unhealthy_rows(facts: PegasusFacts) -> Rows:
