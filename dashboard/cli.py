@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -29,7 +29,6 @@ from dashboard.cli_options import (
     Release,
     Settings,
     Snapshot,
-    StateDir,
     Strategy,
 )
 from dashboard.cli_output import (
@@ -41,6 +40,7 @@ from dashboard.cli_output import (
     report_bug,
 )
 from dashboard.cli_pegasus import pegasus
+from dashboard.cli_starting import starting
 
 app = typer.Typer(
     name="trimtab",
@@ -50,6 +50,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(starting)
 app.add_typer(acting)
 app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
@@ -67,54 +68,6 @@ def common(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(EXIT_USAGE)
-
-
-@app.command()
-def demo(
-    brokers: Annotated[int, typer.Option(min=1, help="Simulated brokers.")] = 12,
-    bundles: Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")] = 600,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 7,
-    port: Annotated[
-        int, typer.Option(help="Port of the pages; the next free one if taken.")
-    ] = 8501,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
-    state_dir: StateDir = None,
-) -> int:
-    """Open the product on an embedded fleet: sandbox, collector, worker and dashboard."""
-    from dashboard import cli_live
-
-    return cli_live.demo(
-        cli_live.DemoOptions(
-            brokers, bundles, seed, port, open_browser=browser, state_dir=state_dir
-        )
-    )
-
-
-@app.command()
-def sandbox(
-    brokers: Annotated[int, typer.Option(min=1, help="Simulated brokers.")] = 12,
-    bundles: Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")] = 600,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 7,
-    write_config: Annotated[
-        Path | None, typer.Option(help="Write a trimtab.toml that points at the fleet.")
-    ] = None,
-    kind: Annotated[
-        Literal["pulsar", "pegasus"],
-        typer.Option(help="pegasus: meta and replica servers instead, no ZooKeeper."),
-    ] = "pulsar",
-    state_dir: StateDir = None,
-    as_json: Json = False,
-) -> int:
-    """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
-    if kind == "pegasus":
-        from dashboard import cli_pegasus_live
-
-        return cli_pegasus_live.sandbox(seed, write_config, as_json=as_json)
-    from dashboard import cli_live
-
-    return cli_live.sandbox(
-        brokers, bundles, seed, cli_live.SandboxFiles(write_config, state_dir), as_json=as_json
-    )
 
 
 @app.command()

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-import shlex
-import shutil
 import sys
-import tempfile
 import threading
-import time
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from core.errors import ConfigError, OpsError
+from core.errors import OpsError
 from core.snapshot.store import save_snapshot
 from core.units import counted
 from dashboard import services
@@ -31,7 +26,6 @@ from dashboard.cli_output import (
     UsageFaultError,
     emit,
     note,
-    print_json,
     say,
     table,
 )
@@ -48,90 +42,8 @@ from dashboard.supervisor import (
 READY_S: Final = 120.0
 """How long a component may take to be ready, on a busy machine."""
 
-_DEMO_PERIOD_S: Final = 10.0
-_WRITTEN_BY_US: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
-
-
-@dataclass(frozen=True)
-class DemoOptions:
-    """Size of the fleet, where the pages are, where state goes."""
-
-    brokers: int
-    bundles: int
-    seed: int
-    port: int
-    open_browser: bool
-    state_dir: Path | None
-
-
-@dataclass(frozen=True)
-class SandboxFiles:
-    """Where the sandbox writes a configuration that points at it, and keeps its data."""
-
-    config: Path | None
-    state_dir: Path | None
-
-
-def demo(options: DemoOptions) -> int:
-    """``trimtab demo``: sandbox, collector and pages under one supervisor."""
-    started = time.monotonic()
-    state = options.state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
-    config = state.resolve() / "trimtab.toml"
-    _clear_own_config(config)
-    port = free_port(options.port)
-    keeps_state = options.state_dir is not None
-    with told_to_end(threading.Event()) as stop, Supervisor(state.resolve() / "logs", stop) as all_:
-        try:
-            fleet = _start_sandbox(all_, options, config)
-            pages = _start_pages(all_, config, port)
-            all_.wait_until(config.is_file, "The sandbox", READY_S, [fleet, pages])
-            note(f"sandbox    {options.brokers} brokers, {options.bundles} bundles")
-            collector = _start_collector(all_, config)
-            all_.wait_until(
-                lambda: services.has_snapshots(config), "The first snapshot", READY_S, all_.children
-            )
-            note(f"collector  every {_DEMO_PERIOD_S:.0f} s, state in {state}")
-            worker = _start_worker(all_, config)
-            note("worker     carries out what is applied")
-            _open_when_ready(all_, pages, port, open_browser=options.open_browser)
-            note("The command line knows this fleet after:")
-            note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
-            note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
-            all_.watch([fleet, pages, collector, worker])
-        except KeyboardInterrupt:
-            pass
-        except BaseException:
-            keeps_state = True  # the logs tell why
-            raise
-    if keeps_state:
-        tell_open_runs(config)
-    else:
-        shutil.rmtree(state, ignore_errors=True)
-    note("Ended.")
-    return EXIT_DONE
-
-
-def sandbox(brokers: int, bundles: int, seed: int, files: SandboxFiles, *, as_json: bool) -> int:
-    """``trimtab sandbox``: the fleet alone, until it is told to end."""
-    end_with_parent()
-    with (
-        told_to_end(threading.Event()) as stop,
-        services.sandbox(brokers, bundles, seed, files.state_dir) as fleet,
-    ):
-        if files.config is not None:
-            _write_config(files.config, fleet, files.config.resolve().parent)
-        if as_json:
-            print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
-        else:
-            say(f"ZooKeeper  {fleet.zookeeper}")
-            say(f"brokers    {len(fleet.admin_urls)}, the first at {fleet.admin_urls[0]}")
-            if files.config is not None:
-                say(f"config     {files.config}")
-        sys.stdout.flush()
-        stop.wait()
-    return EXIT_DONE
 
 
 @dataclass(frozen=True)
@@ -153,10 +65,10 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
         Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
     ):
         try:
-            pages = _start_pages(all_, chosen, port)
-            beside = [_start_collector(all_, chosen)] if companions.collector else []
-            beside += [_start_worker(all_, chosen)] if companions.worker else []
-            _open_when_ready(all_, pages, port, open_browser=open_browser)
+            pages = start_pages(all_, chosen, port)
+            beside = [start_collector(all_, chosen)] if companions.collector else []
+            beside += [start_worker(all_, chosen)] if companions.worker else []
+            open_when_ready(all_, pages, port, open_browser=open_browser)
             note("Ctrl-C ends it.")
             _watch_pages(all_, pages, beside)
         except KeyboardInterrupt:
@@ -276,27 +188,25 @@ def duration_s(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def _own_command(*words: str) -> list[str]:
+def own_command(*words: str) -> list[str]:
+    """Return a command line of ours."""
     return [sys.executable, "-m", "dashboard.cli", *words]
 
 
-def _start_sandbox(all_: Supervisor, options: DemoOptions, config: Path) -> Child:
-    words = ["--brokers", str(options.brokers), "--bundles", str(options.bundles)]
-    words += ["--seed", str(options.seed), "--write-config", str(config)]
-    return all_.start("sandbox", _own_command("sandbox", *words))
-
-
-def _start_collector(all_: Supervisor, config: Path | None) -> Child:
+def start_collector(all_: Supervisor, config: Path | None) -> Child:
+    """Start the collector of every cluster."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("collector", _own_command("collect", *words))
+    return all_.start("collector", own_command("collect", *words))
 
 
-def _start_worker(all_: Supervisor, config: Path | None) -> Child:
+def start_worker(all_: Supervisor, config: Path | None) -> Child:
+    """Start the worker of every cluster."""
     words = [] if config is None else ["--config", str(config)]
-    return all_.start("worker", _own_command("worker", *words))
+    return all_.start("worker", own_command("worker", *words))
 
 
-def _start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
+def start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
+    """Start the pages."""
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
     root = Path(__file__).parent.parent
     return all_.start(
@@ -308,7 +218,8 @@ def _start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
     )
 
 
-def _open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: bool) -> None:
+def open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: bool) -> None:
+    """Wait until the pages answer, say where they are, open them."""
     address = f"http://127.0.0.1:{port}"
     all_.wait_until(lambda: answers(f"{address}/_stcore/health"), "The dashboard", READY_S, [pages])
     note(f"dashboard  {address}")
@@ -330,39 +241,3 @@ def _watch_pages(all_: Supervisor, pages: Child, beside: list[Child]) -> None:
         for child in [each for each in beside if each.has_ended]:
             note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
             beside.remove(child)
-
-
-def _clear_own_config(path: Path) -> None:
-    """Remove what an earlier demo wrote.
-
-    Raises:
-        ConfigError: Somebody else wrote it: it may point at real clusters.
-    """
-    if not path.exists():
-        return
-    if not path.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY_US):
-        raise ConfigError(
-            f"{path} is not the demo's own: it would be overwritten.",
-            hint="Name another --state-dir.",
-        )
-    path.unlink()
-
-
-def _write_config(path: Path, fleet: services.RunningFleet, state_dir: Path) -> None:
-    """Write a configuration that points at the fleet; it appears whole or not at all."""
-    lines = [
-        _WRITTEN_BY_US,
-        f"state_dir = {json.dumps(str(state_dir))}",
-        f"collect_every_s = {_DEMO_PERIOD_S}",
-        "",
-        "[[clusters]]",
-        f"name = {json.dumps(services.SANDBOX_NAME)}",
-        'environment = "demo"',
-        "read_only = false",
-        f"zookeeper = {json.dumps(fleet.zookeeper)}",
-        f"admin_urls = {json.dumps(fleet.admin_urls)}",
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".partial")
-    aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    aside.replace(path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,36 +11,14 @@ from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import Shelved, save_snapshot
 from dashboard import cli_json, services, services_pegasus
 from dashboard.cli_output import (
-    EXIT_DONE,
     Answer,
     UsageFaultError,
     emit,
     note,
-    print_json,
     say,
 )
-from dashboard.supervisor import end_with_parent, told_to_end
 
 PEGASUS: Final = "pegasus"
-_WRITTEN_BY_US: Final = "# Points at the sandbox that wrote it; worthless once that has ended."
-
-
-def sandbox(seed: int, write_config: Path | None, *, as_json: bool) -> int:
-    """``trimtab sandbox --kind pegasus``: the cluster alone, until it is told to end."""
-    end_with_parent()
-    with told_to_end(threading.Event()) as stop, services_pegasus.sandbox(seed) as cluster:
-        if write_config is not None:
-            _write_config(write_config, cluster)
-        if as_json:
-            print_json({"meta_servers": cluster.meta_servers, "nodes": cluster.nodes})
-        else:
-            say(f"meta servers     {', '.join(cluster.meta_servers)}")
-            say(f"replica servers  {', '.join(cluster.nodes)}")
-            if write_config is not None:
-                say(f"config           {write_config}")
-        sys.stdout.flush()
-        stop.wait()
-    return EXIT_DONE
 
 
 def capture_pegasus(
@@ -102,21 +77,3 @@ def note_problems(snapshot: PegasusSnapshot) -> None:
     """Say what could not be read, on standard error."""
     for problem in snapshot.manifest.problems:
         note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
-
-
-def _write_config(path: Path, cluster: services_pegasus.RunningPegasus) -> None:
-    """Write a configuration that points at the cluster; it appears whole or not at all."""
-    lines = [
-        _WRITTEN_BY_US,
-        f"state_dir = {json.dumps(str(path.resolve().parent))}",
-        "",
-        "[[clusters]]",
-        f"name = {json.dumps(services_pegasus.SANDBOX_NAME)}",
-        f"kind = {json.dumps(PEGASUS)}",
-        'environment = "demo"',
-        f"meta_servers = {json.dumps(cluster.meta_servers)}",
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".partial")
-    aside.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    aside.replace(path)

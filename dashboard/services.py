@@ -274,9 +274,9 @@ def load_config(path: Path | None) -> TrimtabConfig:
     return TrimtabConfig.load(path)
 
 
-def has_snapshots(path: Path) -> bool:
-    """Return whether a snapshot is kept for any cluster of that configuration."""
-    return bool(shelf(load_config(path)).clusters())
+def has_snapshots(path: Path, cluster: str) -> bool:
+    """Return whether a snapshot is kept of that cluster of a configuration."""
+    return shelf(load_config(path)).latest(cluster) is not None
 
 
 def sandbox(

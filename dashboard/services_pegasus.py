@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
+from core.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from connectors.config import ClusterConfig
+    from connectors.config import ClusterConfig, TrimtabConfig
     from connectors.sandbox.pegasus.remote import SandboxState
     from core.snapshot.pegasus import PegasusSnapshot
 
@@ -48,6 +50,22 @@ def sandbox(seed: int) -> AbstractContextManager[RunningPegasus]:
 
     options = fleet.PegasusOptions(seed=seed, cluster=SANDBOX_NAME, is_living=True)
     return fleet.PegasusSandbox(options)
+
+
+def sandbox_meta_servers(config: TrimtabConfig) -> list[str]:
+    """Return the meta servers of the Pegasus sandbox of a configuration.
+
+    Raises:
+        ConfigError: It names no Pegasus cluster of a demo.
+    """
+    for cluster in config.of_kind("pegasus").clusters:
+        if cluster.environment == "demo":
+            return cluster.meta_servers
+    raise ConfigError(
+        f"{config.file or 'The configuration'} names no Pegasus sandbox.",
+        hint="Name with --config what `trimtab demo` wrote, "
+        "or `trimtab sandbox --kind pegasus --write-config FILE`.",
+    )
 
 
 def change_sandbox_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxState:

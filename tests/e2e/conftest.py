@@ -91,7 +91,7 @@ class Product:
             return False
 
     def _has_snapshot(self) -> bool:
-        return any(self.log.parent.glob("state/**/snapshots/*/*/manifest.json"))
+        return any(self.log.parent.glob("state/**/snapshots/sandbox/*/manifest.json"))
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGINT)

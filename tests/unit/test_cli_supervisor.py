@@ -15,7 +15,8 @@ import pytest
 
 from core.errors import ConfigError
 from dashboard import services
-from dashboard.cli_live import DemoOptions, demo, duration_s
+from dashboard.cli_demo import DemoOptions, demo
+from dashboard.cli_live import duration_s
 from dashboard.cli_output import UsageFaultError
 from dashboard.supervisor import (
     Child,

@@ -1,0 +1,84 @@
+"""The commands that start clusters on this machine: their options, nothing else.
+
+They belong to the one ``trimtab`` command; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dashboard.cli_options import Config, Json, StateDir
+
+starting = typer.Typer()
+
+Brokers = Annotated[int, typer.Option(min=1, help="Simulated brokers.")]
+BundleCount = Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+
+
+@starting.command()
+def demo(
+    brokers: Brokers = 12,
+    bundles: BundleCount = 600,
+    seed: Seed = 7,
+    port: Annotated[
+        int, typer.Option(help="Port of the pages; the next free one if taken.")
+    ] = 8501,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    state_dir: StateDir = None,
+) -> int:
+    """Open the product on embedded clusters: sandboxes, collector, worker and dashboard."""
+    from dashboard import cli_demo
+
+    return cli_demo.demo(
+        cli_demo.DemoOptions(
+            brokers, bundles, seed, port, open_browser=browser, state_dir=state_dir
+        )
+    )
+
+
+@starting.command()
+def sandbox(
+    brokers: Brokers = 12,
+    bundles: BundleCount = 600,
+    seed: Seed = 7,
+    write_config: Annotated[
+        Path | None, typer.Option(help="Write a trimtab.toml that points at the fleet.")
+    ] = None,
+    kind: Annotated[
+        Literal["pulsar", "pegasus"],
+        typer.Option(help="pegasus: meta and replica servers instead, no ZooKeeper."),
+    ] = "pulsar",
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> int:
+    """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    from dashboard import cli_demo
+
+    if kind == "pegasus":
+        return cli_demo.pegasus_sandbox(seed, write_config, as_json=as_json)
+    return cli_demo.sandbox(
+        brokers, bundles, seed, cli_demo.SandboxFiles(write_config, state_dir), as_json=as_json
+    )
+
+
+@starting.command("sandbox-node")
+def sandbox_node(
+    node: Annotated[
+        str,
+        typer.Argument(metavar="[NODE]", help="host:port of a replica server, or leader."),
+    ] = "",
+    doing: Annotated[
+        str,
+        typer.Argument(metavar="[CHANGE]", help="stop, start, restart, mute or unmute."),
+    ] = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Break or mend a node of the running Pegasus sandbox; without a node say how they are."""
+    from dashboard import cli_demo
+
+    return cli_demo.sandbox_node(node, doing, config, as_json=as_json)
