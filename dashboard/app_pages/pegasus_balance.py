@@ -4,10 +4,138 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.errors import IncompleteSnapshotError
+from core.pegasus.balance.model import BalancePlan
+from core.pegasus.even.cost import copy_cost
+from core.plan.pegasus_build import AskedMove, asked_moves
+from dashboard import rebalancing_pegasus as kernel
+from dashboard import state
 from dashboard.cli_config import words_of
-from dashboard.components import frame, words
+from dashboard.components import frame, pegasus_plan, words
+from dashboard.components import pegasus_balance as dials
+from dashboard.components import pegasus_balance_moves as moves
+from dashboard.components import pegasus_balance_ways as ways
+from dashboard.components.pegasus_balance_hand import asked_move
+from dashboard.planning_pegasus import MovesRequest, moves_plan_of
+from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_plan as plans
+from dashboard.presenters.pegasus_balance_moves import Listed
 
 page = frame.open_pegasus_page("Balance")
-words.answer(page.reading.verdict.sentence)
-words.section("In a terminal", "Its rounds to the end, one after another.")
+try:
+    with st.spinner("Reading the partitions"):
+        ground = kernel.ground(page.shelved)
+except IncompleteSnapshotError as error:
+    words.answer("Whether this cluster is balanced cannot be said.")
+    words.failed(error, what="The snapshot is not whole")
+    st.stop()
+
+own = dials.own_dials(page)
+in_force = dials.CLUSTER if own.here.policy == "cluster" else dials.APP
+answer = st.container()
+words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
+measure, rate = dials.comparing(ground)
+compared_here = st.container()
+words.section("Choose a way", "Turn its switches: the answer follows at once.")
+pick = st.segmented_control(
+    "Way",
+    dials.WAYS,
+    default=in_force,
+    required=True,
+    key=state.PICK,
+    bind="query-params",
+    label_visibility="collapsed",
+)
+left, right = st.columns([0.44, 0.56], gap="medium")
+turned, wish = own, kernel.EvenWish(shelved=page.shelved, measure=measure)
+with left:
+    if pick in dials.POLICIES:
+        turned = dials.policy_dials(page, own, dials.POLICIES[pick])
+    elif pick == dials.EVEN:
+        wish = dials.even_wish(page, measure)
+compared = ways.Compared(page=page, ground=ground, dials=turned, wish=wish, rate=rate)
+with answer:
+    first = kernel.first_round(own.way(page, own.here.policy))
+    cost = copy_cost(first.before, first.plans, ground.sizes_mb)
+    run = ways.Compared(page=page, ground=ground, dials=own, wish=wish, rate=rate).run(in_force)
+    words.answer(presenter.answer(page.facts, first, cost, run, own.here.policy))
+    reasons = presenter.why_not(page.facts, ground, first, own.here)
+    if reasons:
+        st.info(
+            "\n".join(f"- {words.plain(one)}" for one in reasons), title="Why nothing moves now"
+        )
+    st.caption(f"{words.plain(page.reading.verdict.sentence)} {presenter.forecast(page.facts)}")
+with compared_here:
+    ways.draw_table(compared)
+    ways.draw_progress(compared)
+
+asked: tuple[AskedMove, ...] = ()
+before, listed = None, Listed((), ())
+if pick in dials.POLICIES:
+    way = turned.way(page, dials.POLICIES[pick])
+    chosen, following = compared.first(pick), compared.run(pick)
+    rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
+    before, after = chosen.before, chosen.after
+    with right:
+        if following is not None and len(following.rounds) > 1:
+            number = moves.round_choice(len(following.rounds))
+            after, rounds = kernel.state_after((way, number)), following.rounds[:number]
+        moves.draw_bars(before, after, ground)
+    with left:
+        ways.draw_remarks(compared, pick)
+    listed = Listed.of(rounds)
+elif pick == dials.EVEN:
+    found = compared.even()
+    with right:
+        if found is None:
+            st.info("The few changes are being sought beside this page.")
+        else:
+            before, after, listed = ground.view, found.end, Listed.of([found.steps])
+            st.markdown(words.plain(presenter.even_answer(found, measure)))
+            moves.draw_bars(before, after, ground)
+else:
+    with left:
+        one = asked_move(page)
+        asked = () if one is None else (one,)
+
+if before is not None and not listed.plans:
+    st.info("This way has nothing to do here.", icon=":material/check:")
+if before is not None and listed.plans:
+    words.section("Changes", "Tick some to take only those; else all that are listed are taken.")
+    listed = listed.of_table(before, moves.table_choice(before, listed))
+    picked = moves.choose_moves(page, before, ground, listed)
+    moves.draw_cost(before, ground, picked, rate)
+    with st.expander("Tables that change", icon=":material/table_rows:"):
+        moves.draw_tables(before, after, ground, listed)
+    most = page.cluster.apply.max_steps - 1
+    if len(picked.plans) > most:
+        st.caption(f"One run here may have {most + 1:,} steps: the first {most:,} are planned.")
+    asked = tuple(asked_moves(before, picked.plans[:most]))
+
+if asked:
+    words.section("The plan", "What a run of it would do, checked along its steps.")
+    is_held = st.toggle(
+        "Hold the level at steady while the run lasts",
+        value=True,
+        key="hold",
+        bind="query-params",
+        help="So that the balancer keeps out. The level is put back however the run ends.",
+    )
+    plan = moves_plan_of(
+        MovesRequest(
+            shelved=page.shelved,
+            asked=asked,
+            keep_level=bool(is_held),
+            exclusions=tuple(page.cluster.exclusions),
+            reason=f"{pick}, chosen on the Balance page",
+        )
+    )
+    plan = pegasus_plan.in_dialog(plan)
+    st.markdown(words.plain(plans.answer(plan)))
+    pegasus_plan.draw_remarks(plan)
+    pegasus_plan.draw_nodes(plan)
+    pegasus_plan.draw_steps(plan)
+    pegasus_plan.draw_apply(page, plan, sentence=plans.answer(plan))
+
+words.section("In a terminal", "The balancer's rounds to the end; nothing is touched.")
 st.code(f"trimtab pegasus balance {page.name}{words_of(page.config)}", language="bash")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
 
-Unit = Literal["ratio", "bytes/s", "msgs/s", "bundles", "count"]
+Unit = Literal["ratio", "bytes/s", "msgs/s", "bundles", "count", "MB"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ _FIXED: Final[dict[str, Scale]] = {
     "msgs/s": Scale(1.0, "", "msg/s", 1.0),
     "bundles": Scale(1.0, "", "bundles", 1.0),
     "count": Scale(1.0, "", "", 1.0),
+    "MB": Scale(1.0, " MB", "MB", 1.0),
 }
 
 
@@ -64,8 +65,8 @@ def text_of(value: float | None, unit: Unit) -> str:
             return format_msgs_per_s(value)
         case "bundles":
             return f"{value:,.0f} bundle{'' if round(value) == 1 else 's'}"
-        case "count":
-            return f"{value:,.0f}"
+        case "count" | "MB":
+            return f"{value:,.0f}{scale_of(unit).suffix}"
 
 
 def texts_of(values: Iterable[float], unit: Unit) -> list[str]:

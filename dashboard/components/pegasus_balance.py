@@ -1,0 +1,230 @@
+"""What a person may turn on the Balance page: switches of the policies, the planner's wish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.pegasus.balance.model import BalanceOptions, Policy
+from dashboard import rebalancing_pegasus as kernel
+from dashboard import state
+from dashboard.components import words
+from dashboard.presenters import pegasus_balance as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PegasusPage
+
+APP: Final = "App policy"
+CLUSTER: Final = "Cluster policy"
+EVEN: Final = "Smallest moves"
+HAND: Final = "By hand"
+WAYS: Final = (APP, CLUSTER, EVEN, HAND)
+POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
+_ORDERS: Final[dict[str, kernel.Order]] = {
+    "by name": "names",
+    "by name, backwards": "reversed",
+    "drawn": "drawn",
+}
+_SWITCHES: Final = {
+    "only_move_primary": "Primaries change roles with a secondary, and are never copied.",
+    "only_primary_balancer": "Secondaries are never copied.",
+    "balancer_in_turn": "One table a round.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dials:
+    """What was turned for the policies.
+
+    Attributes:
+        options: Switches as turned, of the chosen policy or of the one in force.
+        here: The cluster's own.
+        assumed: Names of those of its own that it did not tell.
+        order: Of the nodes.
+        seed: Of a drawn order.
+    """
+
+    options: BalanceOptions
+    here: BalanceOptions
+    assumed: tuple[str, ...]
+    order: kernel.Order = "names"
+    seed: int = 1
+
+    def way(self, page: PegasusPage, policy: Policy) -> kernel.Way:
+        """Return one policy with these switches."""
+        return kernel.Way(
+            shelved=page.shelved,
+            options=replace(self.options, policy=policy),
+            order=self.order,
+            seed=self.seed,
+        )
+
+
+def own_dials(page: PegasusPage) -> Dials:
+    """Return the cluster's own switches."""
+    here, assumed = page.facts.options()
+    return Dials(options=here, here=here, assumed=tuple(assumed))
+
+
+def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
+    """Draw a policy's switches, and return them."""
+    here, names = own.here, {table.name: key for key, table in page.facts.tables.items()}
+    is_app = policy == "app"
+    left, right = st.columns(2, gap="medium")
+    with left:
+        switches = {
+            name: st.toggle(
+                f"`{name}`",
+                value=getattr(here, name),
+                key=name,
+                bind="query-params",
+                disabled=not is_app,
+                help=f"{help_text} The cluster policy does not look at it.",
+            )
+            for name, help_text in _SWITCHES.items()
+        }
+        skew = st.toggle(
+            "`intended_skew`",
+            value=False,
+            key="intended_skew",
+            bind="query-params",
+            disabled=is_app,
+            help="Not a switch of Pegasus: what the cluster policy was meant to do (PB-1).",
+        )
+    with right:
+        most = st.number_input(
+            "`balance_op_count_per_round`",
+            min_value=0,
+            value=here.balance_op_count_per_round,
+            key="balance_op_count_per_round",
+            bind="query-params",
+            disabled=is_app,
+            help="The most copies of a round. The app policy does not look at it.",
+        )
+        ignored = st.multiselect(
+            "`ignored_app_list`",
+            sorted(names),
+            default=sorted(name for name, key in names.items() if key in here.ignored_app_ids),
+            key="ignored_app_list",
+            bind="query-params",
+            placeholder="no table is ignored",
+            help="Tables that the app policy leaves alone. The cluster policy moves them (PB-2).",
+        )
+        order, seed = _order()
+    turned = replace(
+        here,
+        policy=policy,
+        only_move_primary=bool(switches["only_move_primary"]),
+        only_primary_balancer=bool(switches["only_primary_balancer"]),
+        balancer_in_turn=bool(switches["balancer_in_turn"]),
+        balance_op_count_per_round=int(most or 0),
+        ignored_app_ids=frozenset(names[name] for name in ignored),
+        intended_skew=bool(skew),
+    )
+    _say_what_if(own, turned)
+    return Dials(options=turned, here=here, assumed=own.assumed, order=order, seed=seed)
+
+
+def _order() -> tuple[kernel.Order, int]:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Order of the nodes",
+            list(_ORDERS),
+            key="order",
+            bind="query-params",
+            help=presenter.order_words(),
+        )
+        seed = 1
+        if chosen == "drawn":
+            seed = int(
+                st.number_input(
+                    "Draw", min_value=1, value=1, key="draw", bind="query-params", width=110
+                )
+                or 1
+            )
+    return _ORDERS[chosen or "by name"], seed
+
+
+def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
+    here = replace(own.here, policy=turned.policy)
+    if turned != here:
+        st.caption("◇ What if: some switches stand differently here. Nothing is set.")
+    elif own.assumed:
+        st.caption(
+            words.plain(f"Not told by the cluster, so as shipped: {', '.join(own.assumed)}.")
+        )
+    else:
+        st.caption("These are the cluster's own switches. Turning them changes only this page.")
+
+
+def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
+    """Draw what our own planner is asked, and return it."""
+    most_here = page.cluster.apply.max_steps
+    left, right = st.columns(2, gap="medium")
+    with left:
+        within = st.slider(
+            "Every node within, % of the mean",
+            min_value=1,
+            max_value=50,
+            value=5,
+            key=state.WITHIN,
+            bind="query-params",
+        )
+    with right:
+        most = st.number_input(
+            "Most changes (0: no limit)",
+            min_value=0,
+            value=most_here,
+            key=state.MOST,
+            bind="query-params",
+            help=f"One run of this cluster may have {most_here} steps.",
+        )
+        may_copy = st.toggle(
+            "Replicas may be copied",
+            value=True,
+            key="may_copy",
+            bind="query-params",
+            help="Without, only roles change, which copies nothing.",
+        )
+    st.caption(
+        f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
+        "first, of the copies those that help most for a megabyte."
+    )
+    return kernel.EvenWish(
+        shelved=page.shelved,
+        measure=measure,
+        within=int(within or 5) / 100,
+        max_steps=int(most) if most else None,
+        may_copy=bool(may_copy),
+    )
+
+
+def comparing(ground: kernel.Ground) -> tuple[kernel.Measure, float]:
+    """Draw by what the ways are compared, and return the measure and MB/s a disk."""
+    rate_here = ground.copy_rate_mb_per_s
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        measure = st.segmented_control(
+            "Measure",
+            list(kernel.MEASURES),
+            default="primaries",
+            required=True,
+            key=state.MEASURE,
+            bind="query-params",
+            help="How far the farthest node is from the mean is told in this.",
+        )
+        rate = st.number_input(
+            "Copy rate, MB/s a disk",
+            min_value=1.0,
+            value=rate_here or presenter.ASSUMED_RATE,
+            key="rate",
+            bind="query-params",
+            width=190,
+            help=(
+                "The least limit that the nodes tell."
+                if rate_here
+                else "The nodes tell no limit; the scripts of Pegasus leave 500 behind."
+            ),
+        )
+    return measure, rate

@@ -1,0 +1,106 @@
+"""A single move by hand: partition, kind, where from, where to, and why nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.pegasus.partition import PartitionConfig
+from core.plan.pegasus_build import AskedMove
+from core.plan.pegasus_steps import Move
+from dashboard import state
+from dashboard.components import tables, words
+from dashboard.presenters import pegasus_balance_hand as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PegasusPage
+
+_KIND = "move"
+_MOST_PX = 320
+
+
+def asked_move(page: PegasusPage) -> AskedMove | None:
+    """Draw the choices, and return the move; ``None``: none is possible as chosen."""
+    config = _partition(page)
+    if config is None:
+        return None
+    word = st.segmented_control(
+        "Change",
+        list(presenter.MOVES),
+        default=next(iter(presenter.MOVES)),
+        required=True,
+        key=_KIND,
+        bind="query-params",
+    )
+    move = presenter.MOVES[word]
+    st.caption(presenter.EXPLAINED[move])
+    return _ends(page, config, move)
+
+
+def _partition(page: PegasusPage) -> PartitionConfig | None:
+    """Draw which partition it is, and who serves it."""
+    known = {one.name: one.partition_count for one in page.facts.tables.values()}
+    if not known:
+        st.info("The cluster has no table.")
+        return None
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        table = st.selectbox(
+            "Table", sorted(known), key=state.TABLE, bind="query-params", width=260
+        )
+        count = known.get(str(table), 1)
+        index = st.number_input(
+            f"Partition, 0 to {count - 1}",
+            min_value=0,
+            max_value=max(count - 1, 0),
+            value=0,
+            key=state.PARTITION,
+            bind="query-params",
+            width=170,
+        )
+    config = presenter.config_of(page.facts, str(table), int(index))
+    if config is None:
+        st.warning("This partition was not read: see the snapshot's problems.")
+        return None
+    primary = config.primary or "no node"
+    secondaries = ", ".join(config.secondaries) or "no node"
+    st.markdown(
+        words.plain(
+            f"Partition {config.gpid}: primary on {primary}, secondaries on {secondaries}; ballot "
+            f"{config.ballot}."
+        )
+    )
+    return config
+
+
+def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove | None:
+    givers = presenter.givers(config, move)
+    if not givers:
+        st.info("It has no replica of that role to give.")
+        return None
+    source = givers[0]
+    if len(givers) > 1:
+        source = st.selectbox("From", givers, key=state.FROM, bind="query-params", width=260)
+    rows = presenter.targets_frame(page.facts, config, move, source)
+    allowed = presenter.allowed(rows)
+    target = None
+    if allowed:
+        if st.session_state.get(state.TO) not in (None, *allowed):
+            st.session_state.pop(state.TO)
+        target = st.selectbox("To", allowed, key=state.TO, bind="query-params", width=260)
+    else:
+        st.info("No node may take it: each row says why.", icon=":material/block:")
+    tables.table(
+        rows,
+        {
+            "node": tables.words("Node", pinned=True),
+            "verdict": st.column_config.TextColumn("May it take it?", width=420),
+            "primaries": tables.whole("Primaries"),
+            "replicas": tables.whole("Replicas"),
+            "free_mb": tables.whole("Free MB"),
+        },
+        key="hand_targets",
+        alt="Every node, whether it may take the replica, and why not",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+    return None if target is None else AskedMove(config.gpid, move, source, str(target))

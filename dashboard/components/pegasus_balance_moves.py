@@ -1,0 +1,162 @@
+"""The moves of a way: nodes and disks before and after, tables, and the list to choose from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pandas as pd
+import streamlit as st
+
+from core.pegasus.even.cost import copy_cost
+from core.pegasus.view import ClusterView
+from dashboard import rebalancing_pegasus as kernel
+from dashboard import state
+from dashboard.charts.bars import before_after_bars
+from dashboard.components import figures, tables, words
+from dashboard.presenters import pegasus_balance as sentences
+from dashboard.presenters import pegasus_balance_moves as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PegasusPage
+
+ALL_TABLES: Final = "every table"
+_MOST_PX: Final = 420
+
+
+def draw_bars(before: ClusterView, after: ClusterView, ground: kernel.Ground) -> None:
+    """Draw nodes, or their disks, before and after."""
+    by = st.segmented_control(
+        "Quantity",
+        list(presenter.QUANTITIES),
+        default="primaries",
+        required=True,
+        key=state.QUANTITY,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    data = presenter.bars(before, after, ground, by)
+    if len(before.nodes) > presenter.MAX_BARS and by != "disks":
+        st.caption(
+            f"The {presenter.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
+            "is 5 % around the mean of all."
+        )
+    figures.chart(
+        before_after_bars(data),
+        key="balance_before_after",
+        alt=f"{by} of the nodes before and after the changes",
+    )
+
+
+def round_choice(rounds: int) -> int:
+    """Draw how many rounds are looked at; return it, 1 or more."""
+    if rounds <= 1:
+        return rounds
+    return int(
+        st.number_input(
+            f"Rounds, 1 to {rounds:,}",
+            min_value=1,
+            max_value=rounds,
+            value=1,
+            key=state.ROUND,
+            bind="query-params",
+            width=170,
+            help="The first so many rounds, one after the other: each builds on those before.",
+        )
+    )
+
+
+def table_choice(view: ClusterView, listed: presenter.Listed) -> str:
+    """Draw of which table moves are looked at; return its name, empty for every table."""
+    tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
+    names = sorted(view.app_names[table] for table in tables_)
+    named = state.text(state.TABLE)
+    if named and named not in names:
+        st.session_state.pop(state.TABLE, None)
+        st.query_params.pop(state.TABLE, None)
+    chosen = st.selectbox(
+        "Table",
+        [ALL_TABLES, *names],
+        key=state.TABLE,
+        bind="query-params",
+        width=240,
+        help="A part of the moves: those of one table.",
+    )
+    return "" if chosen in (None, ALL_TABLES) else str(chosen)
+
+
+def choose_moves(
+    page: PegasusPage, view: ClusterView, ground: kernel.Ground, listed: presenter.Listed
+) -> presenter.Listed:
+    """Draw the moves with ticks; return those ticked, all of them where none is."""
+    rows = presenter.moves_frame(view, ground, listed)
+    if len(listed.plans) > len(rows):
+        st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
+    columns: dict[str, Any] = {
+        "partition": tables.words("Partition", pinned=True),
+        "table": tables.words("Table"),
+        "kind": tables.words("Change"),
+        "from": tables.words("From"),
+        "to": tables.words("To"),
+        "size_mb": tables.whole("Copied MB"),
+        "round": tables.whole("Round"),
+        "why": st.column_config.TextColumn("Why", width=560),
+    }
+    event = st.dataframe(
+        rows,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
+        key="_balance_moves",
+        on_select="rerun",
+        selection_mode="multi-row",
+        alt="Changes of the chosen rounds",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+        row_height=tables.ROW_PX,
+        placeholder="unknown",
+    )
+    ticked = cast("list[int]", cast("dict[str, Any]", event)["selection"]["rows"])
+    state.note_ticked(is_any=bool(ticked))
+    tables.downloads(
+        rows, cluster=page.name, what="balance", moment=page.snapshot.manifest.taken_at
+    )
+    return listed.at(sorted(ticked)) if ticked else listed
+
+
+def draw_tables(
+    before: ClusterView, after: ClusterView, ground: kernel.Ground, listed: presenter.Listed
+) -> None:
+    """Draw the tables that change, with the least and the most of any node."""
+    rows: pd.DataFrame = presenter.tables_frame(before, after, ground, listed)
+    tables.table(
+        rows,
+        {
+            "table": tables.words("Table", pinned=True),
+            "changes": tables.whole("Changes"),
+            "copied_mb": tables.whole("Copied MB"),
+            "primary_before": tables.words("Primaries a node", "Least to most of any node."),
+            "primary_after": tables.words("after"),
+            "replica_before": tables.words("Replicas a node", "Least to most of any node."),
+            "replica_after": tables.words("after "),
+        },
+        key="balance_tables",
+        alt="Tables that change, with the spread of their replicas over the nodes",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+
+
+def draw_cost(
+    before: ClusterView, ground: kernel.Ground, listed: presenter.Listed, rate: float
+) -> None:
+    """Say what the chosen changes copy, how long that takes, and whether there is room."""
+    cost = copy_cost(before, listed.plans, ground.sizes_mb)
+    if not cost.copy_count:
+        st.caption("Nothing is copied: roles change.")
+        return
+    took = sentences.time_words(cost, ground, rate)
+    copied = sentences.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
+    st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
+    lacking, tightest = presenter.headroom(before, ground, cost.received_mb)
+    if lacking:
+        st.warning("\n".join(f"- {words.plain(one)}" for one in lacking), title="No room")
+    elif tightest:
+        st.caption(words.plain(tightest))

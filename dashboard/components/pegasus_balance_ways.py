@@ -1,0 +1,158 @@
+"""The ways to balance side by side; what takes long is computed beside the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.pegasus.balance.rounds import BalanceRound
+from core.pegasus.even.planner import EvenPlan
+from dashboard import rebalancing_pegasus as kernel
+from dashboard import state
+from dashboard.components import tables, words
+from dashboard.components.pegasus_balance import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
+from dashboard.presenters import pegasus_balance as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PegasusPage
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What is compared, as far as it is known.
+
+    Attributes:
+        page: The page.
+        ground: Its snapshot.
+        dials: The switches.
+        wish: What our own planner is asked.
+        rate: MB/s a disk.
+    """
+
+    page: PegasusPage
+    ground: kernel.Ground
+    dials: Dials
+    wish: kernel.EvenWish
+    rate: float
+
+    @property
+    def is_huge(self) -> bool:
+        """Whether the ends are computed beside the page."""
+        return self.ground.view.partition_count > kernel.SYNC_PARTITIONS
+
+    def first(self, name: str) -> BalanceRound:
+        """Return a policy's next round; ``name``: of the way."""
+        return kernel.first_round(self.dials.way(self.page, POLICIES[name]))
+
+    def run(self, name: str) -> kernel.Settled | None:
+        """Return a policy's rounds to the end, ``None`` while they are not known."""
+        way = self.dials.way(self.page, POLICIES[name])
+        return kernel.settled_later(way) if self.is_huge else kernel.settled(way)
+
+    def even(self) -> EvenPlan | None:
+        """Return what our own planner finds, ``None`` while it is not known."""
+        return kernel.even_later(self.wish) if self.is_huge else kernel.even(self.wish)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is known."""
+        return self.even() is not None and all(self.run(name) is not None for name in POLICIES)
+
+
+def draw_table(compared: Compared) -> None:
+    """Draw one row a way; a click on its name chooses it."""
+    measure = compared.wish.measure
+    in_force = compared.dials.here.policy
+    lines = [presenter.as_it_is(compared.ground, measure)]
+    for name, policy in POLICIES.items():
+        line = presenter.Line(
+            name=name,
+            mark="● in force" if policy == in_force else "",
+            next_changes=len(compared.first(name).plans),
+        )
+        lines.append(
+            presenter.policy_line(
+                line, compared.ground, compared.run(name), measure=measure, rate=compared.rate
+            )
+        )
+    lines.append(
+        presenter.even_line(
+            presenter.Line(name=EVEN),
+            compared.ground,
+            compared.even(),
+            measure=measure,
+            rate=compared.rate,
+        )
+    )
+    rows = presenter.lines_frame(lines)
+    tables.table(
+        rows,
+        {
+            "way": tables.opener("Way", "_way", choose),
+            "mark": st.column_config.TextColumn("", width=80),
+            "next": tables.whole("Next round", "Changes of its next round."),
+            "changes": tables.whole("Changes", "Until nothing is left to do."),
+            "rounds": tables.whole("Rounds"),
+            "copies": tables.whole("Copies", "Replicas copied; the other changes copy nothing."),
+            "copy_mb": tables.whole("Copied MB"),
+            "takes": tables.words(
+                "Copying", "All nodes at once without waiting, to one copy after the other."
+            ),
+            "least": tables.words("At least", "What no plan that reaches the goal undercuts."),
+            "off": tables.percent(
+                f"Farthest, {measure}", "The farthest node from the mean at the end."
+            ),
+            "primary_stddev": st.column_config.NumberColumn("Std. dev., primaries", format="%.2f"),
+            "replica_stddev": st.column_config.NumberColumn("Std. dev., replicas", format="%.2f"),
+            "note": tables.words("Remark"),
+        },
+        key="ways",
+        alt="Ways to balance side by side",
+        missing="",
+    )
+
+
+def choose(name: str) -> None:
+    """Choose a way; called from a callback."""
+    if name in WAYS:
+        st.session_state[state.PICK] = name
+
+
+def draw_progress(compared: Compared) -> None:
+    """Say what is still computed, and draw the page again when it is known."""
+    if compared.is_huge and not compared.is_whole:
+        st.fragment(partial(_look, compared), run_every=state.ticking(_LOOK_EVERY_S))()
+
+
+def _look(compared: Compared) -> None:
+    if compared.is_whole:
+        st.rerun()
+    partitions = compared.ground.view.partition_count
+    st.caption(
+        f":material/progress_activity: Following {partitions:,} partitions to the end, beside "
+        "this page; it fills in what comes of it."
+    )
+
+
+def draw_remarks(compared: Compared, name: str) -> None:
+    """Say what is known of a policy: its quirks that matter here, and what its switches keep."""
+    first, run = compared.first(name), compared.run(name)
+    plans = run.plans if run is not None else first.plans
+    options = replace(compared.dials.options, policy=POLICIES[name])
+    told = presenter.quirks(options, first.before, run, plans)
+    free = presenter.without_switches(options)
+    if name == APP and free != options:
+        way = replace(compared.dials.way(compared.page, "app"), options=free)
+        more = len(kernel.first_round(way).plans)
+        told.append(
+            f"Without only_move_primary, only_primary_balancer, balancer_in_turn and ignored "
+            f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
+        )
+    if name == CLUSTER and compared.dials.here.policy == "app":
+        told.append("`balance_cluster` would have to be true for this policy.")
+    words.notes(told)

@@ -1,0 +1,425 @@
+"""What the Balance page says: what would happen, why not, and what each way achieves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
+from core.pegasus.balance.rounds import BalanceRound
+from core.pegasus.balance.score import count_spread
+from core.pegasus.even.cost import CopyCost
+from core.pegasus.even.planner import EvenPlan, deviation
+from core.pegasus.even.weights import node_loads
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.view import ClusterView
+from core.units import counted, format_age, format_mb, format_ratio
+from dashboard.rebalancing_pegasus import Ground, Measure, Settled
+
+KIND_WORDS: Final = {
+    PlanKind.MOVE_PRIMARY: "role change",
+    PlanKind.COPY_PRIMARY: "primary copied",
+    PlanKind.COPY_SECONDARY: "secondary copied",
+}
+POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
+ASSUMED_RATE: Final = 500.0
+"""MB/s a disk where the cluster tells no limit: what the scripts of Pegasus leave behind."""
+
+_ORDER_WORDS: Final = (
+    "Where two nodes are equally good, upstream takes the one that its hash map happens to list "
+    "first. Nobody can ask for that order, so equal choices may differ from the real ones; counts "
+    "and the end hardly do."
+)
+
+
+def order_words() -> str:
+    """Return why the order of nodes is something to choose."""
+    return _ORDER_WORDS
+
+
+def copied_words(copies: int, size_mb: float, unknown: int) -> str:
+    """Return how much copies carry: ``3 copies, 120 MB``."""
+    size = f"{format_mb(size_mb)} and {unknown:,} unknown" if unknown else format_mb(size_mb)
+    return f"{copies:,} {'copy' if copies == 1 else 'copies'} of {size}"
+
+
+def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
+    """Return plans by kind: ``6 role changes and 3 copies of 120 MB``."""
+    moves = sum(plan.kind is PlanKind.MOVE_PRIMARY for plan in plans)
+    parts = []
+    if moves:
+        parts.append(counted(moves, "role change"))
+    if cost.copy_count:
+        parts.append(copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count))
+    return " and ".join(parts) or "nothing"
+
+
+def time_words(cost: CopyCost, ground: Ground, rate_mb_per_s: float) -> str:
+    """Return how long copies take: ``3 s to 12 s``.
+
+    Args:
+        cost: Of the copies.
+        ground: Has the disks.
+        rate_mb_per_s: What one disk receives and sends a second.
+    """
+    if not cost.copy_count:
+        return "no time"
+    disks = min((count for count in ground.disk_counts.values() if count), default=1)
+    least, most = cost.seconds(rate_mb_per_s * disks)
+    if format_age(least) == format_age(most):
+        return f"about {format_age(max(most, 1.0))}"
+    return f"{format_age(max(least, 1.0))} to {format_age(max(most, 1.0))}"
+
+
+def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
+    """Return the costs of rounds together: what is deleted in between is not counted as room."""
+    known = list(costs)
+    empty = np.zeros(nodes)
+    return CopyCost(
+        sum(one.copy_count for one in known),
+        sum(one.copy_mb for one in known),
+        sum(one.unknown_count for one in known),
+        sum((one.received_mb for one in known), empty),
+        sum((one.sent_mb for one in known), empty),
+    )
+
+
+# -- the answer --------------------------------------------------------------------------------
+
+
+def answer(
+    facts: PegasusFacts, first: BalanceRound, cost: CopyCost, run: Settled | None, policy: str
+) -> str:
+    """Return the sentence that says what the cluster's balancer would do.
+
+    Args:
+        facts: The snapshot.
+        first: Its next round.
+        cost: Of the copies of that round.
+        run: Its rounds to the end; ``None``: not known yet.
+        policy: ``app`` or ``cluster``, the one that is in force.
+    """
+    level = facts.effective_level
+    name = POLICY_NAMES[policy].lower()
+    head = f"Level is {level.word if level else 'unknown'}"
+    if not first.plans:
+        return f"{head}; the {name} finds nothing to do."
+    changes = changes_words(first.plans, cost)
+    verb = "makes" if level is FunctionLevel.LIVELY else "would make, at lively,"
+    said = f"{head}; the {name} {verb} {changes} in its next round"
+    if run is None:
+        return f"{said}."
+    if not run.is_settled:
+        return f"{said}, and goes on without an end: see below."
+    if len(run.rounds) == 1:
+        return f"{said}, and is done with it."
+    return (
+        f"{said}, {len(run.plans):,} changes in {counted(len(run.rounds), 'round')} until nothing "
+        "is left to do."
+    )
+
+
+def forecast(facts: PegasusFacts) -> str:
+    """Return what the cluster's own count says, and what it does not."""
+    told = facts.operations
+    if told is None:
+        return "The meta server did not tell how many changes it counts."
+    if told.total < 0:
+        return (
+            "The meta server counts -1: it does not know the disks of all replicas, which is not "
+            "the same as balanced."
+        )
+    parts = (
+        f"move_pri {told.move_primary}, copy_pri {told.copy_primary}, "
+        f"copy_sec {told.copy_secondary}"
+    )
+    whose = (
+        "of the round that is under way, or was the last"
+        if facts.effective_level is FunctionLevel.LIVELY
+        else "of what the next round would do"
+    )
+    return (
+        f"The meta server itself counts {told.total:,} ({parts}): {whose}. It is one round's "
+        "worth, counted on the unchanged state, and stale while a partition is not healthy."
+    )
+
+
+def why_not(
+    facts: PegasusFacts, ground: Ground, first: BalanceRound, options: BalanceOptions
+) -> list[str]:
+    """Return why the balancer does not move anything now, one sentence each; empty: it does."""
+    found = list(ground.obstacles)
+    level = facts.effective_level
+    if level is None:
+        found.append("The level in force is unknown; only at lively the balancer acts.")
+    elif level < FunctionLevel.LIVELY:
+        counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
+        found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
+    if not first.plans:
+        found += nothing_words(ground.view, options)
+    return found
+
+
+def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
+    """Return why a round is empty in a state that could be balanced."""
+    found = []
+    resting = int((~view.is_balanceable).sum())
+    if resting:
+        found.append(f"{counted(resting, 'table')} in a bulk load or a split are passed over.")
+    if options.policy == "cluster":
+        totals = view.replica_counts.sum(axis=0)
+        gap = int(totals.max() - totals.min()) if len(totals) else 0
+        found.append(
+            f"The fullest node holds {counted(gap, 'replica')} more than the emptiest. While that "
+            "is 1 or less the cluster policy does nothing, however uneven single tables are (PB-1)."
+            if gap <= 1
+            else f"The nodes differ by {gap:,} replicas, but no copy that the policy allows helps."
+        )
+        return found
+    if options.ignored_app_ids:
+        found.append(f"{counted(len(options.ignored_app_ids), 'table')} ignored by setting.")
+    uneven = uneven_tables(view)
+    if not uneven:
+        found.append(
+            "Every node has its fair share of every table, one more or less: for the app policy "
+            "that is balanced, whatever the traffic or the size."
+        )
+    elif options.only_move_primary or options.only_primary_balancer:
+        switches = " and ".join(
+            name
+            for name in ("only_primary_balancer", "only_move_primary")
+            if getattr(options, name)
+        )
+        found.append(f"{counted(uneven, 'table')} uneven, but {switches} leaves no way.")
+    return found
+
+
+def uneven_tables(view: ClusterView) -> int:
+    """Return how many tables have a node that is off its fair share of primaries or replicas."""
+    nodes = max(len(view.nodes), 1)
+    uneven = np.zeros(view.table_count, dtype=np.bool_)
+    totals = view.primary_counts.sum(axis=1), view.replica_counts.sum(axis=1)
+    for counts, total in zip((view.primary_counts, view.replica_counts), totals, strict=True):
+        low, high = total // nodes, -(-total // nodes)
+        uneven |= (counts < low[:, None]).any(axis=1) | (counts > high[:, None]).any(axis=1)
+    return int(uneven.sum())
+
+
+# -- quirks ------------------------------------------------------------------------------------
+
+
+def quirks(
+    options: BalanceOptions, view: ClusterView, run: Settled | None, plans: Sequence[BalancePlan]
+) -> list[str]:
+    """Return which of the policy's known quirks matter here, by their ids."""
+    found = []
+    kinds = {plan.kind for plan in plans}
+    if options.policy == "cluster":
+        found.append(
+            "PB-1: it starts every table with a skew of 1, not its own; so tables are taken by id."
+        )
+        if options.ignored_app_ids:
+            found.append("PB-2: it never consults the list of ignored tables: they move, too.")
+        if (view.max_replica_counts == 1).any():
+            found.append(
+                "PB-3: a table has a single replica. The real meta server may die of it under "
+                "this policy; here the table is passed over."
+            )
+    if kinds - {PlanKind.MOVE_PRIMARY}:
+        found.append(
+            "PB-4: loads of disks are not brought up to date while copies are planned: several may "
+            "leave the same disk."
+        )
+    if any(
+        plan.kind is PlanKind.COPY_PRIMARY and plan.target in view.members[plan.row].tolist()
+        for plan in plans
+    ):
+        found.append(
+            "PB-5: a copy of a primary names a node that serves the partition already; the "
+            "guardian throws it away."
+        )
+    if run is not None and not run.is_settled:
+        found.append(
+            f"PB-6: after {counted(len(run.rounds), 'round')} there is no end in sight: the policy "
+            "goes in circles, or was given up, and would copy the same data again and again."
+        )
+    return found
+
+
+def without_switches(options: BalanceOptions) -> BalanceOptions:
+    """Return the same policy with everything on that switches keep it from."""
+    return replace(
+        options,
+        only_move_primary=False,
+        only_primary_balancer=False,
+        balancer_in_turn=False,
+        ignored_app_ids=frozenset(),
+    )
+
+
+# -- side by side ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What one way achieves; ``None``: not known yet, or not to be said of it.
+
+    Attributes:
+        name: Of the way.
+        mark: ``in force`` where the cluster goes by it.
+        next_changes: Changes of its next round, or of all for the planner.
+        changes: Changes until it is done.
+        rounds: Rounds until it is done.
+        copies: Replicas copied.
+        copy_mb: Megabytes of them.
+        least: What no plan that reaches the goal undercuts.
+        takes: How long the copies take.
+        primary_stddev: Of primaries at the end.
+        replica_stddev: Of replicas at the end.
+        off: How far the farthest node is from the mean of the chosen measure at the end, 0..1.
+        note: What else is to be said.
+    """
+
+    name: str
+    mark: str = ""
+    next_changes: int | None = None
+    changes: int | None = None
+    rounds: int | None = None
+    copies: int | None = None
+    copy_mb: float | None = None
+    least: str = ""
+    takes: str = ""
+    primary_stddev: float | None = None
+    replica_stddev: float | None = None
+    off: float | None = None
+    note: str = ""
+
+
+def off_mean(view: ClusterView, ground: Ground, measure: Measure) -> float | None:
+    """Return how far the farthest node is from the mean, 0..1; ``None``: nothing is known."""
+    weights = ground.weights(measure, view)
+    return deviation(node_loads(view, weights)) if weights.is_known.any() else None
+
+
+def as_it_is(ground: Ground, measure: Measure) -> Line:
+    """Return the line of doing nothing."""
+    spread = count_spread(ground.view)
+    return Line(
+        name="as it is",
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(ground.view, ground, measure),
+    )
+
+
+def policy_line(
+    line: Line, ground: Ground, run: Settled | None, *, measure: Measure, rate: float
+) -> Line:
+    """Return the line of a policy, filled with what its rounds achieve.
+
+    Args:
+        line: Name, mark, next changes.
+        ground: The snapshot.
+        run: Its rounds; ``None``: not known yet.
+        measure: What the ways are compared by.
+        rate: MB/s a disk.
+    """
+    if run is None:
+        return replace(line, note="being followed to its end")
+    cost = total_cost(run.costs, len(run.before.nodes))
+    spread = run.spreads[-1] if run.spreads else count_spread(run.after)
+    return replace(
+        line,
+        changes=len(run.plans),
+        rounds=len(run.rounds),
+        copies=cost.copy_count,
+        copy_mb=cost.copy_mb,
+        takes=time_words(cost, ground, rate),
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(run.after, ground, measure),
+        note="" if run.is_settled else "never settles (PB-6)",
+    )
+
+
+def even_line(
+    line: Line, ground: Ground, plan: EvenPlan | None, *, measure: Measure, rate: float
+) -> Line:
+    """Return the line of our own planner, filled with what it found."""
+    if plan is None:
+        return replace(line, note="being sought")
+    spread = count_spread(plan.end)
+    return replace(
+        line,
+        next_changes=len(plan.steps),
+        changes=len(plan.steps),
+        rounds=1 if plan.steps else 0,
+        copies=plan.cost.copy_count,
+        copy_mb=plan.cost.copy_mb,
+        least=counted(plan.bound.step_count, "change"),
+        takes=time_words(plan.cost, ground, rate),
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(plan.end, ground, measure),
+        note=verdict_words(plan),
+    )
+
+
+def verdict_words(plan: EvenPlan) -> str:
+    """Return what came of the search."""
+    said = {
+        "nothing_to_do": "within the goal already",
+        "reached": "reaches the goal",
+        "best_effort": "as near as it goes",
+        "unknown": "nothing is known of this measure",
+    }[plan.verdict]
+    return f"{said}; {plan.unknown_count:,} unknown" if plan.unknown_count else said
+
+
+def lines_frame(lines: Sequence[Line]) -> pd.DataFrame:
+    """Return one row a way."""
+    return pd.DataFrame(
+        {
+            "way": [one.name for one in lines],
+            "mark": [one.mark for one in lines],
+            "next": _column(one.next_changes for one in lines),
+            "changes": _column(one.changes for one in lines),
+            "rounds": _column(one.rounds for one in lines),
+            "copies": _column(one.copies for one in lines),
+            "copy_mb": _column(one.copy_mb for one in lines),
+            "takes": [one.takes for one in lines],
+            "least": [one.least for one in lines],
+            "off": _column(None if one.off is None else one.off * 100 for one in lines),
+            "primary_stddev": _column(one.primary_stddev for one in lines),
+            "replica_stddev": _column(one.replica_stddev for one in lines),
+            "note": [one.note for one in lines],
+        }
+    )
+
+
+def _column(values: Iterable[float | None]) -> pd.Series[float]:
+    return pd.Series(list(values), dtype="float64")
+
+
+def even_answer(plan: EvenPlan, measure: Measure) -> str:
+    """Return what our own planner proposes, in one sentence."""
+    before, after = format_ratio(plan.deviation_before), format_ratio(plan.deviation_after)
+    if plan.verdict == "unknown":
+        return f"Nothing is known of {measure}: choose another measure."
+    if not plan.steps:
+        return f"Every node is within {before} of the mean {measure}: nothing to do."
+    kinds = Counter(plan.kind for plan in plan.steps)
+    changes = counted(kinds[PlanKind.MOVE_PRIMARY], "role change")
+    if plan.cost.copy_count:
+        copied = copied_words(plan.cost.copy_count, plan.cost.copy_mb, plan.cost.unknown_count)
+        changes = f"{changes} and {copied}"
+    return (
+        f"{changes} bring the farthest node from {before} to {after} off the mean {measure}; no "
+        f"plan that reaches the goal has fewer than {counted(plan.bound.step_count, 'change')}."
+    )

@@ -1,0 +1,206 @@
+"""The moves of a balance as tables and bars: by partition, by node, by disk, by table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from core.pegasus.balance.model import BalancePlan, PlanKind, reason_of
+from core.pegasus.view import NOBODY, ClusterView
+from core.units import format_mb
+from dashboard.charts.bars import BeforeAfter
+from dashboard.presenters.pegasus_balance import KIND_WORDS
+from dashboard.rebalancing_pegasus import Ground, disk_counts
+
+Floats = NDArray[np.float64]
+By = Literal["primaries", "replicas", "size", "disks"]
+QUANTITIES: Final[tuple[By, ...]] = ("primaries", "replicas", "size", "disks")
+MAX_BARS: Final = 24
+MOST_LISTED: Final = 1_000
+TOLERANCE: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Plans of rounds in one list.
+
+    Attributes:
+        plans: The plans.
+        rounds: Of each its round, from 1.
+    """
+
+    plans: tuple[BalancePlan, ...]
+    rounds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rounds: Sequence[Sequence[BalancePlan]]) -> Listed:
+        """Put rounds one after the other."""
+        pairs = [(plan, number) for number, plans in enumerate(rounds, 1) for plan in plans]
+        return cls(tuple(plan for plan, _ in pairs), tuple(number for _, number in pairs))
+
+    def of_table(self, view: ClusterView, table: str) -> Listed:
+        """Return those of one table; empty: all."""
+        if table not in view.app_names:
+            return self
+        place = view.app_names.index(table)
+        rows = [at for at, one in enumerate(self.plans) if view.table_of_row[one.row] == place]
+        return self.at(rows)
+
+    def at(self, places: Sequence[int]) -> Listed:
+        """Return those at some places."""
+        return Listed(
+            tuple(self.plans[place] for place in places),
+            tuple(self.rounds[place] for place in places),
+        )
+
+
+def moves_frame(view: ClusterView, ground: Ground, listed: Listed) -> pd.DataFrame:
+    """Return one row a plan, the first :data:`MOST_LISTED`.
+
+    Args:
+        view: Any state of the cluster in the policy's numbering.
+        ground: Has the sizes.
+        listed: The plans.
+    """
+    shown = listed.plans[:MOST_LISTED]
+    copied = [plan.kind is not PlanKind.MOVE_PRIMARY for plan in shown]
+    sizes = [
+        float(ground.sizes_mb[plan.row]) if is_copied else 0.0
+        for plan, is_copied in zip(shown, copied, strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "round": list(listed.rounds[:MOST_LISTED]),
+            "partition": [view.gpid_text(plan.row) for plan in shown],
+            "table": [view.app_names[int(view.table_of_row[plan.row])] for plan in shown],
+            "kind": [KIND_WORDS[plan.kind] for plan in shown],
+            "from": [view.nodes[plan.source] for plan in shown],
+            "to": [view.nodes[plan.target] for plan in shown],
+            "size_mb": pd.Series(sizes, dtype="float64"),
+            "why": [reason_of(view, plan) for plan in shown],
+        }
+    )
+
+
+def bars(before: ClusterView, after: ClusterView, ground: Ground, by: By) -> BeforeAfter:
+    """Return nodes, or disks of nodes, before and after; those that change most where many."""
+    if by == "disks":
+        names, was, now = _disks(before, after)
+    else:
+        names, was, now = _nodes(before, after, ground, by)
+    known = now[np.isfinite(now)]
+    order = np.argsort(-np.nan_to_num(np.abs(now - was)), kind="stable")[:MAX_BARS]
+    order = order[np.argsort(-np.nan_to_num(was[order]), kind="stable")]
+    return BeforeAfter(
+        brokers=[names[place] for place in order.tolist()],
+        before=was[order],
+        after=now[order],
+        low=now[order],
+        high=now[order],
+        mean_after=float(known.mean()) if known.size else float("nan"),
+        tolerance_ratio=TOLERANCE,
+        unit="count" if by != "size" else "MB",
+    )
+
+
+def _nodes(
+    before: ClusterView, after: ClusterView, ground: Ground, by: By
+) -> tuple[list[str], Floats, Floats]:
+    if by == "size":
+        was, now = _sizes(before, ground), _sizes(after, ground)
+    else:
+        kinds = {"primaries": "primary_counts", "replicas": "replica_counts"}
+        was = getattr(before, kinds[by]).sum(axis=0).astype(np.float64)
+        now = getattr(after, kinds[by]).sum(axis=0).astype(np.float64)
+    return list(before.nodes), was, now
+
+
+def _sizes(view: ClusterView, ground: Ground) -> Floats:
+    rows, roles = np.nonzero(view.members != NOBODY)
+    loads = np.zeros(len(view.nodes))
+    np.add.at(loads, view.members[rows, roles], np.nan_to_num(ground.sizes_mb[rows]))
+    return loads
+
+
+def _disks(before: ClusterView, after: ClusterView) -> tuple[list[str], Floats, Floats]:
+    was, now = disk_counts(before).astype(np.float64), disk_counts(after).astype(np.float64)
+    places = [
+        (node, disk) for node, disks in enumerate(before.node_disks) for disk in sorted(disks)
+    ]
+    nodes = [node for node, _ in places]
+    disks = [disk for _, disk in places]
+    names = [f"{before.nodes[node]} {before.disks[disk]}" for node, disk in places]
+    return names, was[nodes, disks], now[nodes, disks]
+
+
+def tables_frame(
+    before: ClusterView, after: ClusterView, ground: Ground, listed: Listed
+) -> pd.DataFrame:
+    """Return one row a table that changes: counts per node as ``least to most``, before, after."""
+    changes = np.zeros(before.table_count, dtype=np.int64)
+    copied = np.zeros(before.table_count)
+    for plan in listed.plans:
+        table = int(before.table_of_row[plan.row])
+        changes[table] += 1
+        if plan.kind is not PlanKind.MOVE_PRIMARY:
+            copied[table] += float(ground.sizes_mb[plan.row])
+    touched = np.nonzero(changes)[0]
+    touched = touched[np.argsort(-changes[touched], kind="stable")][:MOST_LISTED]
+    columns = {
+        f"{what}_{moment}": [_range(getattr(view, f"{what}_counts")[table]) for table in touched]
+        for what in ("primary", "replica")
+        for moment, view in (("before", before), ("after", after))
+    }
+    return pd.DataFrame(
+        {
+            "table": [before.app_names[table] for table in touched.tolist()],
+            "changes": changes[touched],
+            "copied_mb": copied[touched],
+            **columns,
+        }
+    )
+
+
+def _range(counts: NDArray[np.int32]) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def headroom(view: ClusterView, ground: Ground, received_mb: Floats) -> tuple[list[str], str]:
+    """Return nodes on which the copies do not fit, and how tight it gets.
+
+    Args:
+        view: In the numbering of ``received_mb``.
+        ground: Has the free room.
+        received_mb: Shape ``(n_nodes,)``: what is copied onto each before anything is deleted.
+    Returns:
+        One sentence a node that lacks room; one sentence on the tightest of the others, or empty.
+    """
+    free = np.array([ground.free_mb[name] for name in view.nodes])
+    takers = np.nonzero(received_mb > 0)[0]
+    if not takers.size:
+        return [], ""
+    lacking = [
+        f"{view.nodes[node]} has {_mb(float(free[node]))} free and would receive "
+        f"{_mb(float(received_mb[node]))} before anything is deleted there."
+        for node in takers
+        if np.isnan(free[node]) or free[node] < received_mb[node]
+    ]
+    left = (free - received_mb)[takers]
+    if np.isnan(left).all():
+        return lacking, ""
+    tight = takers[int(np.nanargmin(left))]
+    return lacking, (
+        f"Copies come before deletions: {view.nodes[tight]} gets tightest, with "
+        f"{_mb(float(free[tight]))} free now and "
+        f"{_mb(float(received_mb[tight]))} more on the way."
+    )
+
+
+def _mb(value: float) -> str:
+    return format_mb(value if np.isfinite(value) else None)

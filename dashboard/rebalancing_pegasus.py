@@ -1,0 +1,306 @@
+"""What the Balance page of Pegasus clusters asks of the kernels, each computed once a question.
+
+A *way* is a way to balance: one of the two policies of the meta server with its switches, or our
+own planner with its wish. Both are asked about a healthy, whole snapshot; nothing is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.pegasus.balance.model import BalanceOptions, BalancePlan
+from core.pegasus.balance.preconditions import obstacles
+from core.pegasus.balance.rounds import (
+    BalanceRound,
+    apply_plans,
+    balance_round,
+    pick_by_seed,
+    pick_first,
+    rounds_until_settled,
+)
+from core.pegasus.balance.score import CountSpread, count_spread
+from core.pegasus.even.cost import CopyCost, copy_cost
+from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
+from core.pegasus.even.weights import (
+    Weights,
+    disk_weights,
+    primary_weights,
+    rate_weights,
+    replica_weights,
+)
+from core.pegasus.view import NOBODY, ClusterView
+from core.snapshot.store import Shelved
+from dashboard.later import Later
+from dashboard.memo import Memo
+from dashboard.reading_pegasus import PegasusReading, pegasus_reading
+
+Floats = NDArray[np.float64]
+Order = Literal["names", "reversed", "drawn"]
+Measure = Literal["primaries", "replicas", "disk", "requests", "capacity units"]
+
+MEASURES: Final[tuple[Measure, ...]] = (
+    "primaries",
+    "replicas",
+    "disk",
+    "requests",
+    "capacity units",
+)
+ORDERS: Final[tuple[Order, ...]] = ("names", "reversed", "drawn")
+SYNC_PARTITIONS: Final = 5_000
+"""Up to so many partitions everything is answered within the page; beyond, beside it."""
+
+MOST_ROUNDS: Final = 2_000
+"""When the pages give up following a policy that goes on and on."""
+
+_MARKED_EVERY: Final = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A snapshot as the ways to balance take it.
+
+    Attributes:
+        view: Its state, nodes in the order of their names.
+        sizes_mb: Shape ``(n_partitions,)``: of one replica; NaN: unknown.
+        requests: Shape ``(n_partitions,)``: reads and writes/s of the primary; NaN: unknown.
+        units: Shape ``(n_partitions,)``: capacity units/s of the primary; NaN: unknown.
+        free_mb: By node; NaN: unknown.
+        disk_counts: Disks by node; 0: unknown.
+        copy_rate_mb_per_s: What a disk may receive a second; ``None``: unknown, or no limit is set.
+        obstacles: Why the meta server would not balance in this state.
+    """
+
+    view: ClusterView
+    sizes_mb: Floats
+    requests: Floats
+    units: Floats
+    free_mb: dict[str, float]
+    disk_counts: dict[str, int]
+    copy_rate_mb_per_s: float | None
+    obstacles: tuple[str, ...]
+
+    def weights(self, measure: Measure, view: ClusterView) -> Weights:
+        """Return what every replica weighs by a measure."""
+        match measure:
+            case "primaries":
+                return primary_weights(view)
+            case "replicas":
+                return replica_weights(view)
+            case "disk":
+                return disk_weights(view, self.sizes_mb)
+            case "requests":
+                return rate_weights(view, "requests", "requests/s", self.requests)
+            case "capacity units":
+                return rate_weights(view, "capacity units", "units/s", self.units)
+
+
+def _ground(shelved: Shelved) -> Ground:
+    one = pegasus_reading(shelved)
+    view = one.facts.view()
+    of_node = dict.fromkeys(view.nodes, float("nan"))
+    disks = dict.fromkeys(view.nodes, 0)
+    for row in one.facts.rows("disks"):
+        if row["node"] in of_node:
+            free = of_node[row["node"]]
+            of_node[row["node"]] = (0.0 if np.isnan(free) else free) + row["available_mb"]
+            disks[row["node"]] += 1
+    rates = [
+        row["copy_rate_mb_per_s"]
+        for row in one.facts.rows("nodes")
+        if row["is_alive"] and row["copy_rate_mb_per_s"]
+    ]
+    return Ground(
+        view=view,
+        sizes_mb=_of_partitions(one, view, ("size_mb",)),
+        requests=_of_partitions(one, view, ("read_rate", "write_rate")),
+        units=_of_partitions(one, view, ("read_units", "write_units")),
+        free_mb=of_node,
+        disk_counts=disks,
+        copy_rate_mb_per_s=min(rates) if rates else None,
+        obstacles=tuple(obstacles(view)),
+    )
+
+
+def _of_partitions(
+    one: PegasusReading, view: ClusterView, names: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return a measure of every partition, as its primary tells it."""
+    columns = one.facts.columns
+    found = np.full(view.partition_count, np.nan)
+    led = columns.rep_is_primary
+    rows = view.first_rows[columns.rep_table[led]] + columns.rep_index[led]
+    found[rows] = sum(columns.measures[name][led] for name in names)
+    return found
+
+
+ground = Memo(_ground, max_entries=4)
+"""A snapshot as the ways to balance take it.
+
+Raises :class:`core.errors.IncompleteSnapshotError` where partitions of some table were not read.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A policy of the meta server on a snapshot.
+
+    Attributes:
+        shelved: The snapshot.
+        options: The policy and its switches.
+        order: Of the nodes where two are equally good.
+        seed: Of the drawn order, and of the draw among equal disks there.
+    """
+
+    shelved: Shelved
+    options: BalanceOptions
+    order: Order = "names"
+    seed: int = 1
+
+    def view(self) -> ClusterView:
+        """Return the state that the policy sees."""
+        view = ground(self.shelved).view
+        if self.order == "names":
+            return view
+        if self.order == "reversed":
+            return view.renumbered(view.nodes[::-1])
+        places = np.random.default_rng(self.seed).permutation(len(view.nodes)).tolist()
+        return view.renumbered([view.nodes[place] for place in places])
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """A policy's rounds up to the last one with plans.
+
+    Attributes:
+        rounds: Their plans.
+        spreads: Spread after each of them.
+        costs: Of each of them.
+        before: The state at first.
+        after: The state at the end.
+        is_settled: Nothing is left to do; ``False``: it goes in circles, or was given up.
+        marks: The state at first, and after every so many rounds, to find those between.
+    """
+
+    rounds: tuple[tuple[BalancePlan, ...], ...]
+    spreads: tuple[CountSpread, ...]
+    costs: tuple[CopyCost, ...]
+    before: ClusterView
+    after: ClusterView
+    is_settled: bool
+    marks: tuple[ClusterView, ...]
+
+    @property
+    def plans(self) -> tuple[BalancePlan, ...]:
+        """Every plan, round after round."""
+        return tuple(plan for plans in self.rounds for plan in plans)
+
+
+def _first_round(way: Way) -> BalanceRound:
+    view = way.view()
+    pick = pick_by_seed(way.seed) if way.order == "drawn" else pick_first
+    plans = tuple(balance_round(view, way.options, pick))
+    return BalanceRound(view, plans, apply_plans(view, plans))
+
+
+first_round = Memo(_first_round, max_entries=32)
+"""The next round of a policy."""
+
+
+def _settled(way: Way) -> Settled:
+    view, sizes = way.view(), ground(way.shelved).sizes_mb
+    pick = pick_by_seed(way.seed) if way.order == "drawn" else pick_first
+    rounds: list[tuple[BalancePlan, ...]] = []
+    spreads, costs, marks = [], [], [view]
+    after, is_settled = view, False
+    for one in rounds_until_settled(view, way.options, pick):
+        is_settled = not one.plans
+        if is_settled or len(rounds) >= MOST_ROUNDS:
+            break
+        after = one.after
+        rounds.append(one.plans)
+        spreads.append(count_spread(after))
+        costs.append(copy_cost(one.before, one.plans, sizes))
+        if len(rounds) % _MARKED_EVERY == 0:
+            marks.append(after)
+    return Settled(
+        rounds=tuple(rounds),
+        spreads=tuple(spreads),
+        costs=tuple(costs),
+        before=view,
+        after=after,
+        is_settled=is_settled,
+        marks=tuple(marks),
+    )
+
+
+settled = Memo(_settled, max_entries=16)
+settled_later = Later(settled)
+"""The rounds of a policy until nothing is left to do, computed here or beside the page."""
+
+
+def _state_after(key: tuple[Way, int]) -> ClusterView:
+    way, number = key
+    run = settled(way)
+    if number >= len(run.rounds):
+        return run.after
+    mark = max(number, 0) // _MARKED_EVERY
+    state = run.marks[mark]
+    for plans in run.rounds[mark * _MARKED_EVERY : number]:
+        state = apply_plans(state, plans)
+    return state
+
+
+state_after = Memo(_state_after, max_entries=24)
+"""The state after so many rounds of a settled policy; 0: as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvenWish:
+    """What our own planner is asked on a snapshot.
+
+    Attributes:
+        shelved: The snapshot.
+        measure: What is evened out.
+        within: Farthest any node may be from the mean, share of it.
+        max_steps: ``None``: as many as it takes.
+        may_copy: Without, only roles change.
+    """
+
+    shelved: Shelved
+    measure: Measure = "primaries"
+    within: float = 0.05
+    max_steps: int | None = None
+    may_copy: bool = True
+
+
+def _even(wish: EvenWish) -> EvenPlan:
+    found = ground(wish.shelved)
+    view = found.view
+    free = np.array([found.free_mb[name] for name in view.nodes])
+    room = None if np.isnan(free).all() else np.nan_to_num(free, nan=0.0)
+    goal = EvenGoal(
+        within=wish.within,
+        max_steps=wish.max_steps,
+        may_copy=wish.may_copy,
+        sizes_mb=found.sizes_mb,
+        room_mb=room,
+    )
+    return even_out(view, found.weights(wish.measure, view), goal)
+
+
+even = Memo(_even, max_entries=32)
+even_later = Later(even)
+"""The few steps of our own planner, computed here or beside the page."""
+
+
+def disk_counts(view: ClusterView) -> NDArray[np.int64]:
+    """Return replicas per node and disk, shape ``(n_nodes, n_disks)``; unknown disks left out."""
+    there = (view.members != NOBODY) & (view.member_disks != NOBODY)
+    width = max(len(view.disks), 1)
+    at = view.members[there].astype(np.int64) * width + view.member_disks[there]
+    return np.bincount(at, minlength=len(view.nodes) * width).reshape(-1, width)

@@ -1,0 +1,132 @@
+"""The Balance page of Pegasus clusters: ways side by side, rounds, a move by hand, its states."""
+
+from __future__ import annotations
+
+import pytest
+from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
+from shelf_site import Site, assert_calm, now, texts
+
+WAYS = ["as it is", "App policy", "Cluster policy", "Smallest moves"]
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """One Pegasus cluster on which actions are allowed, with a worker."""
+    made = Site(tmp_path, clusters=(), pegasus=("peg",), each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says("peg")
+    return made
+
+
+def opened(site, snapshot=None, **params):
+    site.put(snapshot if snapshot is not None else uneven())
+    app = site.open("pegasus_balance", **params)
+    assert_calm(app)
+    return app
+
+
+def uneven(**settings):
+    """Every primary of table temp on the first node; each has a secondary elsewhere."""
+    return snapshot_of(whole(settings=settings), taken_at=now())
+
+
+def even_rows():
+    return [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
+
+
+def frame_with(app, column):
+    return next(one.value for one in app.dataframe if column in one.value.columns)
+
+
+def test_every_way_stands_beside_the_others_with_what_it_achieves(site):
+    app = opened(site)
+    rows = frame_with(app, "way").set_index("way")
+    assert list(rows.index) == WAYS
+    assert rows.loc["App policy", "mark"] == "● in force"
+    assert rows.loc["App policy", "next"] > 0
+    assert rows.loc["App policy", "primary_stddev"] < rows.loc["as it is", "primary_stddev"]
+    assert "At level steady the balancer counts what it would do" in texts(app)
+
+
+def test_chosen_round_becomes_a_plan_that_holds_the_level_and_may_be_applied(site):
+    app = opened(site)
+    steps = frame_with(app, "by_hand")
+    assert "balance -g 2." in "\n".join(steps["by_hand"])
+    assert not app.button(key="_apply").disabled
+
+
+def test_lively_cluster_is_held_at_steady_for_the_run_unless_told_otherwise(site):
+    snapshot = uneven(**{"level.stored": "500", "level.effective": "lively"})
+    app = opened(site, snapshot)
+    assert "Level is lively" in texts(app)
+    assert frame_with(app, "by_hand")["what"][0].startswith("Set the meta level from lively")
+    app.toggle(key="hold").set_value(False).run()
+    assert_calm(app)
+    assert not frame_with(app, "by_hand")["what"][0].startswith("Set the meta level")
+
+
+def test_balanced_cluster_says_why_there_is_nothing_to_do(site):
+    app = opened(site, snapshot_of(whole(even_rows()), taken_at=now()))
+    said = texts(app)
+    assert "finds nothing to do" in said
+    assert "Every node has its fair share of every table" in said
+    assert not [one for one in app.button if one.key == "_apply"]
+
+
+def test_unhealthy_cluster_says_that_repair_comes_first(site):
+    parts = [*even_rows()[:3], part_row(2, 3, None, [])]
+    app = opened(site, snapshot_of(whole(parts), taken_at=now()))
+    assert "the meta server repairs first and balances then" in texts(app)
+
+
+def test_partitions_that_were_not_read_are_said_and_nothing_is_guessed(site):
+    parts = whole()["partitions"][:2]
+    app = opened(site, snapshot_of(whole(parts), taken_at=now()))
+    assert "Whether this cluster is balanced cannot be said" in texts(app)
+
+
+def test_unknown_disks_are_named_as_the_reason(site):
+    content = whole()
+    for row in content["replicas"]:
+        row["disk"] = None
+    app = opened(site, snapshot_of(content, taken_at=now()))
+    assert "The disk of some replica is unknown" in texts(app)
+
+
+@pytest.mark.parametrize("pick", ["Cluster policy", "Smallest moves", "By hand"])
+def test_every_way_can_be_opened_by_its_address(site, pick):
+    app = opened(site, pick=pick)
+    assert app.segmented_control(key="pick").value == pick
+
+
+def test_switch_is_a_question_and_says_what_it_keeps_from_happening(site):
+    app = opened(site, only_move_primary="true")
+    said = texts(app)
+    assert "What if" in said
+    assert "Without only_move_primary" in said
+
+
+def test_move_by_hand_names_who_may_take_it_and_why_the_others_may_not(site):
+    app = opened(site, pick="By hand", table="temp", partition="1")
+    rows = frame_with(app, "verdict").set_index("node")
+    assert rows.loc[NODES[2], "verdict"] == "may take it"
+    assert "is both ends of it" in rows.loc[NODES[0], "verdict"]
+    assert "holds no secondary" in rows.loc[NODES[1], "verdict"]
+    lines = frame_with(app, "by_hand")["by_hand"].tolist()
+    assert lines[-1].startswith("balance -g 2.1 -p move_pri -f db1:34801 -t ")
+
+
+def test_one_table_is_a_part_that_can_be_taken(site):
+    parts = whole()["partitions"]
+    more = [part_row(3, at, NODES[0], [NODES[1], NODES[2]]) for at in range(4)]
+    tables = [table_row(2, "temp", 4), table_row(3, "stat", 4)]
+    snapshot = snapshot_of(whole([*parts, *more], tables=tables), taken_at=now())
+    app = opened(site, snapshot, table="stat")
+    lines = frame_with(app, "by_hand")["by_hand"].tolist()
+    assert lines
+    assert all(" -g 3." in line for line in lines)
+
+
+def test_large_cluster_answers_at_once_and_follows_the_rounds_beside_the_page(site):
+    app = opened(site, generated(100, 64, 12, taken_at=now()))
+    assert frame_with(app, "way").set_index("way").loc["App policy", "next"] > 0
