@@ -6,7 +6,7 @@ more are sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, Propose, as_refusal
@@ -15,7 +15,6 @@ from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
     judge,
-    members_text,
     wanted_of_change,
     wanted_of_move,
 )
@@ -24,13 +23,13 @@ from core.errors import ConflictError, GuardRefusedError, RemoteError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.pegasus.proposal import ClusterSight, Proposal
 from core.plan.pegasus_steps import Proposed, ProposeMany
+from core.plan.pegasus_verify import membership, proposal_of
 
 _EACH_S: Final = 0.5
 _MOST_NAMED: Final = 6
 _PLAN_ANEW: Final = "Take a fresh snapshot and plan the rest anew."
-Told = Callable[[Proposed, PartitionConfig], str]
 
 
 class BatchAction:
@@ -176,14 +175,10 @@ class BatchAction:
             return
         is_move = self._step.verb == "move_pri"
         if (now.primary != node) if is_move else (node not in now.secondaries):
-            self._left[gpid] = f"it has {members_text(now)}"
+            self._left[gpid] = f"it has {membership(now)}"
             return
         try:
-            self._proposals.append(
-                propose_move(sight, now, PlanKind.MOVE_PRIMARY, node, item.target or "")
-                if is_move
-                else propose_change(sight, now, ConfigType.DOWNGRADE_TO_INACTIVE, node)
-            )
+            self._proposals.append(proposal_of(sight, now, self._step))
         except GuardRefusedError as exc:
             self._left[gpid] = as_refusal(exc).sentence
 

@@ -115,7 +115,7 @@ class LevelAction:
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why it may not be set as planned."""
         step = self._step
-        if seen.value == step.level:
+        if seen.value == step.level != step.before:  # else it is meant to clear what is pending
             sentence = f"The meta level is {step.level} already."
             return Refusal(code="already_set", sentence=sentence, hint="Nothing has to be done.")
         if seen.value == step.before:

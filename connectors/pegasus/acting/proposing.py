@@ -16,7 +16,6 @@ from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
     judge,
-    members_text,
     wanted_of_change,
     wanted_of_move,
 )
@@ -24,8 +23,9 @@ from core.actions.model import Ending, Observation, Refusal
 from core.errors import ConflictError, GuardRefusedError, InvariantError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.pegasus.proposal import ClusterSight, Proposal
 from core.plan.pegasus_steps import ChangeReplica, MoveReplica, Partition
+from core.plan.pegasus_verify import membership, proposal_of
 
 Propose = Callable[[Proposal], None]
 """Sends a proposal, once; raises RemoteError or GuardRefusedError."""
@@ -144,13 +144,13 @@ class PartitionAction(ABC):
         if not seen.exists or now is None:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
         if self._wanted(planned).is_reached(now):
-            sentence = f"{now.gpid} is as wanted already: {members_text(now)}."
+            sentence = f"{now.gpid} is as wanted already: {membership(now)}."
             return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
         if not self._has_role(now):
             return Refusal(
                 code="moved_meanwhile",
-                sentence=f"{now.gpid} has {members_text(now)}; when the plan was made it had "
-                f"{members_text(planned)}.",
+                sentence=f"{now.gpid} has {membership(now)}; when the plan was made it had "
+                f"{membership(planned)}.",
                 hint=_PLAN_ANEW,
             )
         try:
@@ -291,8 +291,7 @@ class MoveAction(PartitionAction):
         return now.primary == step.source and step.target not in now.members
 
     def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        step = self._step
-        return propose_move(sight, config, KINDS[step.move], step.source, step.target)
+        return proposal_of(sight, config, self._step)
 
     def _done(self) -> str:
         step, gpid = self._step, self._partition.gpid
@@ -338,7 +337,7 @@ class ChangeAction(PartitionAction):
         return node not in now.members if is_taking else node in now.secondaries
 
     def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        return propose_change(sight, config, self._change, self._step.node)
+        return proposal_of(sight, config, self._step)
 
     def _done(self) -> str:
         node, gpid = self._step.node, self._partition.gpid

@@ -14,6 +14,7 @@ from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import move_actions
 from core.pegasus.reconfigure import settle
+from core.plan.pegasus_verify import membership
 
 State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
 
@@ -76,7 +77,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
         return Verdict("done", found.sentence, is_begun=True)
     if found.state in ("not_begun", "under_way"):
         return Verdict("waiting", found.sentence, is_begun=found.done_count > 0)
-    sentence = f"{found.sentence} Before it was {members_text(before)}."
+    sentence = f"{found.sentence} Before it was {membership(before)}."
     if wanted.is_primary and now.primary not in (None, wanted.giver, wanted.taker):
         return Verdict("elsewhere", sentence, is_begun=True)
     if _has_stepped_back(wanted, before, now):
@@ -102,12 +103,6 @@ def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig)
         and now.secondaries[-1] == wanted.giver
         and set(now.members) == set(before.members)
     )
-
-
-def members_text(config: PartitionConfig) -> str:
-    """Return a partition's members in words."""
-    secondaries = ", ".join(config.secondaries) or "none"
-    return f"primary {config.primary or 'none'}, secondaries {secondaries}"
 
 
 def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target: str) -> Wanted:

@@ -1,0 +1,389 @@
+"""What the actions on a Pegasus cluster do and refuse; the sandbox tells what it was asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pegasus_site import PROPOSE, PegasusSite, move, wait_until
+
+from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.errors import RemoteError
+from core.pegasus.levels import FunctionLevel
+from core.plan.pegasus_steps import (
+    LEVEL_KEY,
+    AwaitState,
+    ChangeReplica,
+    CloseReplicas,
+    Partition,
+    Proposed,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
+
+FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
+RATE = "nfs.max_copy_rate_megabytes_per_disk"
+LIST = "meta.lb.assign_secondary_black_list"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[PegasusSandbox]:
+    with PegasusSandbox(FAST) as running:
+        yield running
+
+
+@pytest.fixture
+def site(sandbox: PegasusSandbox) -> Iterator[PegasusSite]:
+    here = PegasusSite.of(sandbox.meta_servers)
+    here.client.apply_level(FunctionLevel.STEADY)
+    wait_until(lambda: is_healthy(here), "every partition healthy")
+    yield here
+    here.close()
+
+
+def is_healthy(site: PegasusSite) -> bool:
+    return all(one.primary and one.replica_count == 3 for _, one in site.every())
+
+
+def proposals(sandbox: PegasusSandbox) -> int:
+    return sandbox.look(lambda state: state.mishaps.count(PROPOSE))
+
+
+def code_of(acted: Any) -> tuple[str, str]:
+    assert acted.ending is not None, acted.refusal
+    return acted.ending.state, acted.ending.code
+
+
+# -- moves and changes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["copy_pri", "copy_sec"])
+def test_a_copy_goes_to_a_node_that_did_not_serve_the_partition(
+    site: PegasusSite, kind: str
+) -> None:
+    table, config = site.some()
+    source = str(config.primary) if kind == "copy_pri" else config.secondaries[0]
+    target = site.stranger(config)
+    acted = site.act(move(table, config, kind, source, target))
+    assert code_of(acted) == ("DONE", "moved")
+    now = site.partition(table, config.gpid)
+    assert source not in now.members
+    assert target in now.members
+    assert (now.primary == target) == (kind == "copy_pri")
+
+
+def test_one_move_is_one_proposal(sandbox: PegasusSandbox, site: PegasusSite) -> None:
+    table, config = site.some()
+    before = proposals(sandbox)
+    acted = site.act(move(table, config, "move_pri", str(config.primary), config.secondaries[0]))
+    assert code_of(acted) == ("DONE", "moved")
+    assert proposals(sandbox) == before + 1
+
+
+def test_a_replica_is_taken_out_and_the_guardian_adds_one_again(site: PegasusSite) -> None:
+    table, config = site.some()
+    node = config.secondaries[0]
+    step = ChangeReplica(
+        partition=Partition.of(config, table), change="DOWNGRADE_TO_INACTIVE", node=node
+    )
+    acted = site.act(step)
+    assert acted.ending is not None
+    assert acted.ending.state == "DONE"
+    wait_until(lambda: is_healthy(site), "the lost replica")
+
+
+DANGERS: dict[str, dict[str, Any]] = {
+    "the same node at both ends": {"target": "{source}"},
+    "a node of no name": {"target": ""},
+    "a node that is not registered": {"target": "elsewhere:34801"},
+    "the address in place of the name": {"target": "{address}"},
+    "a target that is no member": {"target": "{stranger}"},
+    "a copy onto a member": {"move": "copy_pri", "target": "{secondary}"},
+    "a source that is not the primary": {"source": "{secondary}", "target": "{source}"},
+}
+
+
+@pytest.mark.parametrize("name", DANGERS)
+def test_what_would_do_harm_is_refused_before_a_byte_is_sent(
+    sandbox: PegasusSandbox, site: PegasusSite, name: str
+) -> None:
+    table, config = site.some()
+    stranger = site.stranger(config)
+    nodes = {node.name: node for node in site.client.fetch_nodes()}
+    names = {
+        "source": config.primary,
+        "secondary": config.secondaries[0],
+        "stranger": stranger,
+        "address": nodes[config.secondaries[0]].address,
+    }
+    good = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
+    wrong = {key: str(value).format(**names) for key, value in DANGERS[name].items()}
+    before = proposals(sandbox)
+    acted = site.act(msgspec.structs.replace(good, **wrong))
+    assert acted.refusal is not None
+    assert acted.refusal.sentence
+    assert proposals(sandbox) == before
+
+
+def test_at_freezed_nothing_is_proposed(sandbox: PegasusSandbox, site: PegasusSite) -> None:
+    table, config = site.some()
+    site.client.apply_level(FunctionLevel.FREEZED)
+    before = proposals(sandbox)
+    acted = site.act(move(table, config, "move_pri", str(config.primary), config.secondaries[0]))
+    assert acted.refusal is not None
+    assert acted.refusal.code == "proposal_refused"
+    assert "freezed" in acted.refusal.sentence
+    assert proposals(sandbox) == before
+
+
+def test_a_partition_that_moved_meanwhile_is_left_alone(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    table, config = site.some()
+    step = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
+    other = move(table, config, "move_pri", str(config.primary), config.secondaries[1])
+    assert code_of(site.act(other)) == ("DONE", "moved")
+    before = proposals(sandbox)
+    acted = site.act(step)
+    assert acted.refusal is not None
+    assert acted.refusal.code == "moved_meanwhile"
+    assert str(config.primary) in acted.refusal.sentence
+    assert proposals(sandbox) == before
+    again = site.act(other)
+    assert again.refusal is not None
+    assert again.refusal.code == "already_there"
+
+
+def test_a_second_proposal_for_the_same_partition_is_refused_by_the_server(
+    site: PegasusSite,
+) -> None:
+    table, config = site.some()
+    target = site.stranger(config)
+    copy = site.action(move(table, config, "copy_sec", config.secondaries[0], target))
+    seen = copy.look()
+    assert copy.forbids(seen) is None
+    step = move(table, config, "move_pri", str(config.primary), config.secondaries[1])
+    late = site.action(step)
+    later = late.look()
+    assert late.forbids(later) is None
+    copy.send()
+    with pytest.raises(RemoteError) as caught:
+        late.send()
+    assert caught.value.outcome == "refused"
+    assert site.settled(step, seen, copy).state == "DONE"
+
+
+# -- many at once ------------------------------------------------------------------------------
+
+
+def leaving(site: PegasusSite, node: str, most: int = 400) -> ProposeMany:
+    items = [
+        Proposed(partition=Partition.of(config, table), target=config.secondaries[0])
+        for table, config in site.every()
+        if config.primary == node
+    ]
+    return ProposeMany(node=node, verb="move_pri", items=tuple(items[:most]))
+
+
+def busiest(site: PegasusSite) -> str:
+    leads = [str(config.primary) for _, config in site.every()]
+    return max(set(leads), key=leads.count)
+
+
+def test_a_node_gives_up_all_of_its_primaries_and_the_wait_for_it_ends(site: PegasusSite) -> None:
+    node = busiest(site)
+    wait = site.action(AwaitState(state="no_primaries", node=node))
+    step = leaving(site, node)
+    refusal = wait.forbids(wait.look())
+    assert refusal is not None
+    assert refusal.retry_s > 0
+    assert refusal.sentence == f"{node}: {len(step.items)} of {len(step.items)} primaries left."
+    acted = site.act(step)
+    assert code_of(acted) == ("DONE", "moved")
+    assert acted.ending.sentence == f"{len(step.items)} of {len(step.items)} moved off {node}."
+    seen = wait.look()
+    assert wait.forbids(seen) is None
+    assert wait.ending(seen, seen).code == "reached"
+
+
+def test_one_that_does_not_fit_does_not_stop_the_others(site: PegasusSite) -> None:
+    node = busiest(site)
+    step = leaving(site, node, 3)
+    bad = msgspec.structs.replace(step.items[1], target="elsewhere:1")
+    step = msgspec.structs.replace(step, items=(step.items[0], bad, step.items[2]))
+    acted = site.act(step)
+    assert code_of(acted) == ("FAILED", "partly")
+    assert acted.ending.sentence.startswith(
+        f"2 of 3 moved off {node}; {bad.partition.gpid} did not: {bad.partition.gpid}: "
+    )
+
+
+def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    step = leaving(site, busiest(site), 4)
+    sent = site.action(step)
+    before = sent.look()
+    assert sent.forbids(before) is None
+    sent.send()
+    count = proposals(sandbox)
+    ending = site.settled(step, before)
+    assert (ending.state, ending.code) == ("DONE", "moved")
+    assert proposals(sandbox) == count
+
+
+def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
+    table, config = site.some()
+    acted = site.act(CloseReplicas(node=str(config.primary), partitions=(config.gpid,)))
+    assert acted.refusal is not None
+    assert acted.refusal.code == "still_serving"
+    stranger = site.stranger(config)
+    assert code_of(site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))) == (
+        "DONE",
+        "closed",
+    )
+    assert table
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+def test_a_rate_is_set_on_every_living_node_and_put_back_where_it_differed(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    first = sandbox.nodes[0]
+    assert code_of(site.act(SetServerSetting(key=RATE, server=first, value="50"))) == (
+        "DONE",
+        "set",
+    )
+    everywhere = f"{RATE}@*"
+    was = site.cluster.dynamic_setting(everywhere)
+    assert was is not None
+    assert json.loads(was) == {name: "50" if name == first else "500" for name in sandbox.nodes}
+    assert code_of(site.act(SetServerSetting(key=RATE, server="*", value="100"))) == ("DONE", "set")
+    assert site.cluster.dynamic_setting(everywhere) == "100"
+    site.cluster.set_dynamic_setting(everywhere, was)
+    assert site.cluster.dynamic_setting(everywhere) == was
+    site.cluster.set_dynamic_setting(everywhere, "500")
+
+
+def test_a_list_is_set_compared_without_order_and_cleared(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    one, other = sandbox.nodes[:2]
+    acted = site.act(SetServerSetting(key=LIST, before="", value=f"{one},{other}"))
+    assert code_of(acted) == ("DONE", "set")
+    again = site.act(SetServerSetting(key=LIST, before="", value=f"{other},{one}"))
+    assert again.refusal is not None
+    assert again.refusal.code == "already_set"
+    site.cluster.set_dynamic_setting(LIST, "")
+    assert site.cluster.dynamic_setting(LIST) == ""
+
+
+def test_a_setting_that_somebody_changed_meanwhile_is_left_alone(site: PegasusSite) -> None:
+    step = SetServerSetting(key="meta.lb.assign_delay_ms", before="1", value="2")
+    acted = site.act(step)
+    assert acted.refusal is not None
+    assert acted.refusal.code == "changed_meanwhile"
+
+
+@pytest.mark.parametrize(
+    "key", ["fd.allow_list", "lb_interval_ms", f"{RATE}", "meta.lb.assign_delay_ms@localhost:1"]
+)
+def test_settings_that_are_none_of_ours_are_never_sent(site: PegasusSite, key: str) -> None:
+    with pytest.raises(RemoteError) as caught:
+        site.cluster.set_dynamic_setting(key, "1")
+    assert caught.value.outcome == "not_sent"
+
+
+def test_a_value_that_servers_refuse_is_not_sent(site: PegasusSite) -> None:
+    for key, value in [(f"{RATE}@*", "3"), (LEVEL_KEY, "frozen"), ("balance_cluster", "perhaps")]:
+        with pytest.raises(RemoteError) as caught:
+            site.cluster.set_dynamic_setting(key, value)
+        assert caught.value.outcome == "not_sent"
+
+
+def test_the_level_says_what_it_was_and_that_pending_proposals_are_gone(site: PegasusSite) -> None:
+    acted = site.act(SetMetaLevel(before="steady", level="lively"))
+    assert code_of(acted) == ("DONE", "set")
+    acted = site.act(SetMetaLevel(before="lively", level="steady"))
+    assert code_of(acted) == ("DONE", "set")
+    assert "What was pending is thrown away." in acted.ending.sentence
+    stale = site.act(SetMetaLevel(before="lively", level="freezed"))
+    assert stale.refusal is not None
+    assert stale.refusal.code == "changed_meanwhile"
+
+
+# -- waiting -----------------------------------------------------------------------------------
+
+
+def test_balanced_is_believed_after_four_readings_at_lively(site: PegasusSite) -> None:
+    wait = site.action(AwaitState(state="balanced"))
+    refusal = wait.forbids(wait.look())
+    assert refusal is not None
+    assert "steady" in refusal.sentence
+    site.client.apply_level(FunctionLevel.LIVELY)
+    told: list[str] = []
+
+    def is_reached() -> bool:
+        seen = wait.look()
+        told.append(seen.detail)
+        return wait.forbids(seen) is None
+
+    wait_until(is_reached, "balance")
+    assert "The balancer has nothing to do on 3 of 4 readings, 0.3 s apart." in told
+
+
+def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    node = sandbox.nodes[-1]
+    wait = site.action(AwaitState(state="restarted", node=node))
+    refusal = wait.forbids(wait.look())
+    assert refusal is not None
+    assert "restart it now" in refusal.sentence
+    sandbox.lose_node(node)
+    gone = site.action(AwaitState(state="gone", node=node))
+    wait_until(lambda: gone.forbids(gone.look()) is None, "the loss of the node")
+    assert wait.look().detail == f"{node} is not alive: start its process."
+    healthy = site.action(AwaitState(state="healthy"))
+    assert healthy.forbids(healthy.look()) is not None
+    started_s = sandbox.look(lambda state: state.nodes[node].started_s)
+    sandbox.regain_node(node)
+    assert sandbox.look(lambda state: state.nodes[node].started_s) > started_s
+    wait_until(lambda: wait.forbids(wait.look()) is None, "the restart")
+    wait_until(lambda: healthy.forbids(healthy.look()) is None, "health")
+
+
+# -- through the executor ----------------------------------------------------------------------
+
+
+def test_a_run_moves_primaries_and_is_measured_by_looking(
+    site: PegasusSite, tmp_path: Path
+) -> None:
+    steps = [
+        move(table, config, "move_pri", str(config.primary), config.secondaries[0])
+        for table, config in site.every()[:3]
+    ]
+    view = site.carry_out(tmp_path, *steps)
+    assert view.state == "DONE", view.sentence
+    assert [step.ending.code for step in view.steps if step.ending] == ["moved"] * 3
+
+
+def test_read_only_and_excluded_tables_hold(
+    sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
+) -> None:
+    table, config = site.some()
+    step = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
+    before = proposals(sandbox)
+    refused = site.carry_out(tmp_path, step, read_only=True)
+    assert refused.state == "REFUSED"
+    skipped = site.carry_out(tmp_path / "other", step, exclusions=[f"{table[:2]}*"])
+    assert skipped.steps[0].ending is not None
+    assert skipped.steps[0].ending.code == "excluded"
+    assert proposals(sandbox) == before
