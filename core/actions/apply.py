@@ -11,33 +11,28 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from core.actions.admission import admission
 from core.actions.balancer import restore, silence
+from core.actions.begin import ASK_AGAIN_S, begin, skip, unreadable
 from core.actions.closing import closing
-from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed, StepBegun
-from core.actions.foreign import note_foreign_moves, note_moved_meanwhile
-from core.actions.guards import WAITING_GUARDS, Effect, Hold, admission, first_hold
-from core.actions.model import Ending, Observation, Refusal, RunId, RunState
-from core.actions.ports import Action, Ports
-from core.actions.session import PATIENCE_S, LostError, Session
+from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
+from core.actions.foreign import note_foreign_moves
+from core.actions.guards import WAITING_GUARDS, Effect, Hold, first_hold
+from core.actions.kept import keep
+from core.actions.model import Refusal, RunId, RunState
+from core.actions.ports import Ports
+from core.actions.session import LostError, Session
 from core.actions.settle import (
-    answer_of,
     look_again,
     settle_begun,
-    watch,
-    with_answer,
-    write_ending,
 )
-from core.actions.views import RunView, StepView
+from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.verify import recheck
-from core.plan.words import doing
 from core.snapshot import AnySnapshot, PegasusSnapshot
-from core.units import format_age
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
-
-_ASK_AGAIN_S: Final = 2.0
 
 _DOUBTFUL: Final = frozenset(
     {"unknown_bundle", "owner_unknown", "destination_unreported", "unknown_partition"}
@@ -144,7 +139,7 @@ def _work(session: Session) -> bool:
         look_again(session)
         turn = session.turn
         if turn is not None:
-            hold = first_hold(session) or _begin(session, turn)
+            hold = first_hold(session) or begin(session, turn)
         elif session.steps_in("UNKNOWN"):
             hold = first_hold(session, WAITING_GUARDS)
         else:
@@ -158,65 +153,13 @@ def _work(session: Session) -> bool:
             hold = _FOLLOW[hold.effect](session, hold)
 
 
-def _begin(session: Session, step: StepView) -> Hold | None:
-    """Look, write the intent, send once, and look until the effect is there."""
-    try:
-        action = session.ports.cluster.action(step.step)
-        seen = action.look()
-        refusal = action.forbids(seen)
-    except RemoteError as exc:
-        return _unreadable(session, exc)
-    session.could_read()
-    if refusal is not None:
-        _skip(session, step, refusal, seen)
-        if refusal.code == "moved_meanwhile":
-            note_moved_meanwhile(session, step, seen.holder)
-        return None
-    session.require_ours()
-    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
-    session.require_ours()
-    begun = session.view.steps[step.index]
-    ending = _send(action, begun)
-    if not isinstance(ending, Ending):
-        found = watch(session, begun, action)
-        ending = with_answer(found, ending)
-    write_ending(session, begun, ending)
-    return None
-
-
-def _send(action: Action, step: StepView) -> Ending | str:
-    """Send; return the ending when the request certainly was not followed, else what was heard."""
-    try:
-        action.send()
-    except RemoteError as exc:
-        if exc.outcome == "unknown":
-            return answer_of(exc)
-        is_refused = exc.outcome == "refused"
-        what = "was refused" if is_refused else "could not be sent"
-        return Ending(
-            state="FAILED",
-            code="refused" if is_refused else "not_sent",
-            sentence=f"{doing(step.step)} {what}: {exc.message}",
-            hint=exc.hint,
-            after=_look_after(action),
-        )
-    return ""
-
-
-def _look_after(action: Action) -> Observation | None:
-    try:
-        return action.look()
-    except RemoteError:
-        return None
-
-
 def _renew(session: Session, _hold: Hold) -> Hold | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
     cluster, pending = session.ports.cluster, session.steps_in("PENDING")
     try:
         fresh = cluster.snapshot()
     except (RemoteError, SnapshotError) as exc:
-        return _unreadable(session, exc)
+        return unreadable(session, exc)
     session.could_read()
     found = recheck(
         fresh,
@@ -228,15 +171,16 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     doubtful = [item for item in found.values() if item.code in _DOUBTFUL]
     if doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
         session.doubts += 1
-        session.ask_again_at_s = session.ports.clock.monotonic() + _ASK_AGAIN_S
+        session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
         return None
     note_foreign_moves(session, fresh)
     session.snapshot_at_s, session.doubts = session.ports.clock.monotonic(), 0
+    session.is_kept = False  # a new leading meta server knows nothing of what was set
     for step in pending:
         problem = found.get(step.index)
         if problem is not None:
             refusal = Refusal(code=problem.code, sentence=problem.sentence, hint=problem.hint)
-            _skip(session, step, refusal)
+            skip(session, step, refusal)
     return None
 
 
@@ -253,7 +197,7 @@ def _quiet(session: Session, _hold: Hold) -> Hold | None:
         silence(session)
     except RemoteError as exc:
         if exc.outcome != "refused":
-            return _unreadable(session, exc)
+            return unreadable(session, exc)
         return Hold(
             effect="end",
             refusal=Refusal(
@@ -264,6 +208,21 @@ def _quiet(session: Session, _hold: Hold) -> Hold | None:
         )
     session.could_read()
     return None
+
+
+def _keep(session: Session, _hold: Hold) -> Hold | None:
+    try:
+        refusal = keep(session)
+    except RemoteError as exc:
+        if exc.outcome != "refused":
+            return unreadable(session, exc)
+        refusal = Refusal(
+            code="setting_not_kept",
+            sentence=f"What the run had set could not be set again: {exc.message}",
+            hint=exc.hint or "Look at the settings, then plan the rest anew.",
+        )
+    session.could_read()
+    return None if refusal is None else Hold(effect="end", refusal=refusal)
 
 
 def _pause(session: Session, hold: Hold) -> Hold | None:
@@ -288,7 +247,7 @@ def _wait(session: Session, hold: Hold) -> Hold | None:
 
 def _skip_turn(session: Session, hold: Hold) -> Hold | None:
     for step in session.steps_in("PENDING")[:1]:
-        _skip(session, step, hold.refusal)
+        skip(session, step, hold.refusal)
     return None
 
 
@@ -299,40 +258,13 @@ _FOLLOW: Final[Mapping[Effect, Callable[[Session, Hold], Hold | None]]] = {
     "skip": _skip_turn,
     "renew": _renew,
     "quiet": _quiet,
+    "keep": _keep,
 }
-
-
-def _unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
-    """Wait for a cluster that cannot be read, and end when that lasts."""
-    is_hopeless = session.is_out_of_patience()
-    session.ask_again_at_s = session.ports.clock.monotonic() + _ASK_AGAIN_S
-    return Hold(
-        effect="end" if is_hopeless else "wait",
-        refusal=Refusal(
-            code="cluster_unreadable",
-            sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
-            f"{format_age(PATIENCE_S)}): {exc.message}",
-            hint=exc.hint or "Plan the rest anew when it can be read.",
-        ),
-    )
 
 
 def _skip_rest(session: Session, refusal: Refusal) -> None:
     for step in session.steps_in("PENDING"):
-        _skip(session, step, refusal)
-
-
-def _skip(
-    session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
-) -> None:
-    ending = Ending(
-        state="SKIPPED",
-        code=refusal.code,
-        sentence=refusal.sentence,
-        hint=refusal.hint,
-        after=seen,
-    )
-    write_ending(session, step, ending)
+        skip(session, step, refusal)
 
 
 def _finish(session: Session) -> None:

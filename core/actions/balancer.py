@@ -1,4 +1,4 @@
-"""The cluster's own shedding: off for a run where it asks for that, and back in every exit path.
+"""What a run changes for its time is back in every exit path; Pulsar's shedding off, if asked for.
 
 What the setting was is on record before it is changed, and it is put back only while it still is
 what the run made of it: what others set meanwhile is theirs.
@@ -13,6 +13,8 @@ from core.actions.guards import PAUSED_KEY
 from core.actions.session import Session
 from core.actions.views import SettingView
 from core.errors import RemoteError
+from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
+from core.plan.pegasus_words import put_back_lines
 from core.units import format_age
 
 KEY: Final = PAUSED_KEY
@@ -36,26 +38,36 @@ def silence(session: Session) -> None:
     """
     cluster = session.ports.cluster
     current = cluster.dynamic_setting(KEY)
-    saved = _outstanding(session, KEY)
+    saved = outstanding(session, KEY)
     if current == DURING:  # by this run's earlier worker, or it was off before: nothing to change
         session.is_quiet = True
         return
     if saved is not None and current != saved.before:
-        _write(session, saved, "changed_by_others", _theirs(session, saved, current))
+        give_up(session, saved, current)
         saved = None
     if saved is None:
         session.record(SettingSaved(key=KEY, before=current, during=DURING))
-    session.require_ours()
-    try:
-        cluster.set_dynamic_setting(KEY, DURING)
-    except RemoteError as exc:
-        if exc.outcome != "unknown" or not _comes_late(session):
-            raise
-    session.record(SettingChanged(key=KEY))
+    change(session, KEY, DURING)
     session.is_quiet = True
 
 
-def _comes_late(session: Session) -> bool:
+def change(session: Session, key: str, value: str) -> None:
+    """Give a setting that was saved its value for the run.
+
+    Raises:
+        RemoteError: The cluster did not do it; whatever it did is still outstanding.
+        LostError: The run is not ours any more.
+    """
+    session.require_ours()
+    try:
+        session.ports.cluster.set_dynamic_setting(key, value)
+    except RemoteError as exc:
+        if exc.outcome != "unknown" or not _comes_late(session, key, value):
+            raise
+    session.record(SettingChanged(key=key))
+
+
+def _comes_late(session: Session, key: str, value: str) -> bool:
     """Look whether a change without an answer still comes: what is read too soon is put back never.
 
     Raises:
@@ -66,7 +78,7 @@ def _comes_late(session: Session) -> bool:
     while True:
         is_last = clock.monotonic() >= until_s
         try:
-            if session.ports.cluster.dynamic_setting(KEY) == DURING:
+            if session.ports.cluster.dynamic_setting(key) == value:
                 return True
         except RemoteError:
             if is_last:
@@ -77,14 +89,15 @@ def _comes_late(session: Session) -> bool:
 
 
 def restore(session: Session) -> bool:
-    """Put back whatever the run changed; return whether nothing is outstanding any more.
+    """Put back whatever the run changed, latest first; return whether nothing is outstanding.
 
     Raises:
         RemoteError: The journal cannot be written; the setting may have been put back.
         LostError: The run is not ours any more.
     """
-    session.is_quiet = False
-    return all(_put_back(session, saved) for saved in session.view.outstanding_settings)
+    session.is_quiet = session.is_kept = False
+    found = [_put_back(session, saved) for saved in session.view.outstanding_settings[::-1]]
+    return all(found)
 
 
 def _put_back(session: Session, saved: SettingView) -> bool:
@@ -107,38 +120,47 @@ def _put_back(session: Session, saved: SettingView) -> bool:
 def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
     cluster = session.ports.cluster
     current = cluster.dynamic_setting(saved.key)
-    if current == saved.before:
-        return "restored", f"{saved.key} is as it was before the run: {_text(saved.before)}."
-    if current != saved.during:
+    if saved.is_as_before(current):
+        return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
+    if not saved.is_ours(current):
         return "changed_by_others", _theirs(session, saved, current)
     session.require_ours()
     cluster.set_dynamic_setting(saved.key, saved.before)
     return (
         "restored",
-        f"{saved.key} was put back from {saved.during} to {_text(saved.before)}.",
+        f"{saved.key} was put back from {text_of(current)} to {text_of(saved.before)}.",
     )
 
 
 def _complain(session: Session, saved: SettingView, exc: RemoteError) -> None:
-    remedy = (
-        f"pulsar-admin brokers delete-dynamic-config --config {saved.key}"
-        if saved.before is None
-        else f"pulsar-admin brokers update-dynamic-config --config {saved.key} "
-        f"--value {saved.before}"
-    )
+    remedy = _by_hand(session, saved)
     sentence = (
         f"{saved.key} of {session.view.cluster} may still be {saved.during}; it was "
-        f"{_text(saved.before)}. It could not be put back within "
+        f"{text_of(saved.before)}. It could not be put back within "
         f"{format_age(RESTORE_WITHIN_S)}: {exc.message} The worker tries again; by hand: {remedy}"
     )
     if not (saved.fate == "failed" and saved.sentence == sentence):
         _write(session, saved, "failed", sentence)
 
 
+def _by_hand(session: Session, saved: SettingView) -> str:
+    for step in session.plan.steps:
+        if step.subject == saved.key and isinstance(step, SetMetaLevel | SetServerSetting):
+            return "; ".join(put_back_lines(step, saved.before or ""))
+    verb = "delete" if saved.before is None else "update"
+    value = "" if saved.before is None else f" --value {saved.before}"
+    return f"pulsar-admin brokers {verb}-dynamic-config --config {saved.key}{value}"
+
+
+def give_up(session: Session, saved: SettingView, current: str | None) -> None:
+    """Put on record that somebody else changed a setting meanwhile: it is left so."""
+    _write(session, saved, "changed_by_others", _theirs(session, saved, current))
+
+
 def _theirs(session: Session, saved: SettingView, current: str | None) -> str:
     return (
-        f"{saved.key} of {session.view.cluster} is {_text(current)}: somebody changed it during "
-        f"the run, which had set it to {saved.during} from {_text(saved.before)}. It is left so."
+        f"{saved.key} of {session.view.cluster} is {text_of(current)}: somebody changed it during "
+        f"the run, which had set it to {saved.during} from {text_of(saved.before)}. It is left so."
     )
 
 
@@ -146,10 +168,12 @@ def _write(session: Session, saved: SettingView, fate: SettingFate, sentence: st
     session.record(SettingRestored(key=saved.key, fate=fate, sentence=sentence))
 
 
-def _outstanding(session: Session, key: str) -> SettingView | None:
+def outstanding(session: Session, key: str) -> SettingView | None:
+    """Return a setting that the run still has to put back; ``None``: it has not."""
     found = (item for item in session.view.outstanding_settings if item.key == key)
     return next(found, None)
 
 
-def _text(value: str | None) -> str:
+def text_of(value: str | None) -> str:
+    """Return a setting's value for people."""
     return "not set dynamically" if value is None else value

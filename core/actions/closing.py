@@ -17,6 +17,8 @@ CUT_SHORT: Final = frozenset(
         "moves_per_day",
         "plan_expired",
         "read_only",
+        "setting_changed",
+        "setting_not_kept",
         "unsettled",
     }
 )

@@ -98,11 +98,15 @@ class StepEnded(_Event, frozen=True, kw_only=True):
 
 
 class SettingSaved(_Event, frozen=True, kw_only=True):
-    """The intent to change a setting for the run; ``before=None``: it had no dynamic value."""
+    """The intent to change a setting for the run; ``before=None``: it had no dynamic value.
+
+    Saved again while it is outstanding, it keeps its first value. ``sentence``: why again.
+    """
 
     key: str
     before: str | None
     during: str
+    sentence: str = ""
 
 
 class SettingChanged(_Event, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from core.actions.events import ForeignMove
 from core.actions.views import RunView
 from core.pegasus.ids import gpid_text
-from core.plan.pegasus_steps import ChangeReplica, MoveReplica, ProposeMany, SetMetaLevel
-from core.plan.steps import Step
+from core.plan.pegasus_steps import SetMetaLevel
+from core.plan.pegasus_verify import partitions_of
 from core.snapshot import PegasusSnapshot
 from core.units import counted
 
@@ -29,7 +29,12 @@ def foreign_changes(
     What a node that died had is told as one. What the balancer did while the run itself had the
     level at lively is the run's own doing.
     """
-    own = {gpid for step in view.steps if step.begun_at is not None for gpid in _gpids(step.step)}
+    own = {
+        gpid
+        for step in view.steps
+        if step.begun_at is not None
+        for gpid in partitions_of(step.step)
+    }
     alive = pc.field("is_alive")
     live = set(later.tables["nodes"].filter(alive)["node"].to_pylist())
     is_balancing = _was_lively(view, earlier.manifest.taken_at)
@@ -93,16 +98,6 @@ def _move(gpid: str, source: str | None, destination: str | None, words: str) ->
         destination=destination,
         sentence=f"Partition {gpid}: {words} during the run, and not by it.",
     )
-
-
-def _gpids(step: Step) -> tuple[str, ...]:
-    match step:
-        case MoveReplica() | ChangeReplica():
-            return (step.partition.gpid,)
-        case ProposeMany():
-            return tuple(item.partition.gpid for item in step.items)
-        case _:
-            return ()
 
 
 def _was_lively(view: RunView, moment: datetime) -> bool:

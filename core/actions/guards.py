@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from core.actions.model import Refusal
 from core.actions.ports import Cluster
-from core.actions.request import is_begun
-from core.actions.runs import fold
 from core.actions.session import Session
-from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.units import counted, format_age
 
 FRESH_FOR_S: Final = 60.0
@@ -31,9 +28,10 @@ PAUSED_KEY: Final = "loadBalancerSheddingEnabled"
 
 BUDGET_SPAN: Final = timedelta(hours=24)
 
-Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet"]
+Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"]
 """``skip``: this step. ``end``: all that is pending, then the run. ``leave``: stop acting, leave
-the run to whoever takes it over. ``renew``: take a new snapshot. ``quiet``: pause the balancer."""
+the run to whoever takes it over. ``renew``: take a new snapshot. ``quiet``: pause the balancer.
+``keep``: set again what the run's steps have set for its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,22 +50,6 @@ class Hold:
 
 
 Guard = Callable[[Session], Hold | None]
-
-
-def admission(session: Session) -> Refusal | None:
-    """Return why the run is refused as a whole before anybody has claimed it."""
-    plan, cluster = session.plan, session.ports.cluster
-    now = session.ports.clock.now()
-    return (
-        _another_clusters(plan, cluster.name)
-        or _damaged(plan)
-        or _careless(session)
-        or _at_odds(session)
-        or _not_applyable(plan)
-        or read_only_refusal(cluster)
-        or _expired(plan, now)
-        or _applied_already(session)
-    )
 
 
 def told_to_end(session: Session) -> Hold | None:
@@ -257,6 +239,13 @@ def balancer(session: Session) -> Hold | None:
     return _hold("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
 
 
+def settings(session: Session) -> Hold | None:
+    """Ask for what the run has set for its time to be looked at, and set again where need be."""
+    if session.is_kept or not session.view.kept_values:
+        return None
+    return _hold("keep", "settings", "What the run has set is to be so while it acts.")
+
+
 GUARDS: Final[tuple[Guard, ...]] = (
     told_to_end,
     lease_held,  # before all that is written: a run that another one may have is not ours to end
@@ -272,6 +261,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     budget,
     freshness,
     balancer,
+    settings,
 )
 """Before a step is begun."""
 
@@ -292,71 +282,6 @@ def _matching(namespace: str, patterns: Sequence[str]) -> str | None:
     return next((item for item in patterns if fnmatchcase(namespace, item)), None)
 
 
-def _another_clusters(plan: Plan, cluster: str) -> Refusal | None:
-    if plan.cluster == cluster:
-        return None
-    return Refusal(
-        code="another_cluster",
-        sentence=f"The plan was made for {plan.cluster}, and this worker acts on {cluster}.",
-        hint=f"Apply it with --cluster {plan.cluster}.",
-    )
-
-
-def _damaged(plan: Plan) -> Refusal | None:
-    if plan.format_version != FORMAT_VERSION:
-        return Refusal(
-            code="format_version",
-            sentence=f"The plan's form has version {plan.format_version}; this Trimtab carries out "
-            f"version {FORMAT_VERSION}.",
-            hint="Make the plan anew.",
-        )
-    found = content_hash(plan)
-    if found == plan.plan_id:
-        return None
-    return Refusal(
-        code="plan_changed",
-        sentence=f"The plan says it is {plan.short_id}, its content is {found[:12]}: it was "
-        "changed after it was made.",
-        hint="Make the plan anew; an edited plan is a new plan.",
-    )
-
-
-def _careless(session: Session) -> Refusal | None:
-    options = session.view.options
-    if options.pace_per_min > 0 and options.verify_within_s > 0:
-        return None
-    return Refusal(
-        code="bad_options",
-        sentence=f"A pace of {options.pace_per_min:g} steps a minute, each verified within "
-        f"{options.verify_within_s:g} s, cannot be: both must be above 0.",
-        hint="Ask for the run again with other options.",
-    )
-
-
-def _at_odds(session: Session) -> Refusal | None:
-    """A setting cannot be put back after the run and be what the plan wants it to be."""
-    wanted = {step.step.subject for step in session.view.steps}
-    if not session.view.options.pause_balancer or PAUSED_KEY not in wanted:
-        return None
-    return Refusal(
-        code="bad_options",
-        sentence=f"The plan changes {PAUSED_KEY}, which pausing the balancer would put back.",
-        hint="Ask for the run without --pause-balancer.",
-    )
-
-
-def _not_applyable(plan: Plan) -> Refusal | None:
-    if plan.applyable and not plan.errored and plan.steps:
-        return None
-    errors = plan.by_severity("error")
-    return Refusal(
-        code="not_applyable",
-        sentence="The plan cannot be applied: "
-        + (errors[0].sentence if errors else "it has nothing to do."),
-        hint=errors[0].hint if errors else "",
-    )
-
-
 def read_only_refusal(cluster: Cluster) -> Refusal | None:
     """Return why nothing may be done on a read-only cluster."""
     if not cluster.is_read_only:
@@ -367,31 +292,6 @@ def read_only_refusal(cluster: Cluster) -> Refusal | None:
         "changed there.",
         hint="Set read_only = false for it in trimtab.toml, if that is meant.",
     )
-
-
-def _expired(plan: Plan, now: datetime) -> Refusal | None:
-    if not plan.is_expired(now):
-        return None
-    age_s = (now - plan.expires_at).total_seconds()
-    return Refusal(
-        code="plan_expired",
-        sentence=f"The plan expired {format_age(age_s)} ago, at "
-        f"{plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, before a worker took it up.",
-        hint="Preview it anew on a fresh snapshot.",
-    )
-
-
-def _applied_already(session: Session) -> Refusal | None:
-    """One plan is one run: a second one would not do again what a person has seen previewed."""
-    journal = session.ports.journal
-    for run_id in journal.runs_of_plan(session.plan):
-        if run_id != session.run_id and is_begun(fold(journal.entries(run_id=run_id))):
-            return Refusal(
-                code="already_applied",
-                sentence=f"Plan {session.plan.short_id} is carried out by run {run_id} already.",
-                hint="Look at that run; what is left to do is a new plan on a fresh snapshot.",
-            )
-    return None
 
 
 def _hold(effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0) -> Hold:

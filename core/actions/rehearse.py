@@ -30,6 +30,9 @@ from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan, Step
+from core.plan.pegasus_steps import AwaitState, SetMetaLevel
+from core.plan.pegasus_verify import partitions_of
+from core.plan.steps import PegasusStep
 from core.plan.words import would
 from core.snapshot import AnySnapshot
 
@@ -37,6 +40,7 @@ T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
 _WORKER: Final = "rehearsal"
 _WOULD_SEND: Final = "would_send"
+_WOULD_WAIT: Final = "would_wait"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ class RehearsedStep:
         index: Place in the plan, from 0.
         step: The step.
         would_send: A request would be sent to the cluster.
-        code: Stable word: ``would_send``, or why it would not be.
+        code: Stable word: ``would_send``, ``would_wait``, or why it would not be.
         sentence: The same for people.
         hint: What to do about it.
         after_s: Seconds after the run's begin at which it would be begun or skipped, as the pace
@@ -151,6 +155,7 @@ class _Stage:
         self._cluster = cluster
         self._clock = clock
         self._snapshot: AnySnapshot | None = None
+        self._begun: list[Step] = []
         self._values: dict[str, str | None] = {}
         self.settings: list[tuple[str, str | None]] = []
 
@@ -178,6 +183,14 @@ class _Stage:
     def action(self, step: Step) -> Action:
         return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
 
+    def begin(self, step: Step) -> None:
+        """Note a step that would have been carried out."""
+        self._begun.append(step)
+
+    def is_as_it_was(self, step: Step) -> bool:
+        """Whether no earlier step would have changed what a step depends on."""
+        return not any(_prepares(earlier, step) for earlier in self._begun)
+
     def dynamic_setting(self, key: str) -> str | None:
         if key in self._values:
             return self._values[key]
@@ -202,6 +215,7 @@ class _RecordingAction:
         self._action = action
         self._step = step
         self._stage = stage
+        self._hindrance: Refusal | None = None
 
     @property
     def patience_s(self) -> float:
@@ -211,17 +225,28 @@ class _RecordingAction:
         return self._stage.read(self._action.look)
 
     def forbids(self, seen: Observation) -> Refusal | None:
-        return self._stage.read(lambda: self._action.forbids(seen))
+        refusal = self._stage.read(lambda: self._action.forbids(seen))
+        if refusal is None:
+            return None
+        if refusal.retry_s > 0 or not self._stage.is_as_it_was(self._step):
+            self._hindrance = refusal  # as things are; it would be another one at its turn
+            return None
+        return refusal
 
     def send(self) -> None:
         """Send nothing."""
+        self._stage.begin(self._step)
 
     def ending(self, before: Observation, now: Observation) -> Ending:
         return self.ending_at_last(before, now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
         sentence = would(self._step, before.holder)
-        return Ending(state="DONE", code=_WOULD_SEND, sentence=sentence, after=now)
+        is_wait = isinstance(self._step, AwaitState)
+        if self._hindrance is not None:
+            sentence = f"{sentence} As things are now: {self._hindrance.sentence}"
+        code = _WOULD_WAIT if is_wait else _WOULD_SEND
+        return Ending(state="DONE", code=code, sentence=sentence, after=now)
 
 
 class _PaperJournal:
@@ -266,6 +291,13 @@ class _PaperJournal:
             for run_id, event in events
             if isinstance(event, RunRequested) and event.plan.plan_id == plan.plan_id
         ]
+
+
+def _prepares(earlier: Step, step: Step) -> bool:
+    """Whether a step that would have been carried out changes what a later one goes by."""
+    if isinstance(earlier, SetMetaLevel | AwaitState):
+        return isinstance(step, PegasusStep)
+    return bool({earlier.subject, *partitions_of(earlier)} & {step.subject, *partitions_of(step)})
 
 
 def _is_move(event: Event) -> bool:

@@ -7,13 +7,15 @@ through the loss of its lease.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from core.actions.events import ControlAsked, Entry, Event, Record
-from core.actions.model import RunId, StepState
-from core.actions.ports import Ports
+from core.actions.model import Refusal, RunId, StepState
+from core.actions.ports import Action, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView, StepView
 from core.errors import InputError
@@ -35,6 +37,25 @@ class LeftError(LostError):
     """This process is to end: the step under way is left to whoever takes the run over."""
 
 
+@dataclass(slots=True)
+class Turn:
+    """The step whose turn it is, while its precondition is waited for.
+
+    Attributes:
+        index: Its place in the plan.
+        action: Made once for all the looks of this turn.
+        refusal: What the latest look gave.
+        again_at_s: When to look again, on the monotonic clock.
+        told_at_s: When the journal was told last.
+    """
+
+    index: int
+    action: Action | None = None
+    refusal: Refusal | None = None
+    again_at_s: float = -math.inf
+    told_at_s: float = -math.inf
+
+
 class Session:
     """The run as this worker knows it, kept up to date with the journal.
 
@@ -46,6 +67,7 @@ class Session:
         ask_again_at_s: When a cluster that could not be read is asked again, on that clock.
         doubts: How often in a row a snapshot had holes where steps are.
         interrupted_at: When the run was last taken over or resumed.
+        is_kept: What the run's steps have set for its time was found so, since the last snapshot.
         is_quiet: The cluster's own shedding is off, as the run's options ask for.
         is_after_end: The run had ended when this session began: steps are settled by whoever looks.
         is_told_to_end: This process is to end as soon as nothing is under way.
@@ -60,8 +82,10 @@ class Session:
         self.ask_again_at_s = 0.0
         self.doubts = 0
         self.interrupted_at: datetime | None = None
+        self.is_kept = False
         self.is_quiet = False
         self.is_told_to_end = False
+        self._turn: Turn | None = None
         self._unreadable_since_s: float | None = None
         entries = ports.journal.entries(run_id=run_id)
         if not entries:
@@ -81,6 +105,12 @@ class Session:
     def turn(self) -> StepView | None:
         """The step whose turn it is: the first one that is pending."""
         return next(iter(self.steps_in("PENDING")), None)
+
+    def turn_of(self, index: int) -> Turn:
+        """Return the turn of a step: the same one until it is another step's."""
+        if self._turn is None or self._turn.index != index:
+            self._turn = Turn(index)
+        return self._turn
 
     def steps_in(self, *states: StepState) -> list[StepView]:
         """Return the steps in one of these states, in order."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.actions.events import StepEnded
+from core.actions.events import SettingChanged, StepEnded
 from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
 from core.actions.session import LeftError, Session
@@ -17,6 +17,9 @@ from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""
+
+LOOK_LATE_S: Final = 1.0
+"""The same, once ``verify_within_s`` is over: copies take their time."""
 
 LANDING_GRACE_S: Final = 10.0
 """How long a subject has to be seen without an owner, on end, before a step is settled so: one
@@ -84,7 +87,7 @@ def watch(
             return ending
         if session.is_told_to_end and least_s <= now_s - began_s < patience_s:
             raise LeftError
-        session.hold(LOOK_EVERY_S)
+        session.hold(LOOK_EVERY_S if now_s - began_s < least_s else LOOK_LATE_S)
 
 
 def _since(since_s: float | None, now: Observation, now_s: float) -> float | None:
@@ -125,6 +128,11 @@ def write_ending(
     session.record(
         StepEnded(step=step.index, ending=ending, is_by_looking=is_by_looking, took_ms=took_ms)
     )
+    key = step.step.subject
+    if ending.state == "DONE" and any(
+        item.key == key and not item.is_changed for item in session.view.outstanding_settings
+    ):
+        session.record(SettingChanged(key=key))
 
 
 def answer_of(exc: RemoteError) -> str:

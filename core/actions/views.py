@@ -23,6 +23,7 @@ from core.actions.model import (
     RunState,
     StepState,
 )
+from core.actions.values import is_known_value, is_same_value
 from core.plan.model import Plan, Step, UnloadBundle
 
 _MISSED: Final = ("landed_elsewhere", "returned")
@@ -96,9 +97,17 @@ class SettingView:
         """Whether somebody still has to put it back."""
         return self.fate in (None, "failed")
 
+    def is_as_before(self, value: str | None) -> bool:
+        """Return whether a value is the one before the run, on every server that tells."""
+        return is_same_value(value, self.before)
+
     def is_ours(self, value: str | None) -> bool:
-        """Return whether the run itself gave it this value."""
-        return value is not None and value in (self.during, *self.earlier)
+        """Return whether the run gave it this value; where servers differ, at least on some."""
+        return is_known_value(value, self.before, (self.during, *self.earlier))
+
+    def is_known(self, value: str | None) -> bool:
+        """Return whether nobody else can have given it this value."""
+        return self.is_as_before(value) or self.is_ours(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +190,12 @@ class RunView:
     def outstanding_settings(self) -> tuple[SettingView, ...]:
         """Settings that somebody still has to put back."""
         return tuple(setting for setting in self.settings if setting.is_outstanding)
+
+    @property
+    def kept_values(self) -> Mapping[str, str]:
+        """What is to be set while the run acts: by key, what its latest step made of it."""
+        done = (step.step for step in self.steps if step.state == "DONE")
+        return {step.subject: step.kept for step in done if step.kept is not None}
 
     @property
     def putting_back(self) -> str:

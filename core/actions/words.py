@@ -129,7 +129,7 @@ def _setting_told(event: SettingSaved | SettingChanged | SettingRestored) -> Tol
     match event:
         case SettingSaved():
             return Told(
-                what=f"{event.key} will be set for the run.",
+                what=event.sentence or f"{event.key} will be set for the run.",
                 before=event.before or "not set",
                 after=event.during,
             )

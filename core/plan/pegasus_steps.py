@@ -91,6 +91,11 @@ class SetMetaLevel(StepBase, frozen=True, kw_only=True, tag="set_meta_level"):
         return LEVEL_KEY
 
     @property
+    def kept(self) -> str | None:
+        """The value, where it is put back."""
+        return self.level if self.is_restored else None
+
+    @property
     def is_paced(self) -> bool:
         """It moves nothing."""
         return False
@@ -252,6 +257,11 @@ class SetServerSetting(StepBase, frozen=True, kw_only=True, tag="set_server_sett
     def subject(self) -> str:
         """The key, with the server where it is not the leading meta server."""
         return self.key if self.server == LEADER else f"{self.key}@{self.server}"
+
+    @property
+    def kept(self) -> str | None:
+        """The value, where it is put back."""
+        return self.value if self.is_restored else None
 
     @property
     def is_paced(self) -> bool:

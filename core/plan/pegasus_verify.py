@@ -120,7 +120,7 @@ class _Ahead:
         self._is_forced = facts.stored_level is not None and facts.stored_level != self._level
         self._configs = {
             config.gpid: config
-            for config in configs_of(snapshot, chain.from_iterable(map(_partitions, steps)))
+            for config in configs_of(snapshot, chain.from_iterable(map(partitions_of, steps)))
         }
         self._expected = dict(self._configs)
 
@@ -241,8 +241,8 @@ def configs_of(snapshot: PegasusSnapshot, gpids: Iterable[str]) -> Iterator[Part
             yield config
 
 
-def _partitions(step: Step) -> tuple[str, ...]:
-    """The partitions that a step touches."""
+def partitions_of(step: Step) -> tuple[str, ...]:
+    """Return the partitions (gpid) that a step touches; none for a step of Pulsar."""
     match step:
         case MoveReplica() | ChangeReplica():
             return (step.partition.gpid,)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Final, assert_never
+
+from msgspec import structs
 
 from core.plan.pegasus_steps import (
     EVERY_NODE,
@@ -132,6 +135,27 @@ def shell_lines(step: PegasusStep) -> tuple[str, ...]:
         case _:
             assert_never(step)
     return lines
+
+
+def put_back_lines(step: SetMetaLevel | SetServerSetting, before: str) -> tuple[str, ...]:
+    """Return the lines of Pegasus' shell that give what a step changed its former value.
+
+    Args:
+        step: What changed it.
+        before: What it was; where servers differed a JSON object of server to value.
+    """
+    if isinstance(step, SetMetaLevel):
+        return shell_lines(structs.replace(step, level=before))
+    try:
+        values = json.loads(before) if before.startswith("{") else None
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        return shell_lines(structs.replace(step, value=before))
+    return tuple(
+        _setting_line(structs.replace(step, server=server, value=str(value)))
+        for server, value in sorted(values.items())
+    )
 
 
 def _one_of(step: ProposeMany, place: int) -> str:

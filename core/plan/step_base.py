@@ -42,6 +42,11 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return True
 
     @property
+    def kept(self) -> str | None:
+        """Value that it gives its subject, a setting, for the time of the run; ``None``: none."""
+        return None
+
+    @property
     def owner(self) -> str | None:
         """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
         return None

@@ -9,6 +9,7 @@ import pytest
 from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
 
 from core.actions import guards
+from core.actions.admission import admission
 from core.actions.events import Record, RunClaimed, StepBegun
 from core.actions.model import Ending, Observation, RunId, RunOptions
 from core.actions.session import Session
@@ -31,7 +32,7 @@ def _session(world: World, *, claimed: bool = True) -> Session:
 
 def _refusal_of(world: World, plan: Plan) -> str:
     world.ask(plan=plan)
-    refusal = guards.admission(_session(world, claimed=False))
+    refusal = admission(_session(world, claimed=False))
     return "" if refusal is None else f"{refusal.code}: {refusal.sentence} {refusal.hint}".strip()
 
 
@@ -79,7 +80,7 @@ def test_a_read_only_cluster_refuses_every_run() -> None:
 def test_options_that_cannot_be_are_refused(options) -> None:
     world = World()
     world.ask(options=options)
-    refusal = guards.admission(_session(world, claimed=False))
+    refusal = admission(_session(world, claimed=False))
     assert refusal is not None
     assert refusal.code == "bad_options"
     assert "both must be above 0" in refusal.sentence

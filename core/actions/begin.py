@@ -1,0 +1,158 @@
+"""Beginning the step whose turn it is: look, wait for its precondition, write the intent, send."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Final
+
+from core.actions.events import StepBegun, StepWaiting
+from core.actions.foreign import note_moved_meanwhile
+from core.actions.guards import Hold
+from core.actions.kept import cannot_be_kept, save
+from core.actions.model import Ending, Observation, Refusal
+from core.actions.ports import Action
+from core.actions.session import PATIENCE_S, Session, Turn
+from core.actions.settle import answer_of, watch, with_answer, write_ending
+from core.actions.views import StepView
+from core.errors import RemoteError, SnapshotError
+from core.plan.pegasus_steps import AwaitState
+from core.plan.pegasus_words import awaited
+from core.plan.words import doing
+from core.units import format_age
+
+ASK_AGAIN_S: Final = 2.0
+
+TELL_EVERY_S: Final = 5.0
+"""How often at most a waiting step tells how far it is."""
+
+MOST_WAIT_S: Final = 600.0
+"""How long a precondition is waited for, where the step does not say it itself."""
+
+
+def begin(session: Session, step: StepView) -> Hold | None:
+    """Look, write the intent, send once, and look until the effect is there."""
+    turn = session.turn_of(step.index)
+    rest_s = turn.again_at_s - session.ports.clock.monotonic()
+    if turn.refusal is not None and rest_s > 0:
+        return Hold(effect="wait", refusal=turn.refusal, wait_s=rest_s)
+    try:
+        action = turn.action = turn.action or session.ports.cluster.action(step.step)
+        seen = action.look()
+        refusal = action.forbids(seen) or cannot_be_kept(step.step, seen)
+    except RemoteError as exc:
+        return unreadable(session, exc)
+    session.could_read()
+    if refusal is not None and refusal.retry_s > 0:
+        return _not_yet(session, turn, refusal, seen)
+    if refusal is not None:
+        skip(session, step, refusal, seen)
+        if refusal.code == "moved_meanwhile":
+            note_moved_meanwhile(session, step, seen.holder)
+        return None
+    _carry_out(session, step, action, seen)
+    return None
+
+
+def skip(
+    session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
+) -> None:
+    """Put on record that a step is not begun."""
+    ending = Ending(
+        state="SKIPPED",
+        code=refusal.code,
+        sentence=refusal.sentence,
+        hint=refusal.hint,
+        after=seen,
+    )
+    write_ending(session, step, ending)
+
+
+def unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
+    """Wait for a cluster that cannot be read, and end when that lasts."""
+    is_hopeless = session.is_out_of_patience()
+    session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
+    return Hold(
+        effect="end" if is_hopeless else "wait",
+        refusal=Refusal(
+            code="cluster_unreadable",
+            sentence=f"{session.view.cluster} cannot be read (it is asked again for up to "
+            f"{format_age(PATIENCE_S)}): {exc.message}",
+            hint=exc.hint or "Plan the rest anew when it can be read.",
+        ),
+    )
+
+
+def _carry_out(session: Session, step: StepView, action: Action, seen: Observation) -> None:
+    session.require_ours()
+    save(session, step.step, seen)
+    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
+    session.require_ours()
+    begun = session.view.steps[step.index]
+    ending = _send(action, begun)
+    if not isinstance(ending, Ending):
+        found = watch(session, begun, action)
+        ending = with_answer(found, ending)
+    write_ending(session, begun, ending)
+    if isinstance(step.step, AwaitState):  # what comes after it was planned for now
+        session.snapshot_at_s = -math.inf
+
+
+def _send(action: Action, step: StepView) -> Ending | str:
+    """Send; return the ending when the request certainly was not followed, else what was heard."""
+    try:
+        action.send()
+    except RemoteError as exc:
+        if exc.outcome == "unknown":
+            return answer_of(exc)
+        is_refused = exc.outcome == "refused"
+        what = "was refused" if is_refused else "could not be sent"
+        return Ending(
+            state="FAILED",
+            code="refused" if is_refused else "not_sent",
+            sentence=f"{doing(step.step)} {what}: {exc.message}",
+            hint=exc.hint,
+            after=_look_after(action),
+        )
+    return ""
+
+
+def _look_after(action: Action) -> Observation | None:
+    try:
+        return action.look()
+    except RemoteError:
+        return None
+
+
+def _not_yet(session: Session, turn: Turn, refusal: Refusal, seen: Observation) -> Hold | None:
+    """Keep the step pending and tell how far it is, as long as its wait may last."""
+    clock = session.ports.clock
+    turn.refusal, turn.again_at_s = refusal, clock.monotonic() + refusal.retry_s
+    step = session.view.steps[turn.index]
+    is_due = clock.monotonic() - turn.told_at_s >= TELL_EVERY_S
+    if is_due and refusal.sentence != step.waiting:
+        turn.told_at_s = clock.monotonic()
+        session.record(StepWaiting(step=turn.index, sentence=refusal.sentence))
+        step = session.view.steps[turn.index]
+    since = step.waiting_since or clock.now()
+    limit_s = step.step.within_s if isinstance(step.step, AwaitState) else MOST_WAIT_S
+    if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
+        return Hold(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
+    if not isinstance(step.step, AwaitState):
+        skip(session, step, refusal, seen)
+        return None
+    session.require_ours()
+    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
+    write_ending(session, session.view.steps[step.index], _not_reached(step.step, refusal, seen))
+    return None
+
+
+def _not_reached(step: AwaitState, refusal: Refusal, seen: Observation) -> Ending:
+    return Ending(
+        state="FAILED",
+        code="not_reached",
+        sentence=f"It was awaited that {awaited(step)}, for {format_age(step.within_s or 0.0)}, in "
+        f"vain: {refusal.sentence}",
+        hint=refusal.hint or "Look why it takes so long, then plan the rest anew.",
+        after=seen,
+    )

@@ -1,0 +1,76 @@
+"""Settings that steps change for the time of the run (``is_restored``): saved, kept, set again.
+
+What a setting was is on record before the step is begun; :mod:`core.actions.balancer` puts it back
+in every exit path. Where that has happened meanwhile (a pause, a worker that was told to end), or a
+new leading meta server has forgotten it, it is set again before the next step is begun.
+"""
+
+from __future__ import annotations
+
+from core.actions.balancer import change, give_up, outstanding, text_of
+from core.actions.events import SettingSaved
+from core.actions.model import Observation, Refusal
+from core.actions.session import Session
+from core.actions.views import SettingView
+from core.plan.steps import Step
+
+
+def cannot_be_kept(step: Step, seen: Observation) -> Refusal | None:
+    """Return why a step may not change a setting for a while: nobody could put it back."""
+    if step.kept is None or seen.value is not None:
+        return None
+    return Refusal(
+        code="setting_unknown",
+        sentence=f"What {step.subject} is now cannot be told, so it could not be put back.",
+        hint="Look at it by hand, or change it for good.",
+    )
+
+
+def save(session: Session, step: Step, seen: Observation) -> None:
+    """Put on record what a setting is, before a step changes it for the time of the run.
+
+    Raises:
+        RemoteError: The journal cannot be written.
+        LostError: The run is not ours any more.
+    """
+    value = step.kept
+    if value is None:
+        return
+    saved = outstanding(session, step.subject)
+    if saved is not None and not saved.is_known(seen.value):
+        give_up(session, saved, seen.value)
+    session.record(SettingSaved(key=step.subject, before=seen.value, during=value))
+
+
+def keep(session: Session) -> Refusal | None:
+    """Set again what the run's steps had set and what is not set so any more.
+
+    Returns:
+        Why the run cannot go on: somebody else has changed it, and it is left so.
+    Raises:
+        RemoteError: The cluster did not do it; whatever it did is still outstanding.
+        LostError: The run is not ours any more.
+    """
+    for key, value in session.view.kept_values.items():
+        current = session.ports.cluster.dynamic_setting(key)
+        if current == value:
+            continue
+        saved = next(item for item in session.view.settings if item.key == key)
+        if not saved.is_known(current):
+            return _theirs(session, saved, current)
+        sentence = f"{key} is {text_of(current)} again: it is set to {value} again for the run."
+        session.record(SettingSaved(key=key, before=current, during=value, sentence=sentence))
+        change(session, key, value)
+    session.is_kept = True
+    return None
+
+
+def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusal:
+    if saved.is_outstanding:
+        give_up(session, saved, current)
+    return Refusal(
+        code="setting_changed",
+        sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: somebody changed "
+        f"it; the run needs it at {saved.during}. It is left so.",
+        hint="Ask who did and why, then plan the rest anew.",
+    )

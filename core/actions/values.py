@@ -1,0 +1,55 @@
+"""Values of settings that several servers have: one text, or a JSON object of server to text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+
+def is_same_value(one: str | None, other: str | None) -> bool:
+    """Return whether two values agree on every server that both tell of.
+
+    A server that is dead is left out, so a text stands for whoever answers.
+    """
+    if one == other:
+        return True
+    if one is None or other is None:
+        return False
+    left, right = by_server(one), by_server(other)
+    if left is None and right is None:
+        return False
+    if left is None or right is None:
+        text = other if right is None else one
+        return text in ((left or {}).values() if right is None else (right or {}).values())
+    return all(left[server] == right[server] for server in left.keys() & right.keys())
+
+
+def is_known_value(value: str | None, before: str | None, during: Collection[str]) -> bool:
+    """Return whether every server has what it was given, or what it had before and took up again.
+
+    Args:
+        value: What is read.
+        before: What it was before the run.
+        during: What the run gave it, one after the other.
+    """
+    servers = None if value is None else by_server(value)
+    if servers is None:
+        return value in during
+    earlier = None if before is None else by_server(before)
+    return all(
+        text in during or text == (before if earlier is None else earlier.get(server))
+        for server, text in servers.items()
+    )
+
+
+def by_server(text: str) -> dict[str, str] | None:
+    """Return the values by server where they differ; ``None``: one text for all of them."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {str(server): str(value) for server, value in found.items()}
