@@ -11,17 +11,20 @@ from typing import Annotated
 import typer
 
 from dashboard.cli_options import Config, Json
+from dashboard.cli_pegasus_acting import acting
 
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A configured name, or a directory.")
 ]
 
-pegasus = typer.Typer(help="Apache Pegasus: what its balancer would do, and why.")
+_PURPOSE = "Apache Pegasus: see it, simulate its balancer, switch it, move it, drain it."
+pegasus = typer.Typer(help=_PURPOSE)
+pegasus.add_typer(acting)
 
 
 @pegasus.callback()
 def common() -> None:
-    """Apache Pegasus: what its balancer would do, and why."""
+    """Apache Pegasus: see it, simulate its balancer, switch it, move it, drain it."""
 
 
 @pegasus.command()
@@ -80,11 +83,3 @@ def health(source: Source, config: Config = None, as_json: Json = False) -> int:
     from dashboard import cli_pegasus_reading
 
     return cli_pegasus_reading.health(source, config, as_json=as_json)
-
-
-@pegasus.command()
-def level(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Show the function level, stored and in force; nothing is set."""
-    from dashboard import cli_pegasus_reading
-
-    return cli_pegasus_reading.level(source, config, as_json=as_json)

@@ -1,6 +1,6 @@
 """``trimtab pegasus nodes|tables|health|level``: what a cluster or a snapshot says. Only reading.
 
-Setting the level, moving and proposing are no commands yet: they come with the executor.
+What changes something is in :mod:`dashboard.cli_pegasus_tasks`.
 """
 
 from __future__ import annotations

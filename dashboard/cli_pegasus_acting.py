@@ -1,0 +1,290 @@
+"""The commands that act on Pegasus clusters: their options, nothing else.
+
+They belong to ``trimtab pegasus``; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dashboard.cli_options import Config, Json
+
+Cluster = Annotated[
+    str,
+    typer.Argument(
+        metavar="CLUSTER", help="In the configuration; a snapshot directory to plan only."
+    ),
+]
+Reason = Annotated[str, typer.Option(help="Why; kept in the journal. Needed with --apply.")]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="OUT", help="Only write the plan to a file.")
+]
+Apply = Annotated[bool, typer.Option("--apply", help="Carry it out and follow the run.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be sent now; change nothing.")
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Only ask for it; a worker carries it out.")]
+Rate = Annotated[
+    int, typer.Option("--rate", min=0, help="MB/s a disk may copy meanwhile; 0: no limit.")
+]
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Registered name, host:port.")]
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names.")]
+Steady = Annotated[
+    bool, typer.Option("--steady", help="Hold the level at steady while the run lasts.")
+]
+
+acting = typer.Typer()
+
+
+@acting.command()
+def level(
+    source: Annotated[
+        str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A name, or a directory.")
+    ],
+    verb: Annotated[
+        str | None, typer.Argument(metavar="[set", help="Without it the level is only shown.")
+    ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Argument(metavar="LEVEL]", help="stopped, blind, freezed, steady or lively."),
+    ] = None,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the function level, stored and in force; `set LEVEL --reason TEXT` sets it."""
+    from dashboard import cli_pegasus_reading, cli_pegasus_tasks
+
+    if verb is None:
+        return cli_pegasus_reading.level(source, config, as_json=as_json)
+    is_plain = not plan and not dry_run
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json),
+        (reason, plan),
+        (apply or (is_plain and bool(reason)), dry_run, detach),
+    )
+    return cli_pegasus_tasks.set_level(wish, verb, wanted)
+
+
+@acting.command("set")
+def set_setting(
+    source: Cluster,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Remote command or flag.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="clear: empties a list.")],
+    node: Annotated[
+        str | None, typer.Option(help="Only this replica server, for settings of theirs.")
+    ] = None,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Change a setting of the servers while they run, checked as they do not."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.set_setting(wish, key, value, node)
+
+
+@acting.command()
+def move(
+    source: Cluster,
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="2.7, or temp.7.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="move_pri, copy_pri or copy_sec.")],
+    giver: Annotated[str, typer.Option("--from", metavar="NODE", help="It gives.")],
+    taker: Annotated[str, typer.Option("--to", metavar="NODE", help="It takes.")],
+    steady: Steady = False,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Move a primary, or copy a replica from one node to another, as `balance` of the shell."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.move(wish, gpid, kind, (giver, taker), keep_level=steady)
+
+
+@acting.command()
+def propose(
+    source: Cluster,
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="2.7, or temp.7.")],
+    change: Annotated[
+        str,
+        typer.Argument(
+            metavar="TYPE",
+            help="ASSIGN_PRIMARY, ADD_SECONDARY, DOWNGRADE_TO_INACTIVE or REMOVE.",
+        ),
+    ],
+    node: Annotated[str, typer.Option(metavar="NODE", help="Whose role changes.")],
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Propose one safe change of a partition; what would do harm is refused."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.propose(wish, gpid, change, node)
+
+
+@acting.command()
+def migrate(
+    source: Cluster,
+    node: Node,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Move every primary off a node; no data moves."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.migrate(wish, node)
+
+
+@acting.command()
+def drain(
+    source: Cluster,
+    nodes: Nodes,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Empty nodes one after the other; their replicas go to other nodes."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.drain(wish, nodes)
+
+
+@acting.command()
+def offline(
+    source: Cluster,
+    nodes: Nodes,
+    rate: Rate = 50,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Take nodes out of service for good; the run waits until each process was stopped."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.offline(wish, nodes, rate)
+
+
+@acting.command("rolling-update")
+def rolling_update(
+    source: Cluster,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE...]", help="In this order; by default all that live."),
+    ] = None,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Take nodes out one by one and in again; the run waits until each was restarted."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.rolling_update(wish, nodes or [])
+
+
+@acting.command()
+def rebalance(
+    source: Cluster,
+    only_move_primary: Annotated[
+        bool, typer.Option("--only-move-primary", help="Primaries are not copied meanwhile.")
+    ] = False,
+    rate: Rate = 100,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Let the meta server balance until nothing is left to do, then put the level back."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.rebalance(wish, only_move_primary=only_move_primary, rate=rate)
+
+
+@acting.command()
+def even(
+    source: Cluster,
+    by: Annotated[str, typer.Option(help="primaries, count, disk, qps or cu.")] = "count",
+    within: Annotated[
+        float, typer.Option(min=0, help="Farthest any node may be from the mean, percent.")
+    ] = 5.0,
+    moves: Annotated[int | None, typer.Option(min=1, help="Most moves.")] = None,
+    no_copy: Annotated[bool, typer.Option("--no-copy", help="Only change roles.")] = False,
+    reason: Reason = "",
+    plan: PlanFile = None,
+    apply: Apply = False,
+    dry_run: DryRun = False,
+    detach: Detach = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Even out the whole cluster by a measure of your choice, with few moves."""
+    from dashboard import cli_pegasus_tasks
+
+    wish = cli_pegasus_tasks.wish_of(
+        (source, config, as_json), (reason, plan), (apply, dry_run, detach)
+    )
+    return cli_pegasus_tasks.even(wish, cli_pegasus_tasks.EvenWish(by, within, moves, no_copy))
