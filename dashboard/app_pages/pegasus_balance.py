@@ -18,7 +18,6 @@ from dashboard.components import pegasus_balance_ways as ways
 from dashboard.components.pegasus_balance_hand import asked_move
 from dashboard.planning_pegasus import MovesRequest, moves_plan_of
 from dashboard.presenters import pegasus_balance as presenter
-from dashboard.presenters import pegasus_plan as plans
 from dashboard.presenters.pegasus_balance_moves import Listed
 
 page = frame.open_pegasus_page("Balance")
@@ -130,12 +129,7 @@ if asked:
             reason=f"{pick}, chosen on the Balance page",
         )
     )
-    plan = pegasus_plan.in_dialog(plan)
-    st.markdown(words.plain(plans.answer(plan)))
-    pegasus_plan.draw_remarks(plan)
-    pegasus_plan.draw_nodes(plan)
-    pegasus_plan.draw_steps(plan)
-    pegasus_plan.draw_apply(page, plan, sentence=plans.answer(plan))
+    pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
 words.section("In a terminal", "The balancer's rounds to the end; nothing is touched.")
 st.code(f"trimtab pegasus balance {page.name}{words_of(page.config)}", language="bash")

@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
+from core.plan.pegasus_preview import PegasusPreview, preview_pegasus
 from dashboard import state
 from dashboard.cli_config import words_of
 from dashboard.components import tables, words
@@ -44,38 +45,58 @@ def draw_remarks(plan: Plan) -> None:
         )
 
 
-def draw_nodes(plan: Plan) -> None:
-    """Show the nodes that lose or gain a role."""
-    rows = presenter.nodes_frame(plan)
+def draw_plan(page: PegasusPage, plan: Plan) -> None:
+    """Show a plan whole: what it does, what to know, nodes, steps, and what may be done with it."""
+    preview = preview_pegasus(page.snapshot, plan)
+    sentence = presenter.answer(plan, preview)
+    st.markdown(f"**{words.plain(sentence)}**")
+    draw_remarks(plan)
+    if not plan.steps:
+        return
+    st.caption(words.plain(presenter.restored_words(preview)))
+    draw_steps(preview)
+    draw_nodes(preview)
+    draw_partitions(preview)
+    draw_apply(page, plan, preview)
+
+
+def draw_nodes(preview: PegasusPreview) -> None:
+    """Show the nodes that lose or gain something."""
+    rows = presenter.nodes_frame(preview)
     if rows.empty:
         return
+    columns = {
+        "node": tables.words("Node", pinned=True),
+        "primaries_before": tables.whole("Primaries"),
+        "primaries_after": tables.whole("after"),
+        "replicas_before": tables.whole("Replicas"),
+        "replicas_after": tables.whole("after "),
+        "received_mb": tables.whole("Received MB"),
+        "free_before_mb": tables.whole("Free MB"),
+        "free_after_mb": tables.whole("after  ", "Copies come before deletions."),
+    }
     tables.table(
         rows,
-        {
-            "node": tables.words("Node", pinned=True),
-            "primaries_before": tables.whole("Primaries"),
-            "primaries_after": tables.whole("after"),
-            "replicas_before": tables.whole("Replicas"),
-            "replicas_after": tables.whole("after "),
-        },
+        columns,
         key="plan_nodes",
         alt="Nodes that the plan touches, before and after",
         height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
     )
 
 
-def draw_steps(plan: Plan) -> None:
+def draw_steps(preview: PegasusPreview) -> None:
     """Show every step, in its order, with the shell line that does it by hand."""
-    rows = presenter.steps_frame(plan)
+    rows = presenter.steps_frame(preview)
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=40, pinned=True),
         "sort": st.column_config.TextColumn("", width=110),
         "what": st.column_config.TextColumn("What", width=560),
-        "copied_mb": tables.whole("Copied MB"),
-        "by_hand": st.column_config.TextColumn("The same by hand", width=420),
     }
-    if not rows["copied_mb"].fillna(1).any():
-        columns.pop("copied_mb")
+    if rows["note"].any():
+        columns["note"] = st.column_config.TextColumn("What you do", width=320)
+    if rows["copied_mb"].fillna(1).any():
+        columns["copied_mb"] = tables.whole("Copied MB")
+    columns["by_hand"] = st.column_config.TextColumn("The same by hand", width=420)
     tables.table(
         rows,
         columns,
@@ -85,8 +106,33 @@ def draw_steps(plan: Plan) -> None:
     )
 
 
-def draw_apply(page: PegasusPage, plan: Plan, *, sentence: str) -> None:
-    """Draw what a person may do with the plan; ``sentence`` says what it would do."""
+def draw_partitions(preview: PegasusPreview) -> None:
+    """Offer the partitions of every step, before and after."""
+    rows = presenter.partitions_frame(preview)
+    if rows.empty:
+        return
+    with st.expander(f"Partitions: {len(rows):,}", icon=":material/view_list:"):
+        columns = {
+            "no": st.column_config.NumberColumn("Step", format="%d", width=60),
+            "partition": tables.words("Partition"),
+            "table": tables.words("Table"),
+            "primary_before": tables.words("Primary"),
+            "primary_after": tables.words("after"),
+            "secondaries_before": tables.words("Secondaries"),
+            "secondaries_after": tables.words("after "),
+            "ballot_after": st.column_config.NumberColumn("Ballot after", format="%d"),
+        }
+        tables.table(
+            rows,
+            columns,
+            key="plan_partitions",
+            alt="Partitions that the plan changes, before and after",
+            height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
+        )
+
+
+def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
+    """Draw what a person may do with the plan."""
     words.section(
         "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
     )
@@ -100,7 +146,7 @@ def draw_apply(page: PegasusPage, plan: Plan, *, sentence: str) -> None:
                 preview=None,
                 is_past=page.is_past,
                 is_shedding=False,
-                sentence=sentence,
+                sentence=presenter.answer(plan, preview),
             )
         )
         st.download_button(
@@ -117,4 +163,4 @@ def draw_apply(page: PegasusPage, plan: Plan, *, sentence: str) -> None:
         line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
         st.code(line, language="bash")
         st.caption("In Pegasus' own shell; nobody checks or remembers those:")
-        st.code(presenter.lines_by_hand(plan), language="bash")
+        st.code(presenter.lines_by_hand(preview), language="bash")

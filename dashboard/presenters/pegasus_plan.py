@@ -5,33 +5,23 @@ from __future__ import annotations
 import pandas as pd
 
 from core.plan.model import Plan
-from core.plan.pegasus_steps import (
-    AwaitState,
-    MoveReplica,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.pegasus_words import shell_lines
-from core.plan.steps import PegasusStep, Step
-from core.plan.words import describe
-from core.units import counted, format_mb
+from core.plan.pegasus_preview import PegasusPreview, PegasusStepPreview
+from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
+
+MOST_PARTITIONS = 1_000
 
 
-def by_hand(step: Step) -> tuple[str, ...]:
-    """Return the shell lines of one step; none for a step that only waits."""
-    return shell_lines(step) if isinstance(step, PegasusStep) else ()
-
-
-def steps_frame(plan: Plan) -> pd.DataFrame:
-    """Return one row a step: number, what, kind of it, the shell line that does it."""
-    lines = [by_hand(step) for step in plan.steps]
+def steps_frame(preview: PegasusPreview) -> pd.DataFrame:
+    """Return one row a step: number, sort, what, what a person does, the shell line."""
+    steps = preview.steps
     return pd.DataFrame(
         {
-            "no": range(1, len(plan.steps) + 1),
-            "sort": [_sort(step) for step in plan.steps],
-            "what": [describe(step) for step in plan.steps],
-            "copied_mb": pd.Series([_copied(step) for step in plan.steps], dtype="float64"),
-            "by_hand": [_one_line(found) for found in lines],
+            "no": [one.index + 1 for one in steps],
+            "sort": [_sort(one) for one in steps],
+            "what": [one.sentence for one in steps],
+            "note": [one.note for one in steps],
+            "copied_mb": pd.Series([one.copied_mb for one in steps], dtype="float64"),
+            "by_hand": [_one_line(one.lines) for one in steps],
         }
     )
 
@@ -42,30 +32,27 @@ def _one_line(lines: tuple[str, ...]) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]}   (and {len(lines) - 1:,} more)"
 
 
-def _sort(step: Step) -> str:
+def _sort(one: PegasusStepPreview) -> str:
+    step = one.step
     if isinstance(step, AwaitState):
-        return "◷ wait"
+        return "◷ you act" if step.state in ("restarted", "gone") else "◷ wait"
     if isinstance(step, SetMetaLevel | SetServerSetting):
-        return "⇄ until the end" if step.is_restored else "⚙ setting"
+        return "⇄ for the run" if step.is_restored else "⚙ setting"
     return "→ change"
 
 
-def _copied(step: Step) -> float | None:
-    return step.size_mb if isinstance(step, MoveReplica) else 0.0
-
-
-def lines_by_hand(plan: Plan) -> str:
+def lines_by_hand(preview: PegasusPreview) -> str:
     """Return every shell line of a plan, a comment where it waits."""
     lines: list[str] = []
-    for step in plan.steps:
-        found = by_hand(step)
-        lines += found or (f"# {describe(step)}",)
+    for one in preview.steps:
+        lines += one.lines or (f"# {one.sentence}",)
     return "\n".join(lines)
 
 
-def nodes_frame(plan: Plan) -> pd.DataFrame:
+def nodes_frame(preview: PegasusPreview) -> pd.DataFrame:
     """Return one row a node that the plan touches."""
-    nodes = plan.expected.nodes
+    nodes = preview.nodes
+    numbers = ("received_mb", "free_before_mb", "free_after_mb")
     return pd.DataFrame(
         {
             "node": [one.node for one in nodes],
@@ -73,27 +60,46 @@ def nodes_frame(plan: Plan) -> pd.DataFrame:
             "primaries_after": [one.primaries_after for one in nodes],
             "replicas_before": [one.replicas_before for one in nodes],
             "replicas_after": [one.replicas_after for one in nodes],
+            **{
+                name: pd.Series([getattr(one, name) for one in nodes], dtype="float64")
+                for name in numbers
+            },
         }
     )
 
 
-def answer(plan: Plan) -> str:
+def partitions_frame(preview: PegasusPreview) -> pd.DataFrame:
+    """Return one row a partition that a step changes, the first :data:`MOST_PARTITIONS`."""
+    rows = [
+        {
+            "no": one.index + 1,
+            "partition": part.gpid,
+            "table": part.table,
+            "primary_before": part.primary_before or "none",
+            "primary_after": part.primary_after or "none",
+            "secondaries_before": ", ".join(part.secondaries_before) or "none",
+            "secondaries_after": ", ".join(part.secondaries_after) or "none",
+            "ballot_after": part.ballot_after,
+        }
+        for one in preview.steps
+        for part in one.partitions
+    ]
+    return pd.DataFrame(rows[:MOST_PARTITIONS])
+
+
+def restored_words(preview: PegasusPreview) -> str:
+    """Return what is put back when the run ends; empty: nothing has to be."""
+    if not preview.restored:
+        return ""
+    return (
+        f"However the run ends (done, stopped, failed, or its worker lost), these are put back: "
+        f"{', '.join(preview.restored)}."
+    )
+
+
+def answer(plan: Plan, preview: PegasusPreview) -> str:
     """Return what a plan would do, in one sentence."""
     if not plan.steps:
-        return "The plan has no step: see why below."
-    moves = [step for step in plan.steps if isinstance(step, MoveReplica)]
-    if len(moves) == 1:
-        what = f"{describe(moves[0])}"
-    elif moves:
-        roles = sum(step.move == "move_pri" for step in moves)
-        parts = [counted(roles, "role change")] if roles else []
-        copies = len(moves) - roles
-        if copies:
-            copied = plan.expected.copied_mb
-            size = "" if copied is None else f" of {format_mb(copied)}"
-            parts.append(f"{copies:,} {'copy' if copies == 1 else 'copies'}{size}")
-        what = f"Make {' and '.join(parts)}"
-    else:
-        what = "; ".join(describe(step) for step in plan.steps[:2])
-    touched = len(plan.expected.nodes)
-    return f"{what}, on {counted(touched, 'node')}." if touched else f"{what}."
+        told = [item.sentence for item in plan.diagnostics]
+        return told[0] if told else "Nothing would be done."
+    return preview.sentence
