@@ -98,7 +98,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
         worst = next(state for state in HealthState if of_table[state])
         code, severity = _BY_WORST[worst]
         listed = ", ".join(
-            f"{number} {state.name.lower().replace('_', ' ')}"
+            f"{number} {'is' if number == 1 else 'are'} {state.name.lower().replace('_', ' ')}"
             for state, number in of_table.items()
             if number and state is not HealthState.HEALTHY
         )
@@ -108,7 +108,8 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             severity="error" if severity == "error" else "warning",
             subject_kind="pegasus_table",
             subject=name,
-            sentence=f"{name}: of {counted(total, 'partition')} {listed}. {worst.sentence}",
+            sentence=f"{name}: of {counted(total, 'partition')} {listed} (counting states). "
+            f"{worst.sentence}",
             evidence={state.name.lower(): number for state, number in of_table.items()},
             hint=_WHY_ILL,
         )

@@ -27,6 +27,14 @@ _PAGES: Final = {
 }
 """By kind of subject: the page that shows it, and the parameter that names it there."""
 
+_PAGES_OF_CODES: Final = {
+    "not_balanced": "pegasus_balance",
+    "balance_unknown": "pegasus_balance",
+    "level_low": "pegasus",
+    "level_unknown": "pegasus",
+}
+"""Of findings on a whole cluster: the page on which something can be done about them."""
+
 
 def finding_list(findings: Sequence[Finding], *, key: str, limit: int = 12) -> None:
     """Show findings; those beyond ``limit`` are shown when asked for."""
@@ -58,6 +66,16 @@ def _one(finding: Finding, *, key: str) -> None:
                 help=words.plain(f"Open {parameter} {finding.subject}"),
                 on_click=_go,
                 args=(page, parameter, finding.subject),
+            )
+        elif finding.code in _PAGES_OF_CODES:
+            st.button(
+                "Open",
+                key=key,
+                type="tertiary",
+                icon=":material/arrow_forward:",
+                help="Open the page on which something can be done about it",
+                on_click=state.go,
+                args=(_PAGES_OF_CODES[finding.code],),
             )
 
 
