@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from core.actions.runs import RunView, StepView
+from core.actions.undo_pegasus import PegasusGround, undo_pegasus
 from core.actions.undo_setting import is_set, not_undone, setting_hindrance
 from core.errors import InvariantError, PlanConflictError
 from core.plan.bare import Terms
@@ -32,7 +33,7 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 
 
-def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
+def undo_plan(view: RunView, ground: Ground | PegasusGround, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
     A step that cannot be taken back is a warning and leaves the plan incomplete; one that need not
@@ -40,7 +41,8 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
 
     Args:
         view: The run; it has ended.
-        ground: A fresh snapshot of its cluster, the moment, the exclusions.
+        ground: A fresh snapshot of its cluster, the moment, the exclusions; which of the two
+            types follows from the cluster's system.
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
@@ -57,6 +59,13 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
             f"Run {view.run_id} is {view.state}: it cannot be taken back before it has ended.",
             hint="Stop it first.",
         )
+    reason = reason or f"Undoes run {view.run_id}: {view.reason}"
+    if isinstance(ground, PegasusGround):
+        return undo_pegasus(view, ground, reason)
+    return _undo_pulsar(view, ground, reason)
+
+
+def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
     settings = effective_settings(ground.snapshot)
     basis = Basis(
         snapshot=ground.snapshot,
@@ -74,9 +83,7 @@ def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
-    plan = _plan_of(
-        back, values, ground, view, reason or f"Undoes run {view.run_id}: {view.reason}"
-    )
+    plan = _plan_of(back, values, ground, view, reason)
     is_complete = not any(item.severity == "warning" for item in found)
     return with_findings(plan, found, is_complete=is_complete)
 
