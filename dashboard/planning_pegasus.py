@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, assert_never
 
+from core.errors import InputError
 from core.plan.bare import Terms
 from core.plan.model import Plan
 from core.plan.pegasus_build import AskedMove, moves_plan
+from core.plan.pegasus_wizards import (
+    OFFLINE_RATE_MB_PER_S,
+    REBALANCE_RATE_MB_PER_S,
+    drain_plan,
+    migrate_plan,
+    offline_plan,
+    rebalance_plan,
+    rolling_update_plan,
+)
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo
@@ -54,3 +64,68 @@ def _made(key: tuple[MovesRequest, int]) -> Plan:
 
 
 _moves = Memo(_made, max_entries=32)
+
+Wizard = Literal["migrate", "drain", "offline", "rolling-update", "rebalance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WizardRequest:
+    """Maintenance; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        wizard: Which, as the command line calls it.
+        nodes: Registered names, in order; none for a rebalance.
+        rate_mb_per_s: What a disk may receive meanwhile; ``None``: where it does not matter.
+        only_move_primary: Of a rebalance.
+        exclusions: Tables that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    wizard: Wizard
+    nodes: tuple[str, ...] = ()
+    rate_mb_per_s: int | None = None
+    only_move_primary: bool = False
+    exclusions: tuple[str, ...] = ()
+
+
+def wizard_plan_of(request: WizardRequest) -> Plan:
+    """Return the plan of some maintenance.
+
+    Raises:
+        InputError: No node was named, or no such rate.
+        UnknownNameError: There is no such node.
+    """
+    return _wizards((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _maintained(key: tuple[WizardRequest, int]) -> Plan:
+    one, _ = key
+    snapshot = pegasus_reading(one.shelved).snapshot
+    terms = Terms(
+        now=services.now(),
+        reason=f"{one.wizard}, prepared on the Maintenance page",
+        exclusions=frozenset(one.exclusions),
+    )
+    match one.wizard:
+        case "migrate":
+            if len(one.nodes) != 1:
+                raise InputError("One node at a time.", hint="Name one.")
+            return migrate_plan(snapshot, one.nodes[0], terms)
+        case "drain":
+            return drain_plan(snapshot, one.nodes, terms)
+        case "offline":
+            rate = OFFLINE_RATE_MB_PER_S if one.rate_mb_per_s is None else one.rate_mb_per_s
+            return offline_plan(snapshot, one.nodes, terms, rate_mb_per_s=rate)
+        case "rolling-update":
+            return rolling_update_plan(snapshot, one.nodes, terms)
+        case "rebalance":
+            rate = REBALANCE_RATE_MB_PER_S if one.rate_mb_per_s is None else one.rate_mb_per_s
+            return rebalance_plan(
+                snapshot, terms, only_move_primary=one.only_move_primary, rate_mb_per_s=rate
+            )
+        case _:
+            assert_never(one.wizard)
+
+
+_wizards = Memo(_maintained, max_entries=16)

@@ -1,11 +1,39 @@
-"""Maintenance: take nodes out of service and back."""
+"""Maintenance: take nodes out of service and back, one step after another."""
 
 from __future__ import annotations
 
-from dashboard.components import frame, words
+import streamlit as st
+
+from core.errors import InputError
+from dashboard.cli_config import words_of
+from dashboard.components import frame, pegasus_plan, words
+from dashboard.components import pegasus_maintenance as maintenance
+from dashboard.planning_pegasus import wizard_plan_of
+from dashboard.presenters import pegasus_maintenance as presenter
 
 page = frame.open_pegasus_page("Maintenance")
-dead = [one.name for one in page.facts.nodes if not one.is_alive]
-words.answer(
-    f"{', '.join(dead)} is out of service." if dead else "Every node of the cluster is alive."
-)
+run = maintenance.going(page)
+words.answer(presenter.answer(page.facts, run))
+if run is not None:
+    maintenance.draw_going(page, run)
+maintenance.draw_nodes(page)
+
+words.section("What is to be done", "Nothing is touched before you apply the plan below.")
+wizard, request = maintenance.choose(page)
+if request is None:
+    st.info("Choose a node to see the steps.", icon=":material/touch_app:")
+    st.stop()
+words.section("Checks and steps", "What would refuse, every step with its waits, what is put back.")
+try:
+    with st.spinner("Planning"):
+        plan = wizard_plan_of(request)
+except InputError as error:
+    words.failed(error, what="This cannot be planned")
+    st.stop()
+if plan.applyable:
+    st.markdown(":material/check: Nothing in the snapshot forbids it; each step looks again.")
+pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
+
+words.section("In a terminal", f"Prepares the same plan; stands for {wizard.script} of Pegasus.")
+line = presenter.command(wizard, page.name, request.nodes, request.rate_mb_per_s)
+st.code(f"{line}{words_of(page.config)}", language="bash")

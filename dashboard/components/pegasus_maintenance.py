@@ -1,0 +1,163 @@
+"""Choosing a wizard with its nodes, and the run that is under way."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.actions.views import RunView
+from core.errors import OpsError
+from dashboard import runs, services, state
+from dashboard.components import tables, words
+from dashboard.components.activity import run_link
+from dashboard.components.run_controls import controls
+from dashboard.planning_pegasus import WizardRequest
+from dashboard.presenters import pegasus_maintenance as presenter
+from dashboard.presenters import runs as run_words
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PegasusPage
+
+_LOOK_EVERY_S: Final = 2.0
+_MOST_PX: Final = 320
+
+
+def going(page: PegasusPage) -> RunView | None:
+    """Return the run that has not ended, ``None``: there is none, or it cannot be read."""
+    try:
+        return runs.open_run(page.config, page.name)
+    except OpsError as error:
+        words.failed(error, what="The journal cannot be read")
+        return None
+
+
+def draw_going(page: PegasusPage, run: RunView) -> None:
+    """Show the run under way: how far, what it waits for, and how to stop it."""
+    with st.container(border=True):
+        st.fragment(partial(_draw_run, page, run), run_every=state.ticking(_LOOK_EVERY_S))()
+
+
+def _draw_run(page: PegasusPage, drawn: RunView) -> None:
+    view = runs.find(page.config, drawn.run_id) or drawn
+    if view.is_ended:
+        st.rerun()
+    now = services.now()
+    st.markdown(f"**{words.plain(run_words.answer(view, now))}**")
+    done = run_words.progress(view, now)
+    st.progress(done.ratio, text=done.text)
+    for step in view.steps:
+        if step.waiting and step.state == "PENDING":
+            since = "" if step.waiting_since is None else run_words.ago(step.waiting_since, now)
+            text = f"{step.waiting} (asked first {since})" if since else step.waiting
+            st.info(words.plain(text), title="It waits", icon=":material/hourglass_top:")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            f"Open run {view.run_id}",
+            icon=":material/open_in_new:",
+            on_click=run_link,
+            args=(view.run_id,),
+            key="_open_going",
+        )
+    controls(page.config, view)
+
+
+def draw_nodes(page: PegasusPage) -> None:
+    """Show the nodes with what they hold."""
+    rows = presenter.nodes_frame(page.facts)
+    tables.table(
+        rows,
+        {
+            "node": tables.words("Node", pinned=True),
+            "status": tables.words("Status"),
+            "primaries": tables.whole("Primaries"),
+            "replicas": tables.whole("Replicas"),
+            "size_mb": tables.whole("Size MB"),
+            "free_mb": tables.whole("Free MB"),
+            "version": tables.words("Version"),
+            "started": tables.words("Started"),
+        },
+        key="maintenance_nodes",
+        alt="Nodes, the dead ones first, with what they hold",
+        height=min(_MOST_PX, tables.height_of(len(rows))),
+    )
+    barred = presenter.barred_words(page.facts)
+    if barred:
+        st.caption(words.plain(barred))
+
+
+def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | None]:
+    """Draw the choice of a wizard, its nodes and its settings.
+
+    Returns:
+        The wizard, and what is asked of it; ``None``: no node is chosen yet.
+    """
+    label = st.segmented_control(
+        "Wizard",
+        list(presenter.BY_LABEL),
+        default=presenter.WIZARDS[0].label,
+        required=True,
+        key=state.PICK,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    one = presenter.BY_LABEL[label]
+    st.caption(words.plain(one.explained))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        nodes = _nodes(page, one)
+        rate = _rate(one)
+        only = False
+        if one.wizard == "rebalance":
+            only = st.toggle(
+                "`only_move_primary`",
+                key="only_move_primary",
+                bind="query-params",
+                help="Primaries change roles and are never copied while the run lasts.",
+            )
+    if not nodes and one.nodes in ("one", "some"):
+        return one, None
+    return one, WizardRequest(
+        shelved=page.shelved,
+        wizard=one.wizard,
+        nodes=nodes,
+        rate_mb_per_s=rate,
+        only_move_primary=bool(only),
+        exclusions=tuple(page.cluster.exclusions),
+    )
+
+
+def _nodes(page: PegasusPage, one: presenter.WizardWords) -> tuple[str, ...]:
+    if one.nodes == "none":
+        return ()
+    names = [node.name for node in page.facts.nodes]
+    dead = {node.name for node in page.facts.nodes if not node.is_alive}
+    chosen = st.multiselect(
+        "Node" if one.nodes == "one" else "Nodes, in their order",
+        names,
+        key=state.NODE,
+        bind="query-params",
+        format_func=lambda name: f"{name} (down)" if name in dead else str(name),
+        placeholder="every living node" if one.nodes == "all" else "choose",
+        width=420,
+    )
+    if one.nodes == "one" and len(chosen) > 1:  # no limit to the choice: other wizards take many
+        st.caption("One node at a time: the first.")
+        return tuple(chosen[:1])
+    return tuple(chosen)
+
+
+def _rate(one: presenter.WizardWords) -> int | None:
+    if one.rate_mb_per_s is None:
+        return None
+    return int(
+        st.number_input(
+            "Copy rate, MB/s a disk (0: no limit)",
+            min_value=0,
+            value=one.rate_mb_per_s,
+            key=f"rate_{one.wizard}",
+            bind="query-params",
+            width=230,
+            help="Of every replica server while the run lasts; then put back.",
+        )
+    )

@@ -1,0 +1,105 @@
+"""The Maintenance page of Pegasus clusters: wizards, their checks and steps, a run under way."""
+
+from __future__ import annotations
+
+import pytest
+from pegasus_snapshots import NODES, part_row, snapshot_of, whole
+from shelf_site import Site, assert_calm, now, texts
+
+from core.actions.model import RunOptions
+from core.plan.bare import Terms
+from core.plan.pegasus_wizards import migrate_plan
+from dashboard import services
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, clusters=(), pegasus=("peg",), each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says("peg")
+    return made
+
+
+def healthy(**more):
+    """Eight partitions over four nodes; every node leads two."""
+    rows = [
+        part_row(2, at, NODES[at % 4], [NODES[(at + 1) % 4], NODES[(at + 2) % 4]])
+        for at in range(8)
+    ]
+    tables = [whole()["tables"][0] | {"partition_count": 8}]
+    return snapshot_of(whole(rows, tables=tables, **more), taken_at=now())
+
+
+def opened(site, snapshot=None, **params):
+    site.put(snapshot if snapshot is not None else healthy())
+    app = site.open("pegasus_maintenance", **params)
+    assert_calm(app)
+    return app
+
+
+def steps(app):
+    table = next(one.value for one in app.dataframe if "by_hand" in one.value.columns)
+    return table["what"].tolist()
+
+
+def test_nothing_is_planned_before_a_node_is_chosen(site):
+    app = opened(site)
+    said = texts(app)
+    assert "4 of 4 nodes alive." in said
+    assert "Choose a node to see the steps." in said
+
+
+def test_draining_a_node_shows_every_wait_and_what_is_put_back(site):
+    app = opened(site, pick="Drain", node=[NODES[0]])
+    orders = steps(app)
+    assert any(one.startswith("Move 2 primaries off db1:34801") for one in orders)
+    assert any("Wait until db1:34801 has no replicas" in one for one in orders)
+    assert "these are put back: meta.lb.assign_secondary_black_list" in texts(app)
+    assert f"trimtab pegasus drain peg {NODES[0]}" in texts(app)
+    assert not app.button(key="_apply").disabled
+
+
+def test_rolling_update_takes_every_living_node_and_says_when_a_person_must_act(site):
+    app = opened(site, pick="Rolling update")
+    said = texts(app)
+    assert "Restart the replica server of db3:34801 now" in said
+    assert "The run waits for 4 restarts by the operator" in said
+
+
+def test_rebalance_lets_the_clusters_own_balancer_work_and_waits(site):
+    app = opened(site, pick="Rebalance until done")
+    assert any("Set the meta level from steady to lively" in one for one in steps(app))
+
+
+def test_too_few_nodes_left_is_said_before_anything_is_asked(site):
+    app = opened(site, pick="Take offline", node=list(NODES[:2]))
+    assert app.error
+    assert app.button(key="_apply").disabled
+
+
+def test_unhealthy_cluster_and_dead_nodes_are_told(site):
+    parts = [part_row(2, at, NODES[0], [NODES[1]]) for at in range(8)]
+    tables = [whole()["tables"][0] | {"partition_count": 8}]
+    rows = whole(parts, tables=tables, dead=[NODES[3]])
+    app = opened(site, snapshot_of(rows, taken_at=now()), pick="Drain", node=[NODES[0]])
+    assert "db4:34801 is down" in texts(app)
+    assert app.button(key="_apply").disabled
+
+
+def test_wizard_of_one_node_keeps_the_first_of_many_chosen_before(site):
+    app = opened(site, pick="Drain", node=list(NODES[:2]))
+    app.segmented_control(key="pick").set_value("Migrate primaries").run()
+    assert_calm(app)
+    assert any("off db1:34801" in one for one in steps(app))
+
+
+def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
+    snapshot = healthy()
+    site.put(snapshot)
+    config = services.load_config(site.config)
+    plan = migrate_plan(snapshot, NODES[0], Terms(now=now()))
+    run = services.request_run(config, "peg", plan, "new disks", RunOptions(), "alice")
+    app = opened(site, pick="Drain", node=[NODES[1]])
+    assert f"run {run} is under way" in texts(app)
+    assert app.button(key="_open_going").label == f"Open run {run}"
+    assert app.button(key="_apply").disabled
