@@ -33,7 +33,7 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.metric(label, value, help=words.plain(text), border=True, width="content")
     st.caption("Partitions by the five states of the meta server's metrics.", width="content")
 
-pegasus_level.level_switch(page)
+is_previewed = pegasus_level.level_switch(page)
 
 words.section("Nodes", presenter.nodes_note(facts))
 measure = st.segmented_control(
@@ -82,9 +82,9 @@ with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
 
 pegasus_node.one_node(page)
 
-left, right = st.columns([0.36, 0.64], gap="medium")
+left, right = st.columns([0.4, 0.6], gap="medium")
 with left:
     pegasus_settings.cluster_info(page)
 with right:
-    pegasus_settings.one_setting(page)
+    pegasus_settings.one_setting(page, may_plan=not is_previewed)
 pegasus_settings.settings_list(page)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.levels import FunctionLevel
-from dashboard.components import tables, words
+from core.plan.pegasus_steps import SetMetaLevel
+from dashboard.components import pegasus_plan, tables, words
+from dashboard.planning_pegasus_settings import LevelRequest, level_plan_of
 from dashboard.presenters import pegasus_cluster_level as presenter
 
 if TYPE_CHECKING:
@@ -16,32 +18,49 @@ if TYPE_CHECKING:
 WISH: Final = "level"
 """Query parameter: the level that is looked at, when it is not the stored one."""
 
-_HELP: Final = "Nothing is set by choosing: it opens the preview."
+_AGAIN: Final = "_level_again"
 
 
-def level_switch(page: PegasusPage) -> None:
-    """Draw the switch, what every level allows, and the preview of the chosen one."""
+def level_switch(page: PegasusPage) -> bool:
+    """Draw the switch, the preview of the chosen level, and what every level allows.
+
+    Returns:
+        Whether a level is previewed: then its plan is the one that the page can apply.
+    """
     facts = page.facts
-    words.section("Level", "How much the meta server does by itself.")
+    words.section(
+        "Level", "How much the meta server does by itself. Choosing another opens its preview."
+    )
     wanted = _choose(page)
-    left, right = st.columns([0.6, 0.4], gap="medium")
-    with left:
-        rows = presenter.allowances_frame(facts)
-        tables.table(
-            rows,
-            {
-                "allows": st.column_config.TextColumn("The meta server …", width=215),
-                **{name: st.column_config.TextColumn(name) for name in rows.columns[1:]},
-            },
-            key="level_allowances",
-            alt="What each level allows; stored and effective level are marked",
+    is_again = bool(st.session_state.get(_AGAIN)) and wanted is facts.stored_level
+    is_previewed = wanted is not None and (wanted is not facts.stored_level or is_again)
+    if wanted is not None and is_previewed:
+        _preview(page, wanted)
+    rows = presenter.allowances_frame(facts)
+    tables.table(
+        rows,
+        {
+            "allows": st.column_config.TextColumn("The meta server …", width=215),
+            **{name: st.column_config.TextColumn(name) for name in rows.columns[1:]},
+        },
+        key="level_allowances",
+        alt="What each level allows; stored and effective level are marked",
+    )
+    words.notes(presenter.level_remarks(facts))
+    if wanted is not None and not is_previewed and presenter.may_clear(wanted):
+        st.button(
+            f"Set {wanted.word} again…",
+            icon=":material/clear_all:",
+            type="tertiary",
+            help="Throws away every pending proposal: the way to stop a round under way.",
+            on_click=_ask_again,
+            key="_set_again",
         )
-    with right:
-        if wanted is not None and wanted is not facts.stored_level:
-            _preview(page, wanted)
-        else:
-            words.notes(presenter.level_remarks(facts))
-            st.code("get_meta_level", language="bash")
+    return is_previewed
+
+
+def _ask_again() -> None:
+    st.session_state[_AGAIN] = True
 
 
 def _choose(page: PegasusPage) -> FunctionLevel | None:
@@ -59,7 +78,6 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
         key=key,
         on_change=_keep_wish,
         args=(key, stored),
-        help=_HELP,
         label_visibility="collapsed",
     )
     return FunctionLevel(chosen) if chosen is not None else None
@@ -67,6 +85,7 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
 
 def _keep_wish(key: str, stored: FunctionLevel | None) -> None:
     chosen = st.session_state.get(key)
+    st.session_state.pop(_AGAIN, None)
     if chosen is None or chosen is stored:
         st.query_params.pop(WISH, None)
     else:
@@ -74,13 +93,13 @@ def _keep_wish(key: str, stored: FunctionLevel | None) -> None:
 
 
 def _preview(page: PegasusPage, wanted: FunctionLevel) -> None:
-    st.markdown(f"**Preview: set the level to `{wanted.word}`**")
-    words.notes(presenter.change_sentences(page.facts, wanted))
-    st.code(presenter.shell_line(wanted), language="bash")
-    st.button(
-        "Apply…",
-        icon=":material/rocket_launch:",
-        disabled=True,
-        help="Not from here yet: the shell line does it.",
-        key="_apply_level",
-    )
+    request = LevelRequest(shelved=page.shelved, level=wanted.word)
+    made = level_plan_of(request)
+    plan = pegasus_plan.in_dialog(made)
+    if not all(isinstance(step, SetMetaLevel) for step in plan.steps):
+        plan = made
+    with st.container(border=True):
+        words.section(f"Preview: set the level to {wanted.word}")
+        words.notes(presenter.change_sentences(page.facts, wanted))
+        st.code(presenter.shell_line(wanted), language="bash")
+        pegasus_plan.draw_plan(page, plan)

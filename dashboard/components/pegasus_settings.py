@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import OpsError
-from core.pegasus.settings import SERVER_SETTING_BY_NAME, SERVER_SETTINGS, checked_value
-from dashboard.components import tables, words
+from core.errors import InputError, UnknownNameError
+from core.plan.model import Plan
+from core.plan.pegasus_steps import SetServerSetting
+from dashboard import state
+from dashboard.components import pegasus_plan, tables, words
+from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
 from dashboard.presenters import pegasus_cluster_settings as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
 
-_NAME: Final = "setting"
 _NEW: Final = "_new_server_value"
 _ROW_PX: Final = 46
 """Two lines of the meaning."""
@@ -36,7 +38,7 @@ def settings_list(page: PegasusPage) -> None:
             "meaning": st.column_config.TextColumn("Meaning", width=640),
         },
         key="server_settings",
-        alt="Settings of the meta server that decide repair and balance",
+        alt="Settings of the servers that decide repair and balance",
         height=tables.height_of(len(rows), _ROW_PX),
         row_height=_ROW_PX,
     )
@@ -45,28 +47,37 @@ def settings_list(page: PegasusPage) -> None:
 
 def choose(key: str) -> None:
     """Look at another setting; for callbacks."""
-    st.session_state[_NAME] = next(one.name for one in SERVER_SETTINGS if one.key == key)
+    st.session_state[state.SETTING] = key
     st.session_state.pop(_NEW, None)
 
 
-def one_setting(page: PegasusPage) -> None:
-    """Draw the way to change a setting: its value, the line by hand, the preview."""
+def _forget_value() -> None:
+    st.session_state.pop(_NEW, None)
+
+
+def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
+    """Draw the way to change a setting: its value, what it means, the plan.
+
+    Args:
+        page: The page.
+        may_plan: No other plan stands on the page.
+    """
     words.section("Change a setting", "Nothing is set until a plan is applied.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.selectbox(
+        key = st.selectbox(
             "Setting",
-            list(SERVER_SETTING_BY_NAME),
-            key=_NAME,
+            list(presenter.SETTING_BY_KEY),
+            key=state.SETTING,
             bind="query-params",
-            format_func=lambda name: SERVER_SETTING_BY_NAME[name].key,
+            on_change=_forget_value,
             width=330,
         )
-        setting = SERVER_SETTING_BY_NAME[name or SERVER_SETTINGS[0].name]
-        now = page.facts.snapshot.settings.get(setting.name)
+        setting = presenter.SETTING_BY_KEY[key or next(iter(presenter.SETTING_BY_KEY))]
+        now = presenter.values_of(page.facts)[setting.key]
         text = st.text_input(
             "New value",
             key=_NEW,
-            placeholder=presenter.shown(now),
+            placeholder=f"now {presenter.shown(now)}",
             disabled=not setting.is_mutable,
             width=220,
         )
@@ -74,18 +85,34 @@ def one_setting(page: PegasusPage) -> None:
     if not setting.is_mutable:
         st.caption(":material/block: Fixed while the server runs: it stands in its configuration.")
         return
-    if not (text or "").strip():
+    value = (text or "").strip()
+    if not value:
         return
+    if not may_plan:
+        st.caption(
+            ":material/block: One plan at a time: the level above is being previewed. Choose the "
+            "stored level there first."
+        )
+        return
+    _plan(page, setting.key, value)
+
+
+def _plan(page: PegasusPage, key: str, value: str) -> None:
+    request = ServerSettingRequest(shelved=page.shelved, key=key, value=value)
     try:
-        value = checked_value(setting, text or "")
-    except OpsError as error:
+        made = server_setting_plan_of(request)
+    except (InputError, UnknownNameError) as error:
         words.failed(error, what="This value cannot be set")
         return
-    if value == now:
-        st.caption(":material/check_circle: It has this value already.")
-        return
-    st.markdown(words.plain(f"{setting.key}: from {presenter.shown(now)} to {value}."))
-    st.code(presenter.shell_line(setting, value), language="bash")
+    plan = pegasus_plan.in_dialog(made)
+    if not _is_of_settings(plan):
+        plan = made
+    with st.container(border=True):
+        pegasus_plan.draw_plan(page, plan)
+
+
+def _is_of_settings(plan: Plan) -> bool:
+    return all(isinstance(step, SetServerSetting) for step in plan.steps)
 
 
 def cluster_info(page: PegasusPage) -> None:

@@ -8,13 +8,13 @@ import pandas as pd
 
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals
 from core.pegasus.snapshot import PegasusFacts
-from core.units import counted
 from dashboard.presenters.pegasus_cluster import word_of
 
 __all__ = [
     "allowances_frame",
     "change_sentences",
     "level_remarks",
+    "may_clear",
     "shell_line",
     "step_label",
     "word_of",
@@ -67,18 +67,11 @@ def level_remarks(facts: PegasusFacts) -> list[str]:
 
 def change_sentences(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
     """Return what would change if another level were stored, a sentence each."""
-    stored, effective = facts.stored_level, facts.effective_level
+    stored = facts.stored_level
     found = [f"The stored level becomes {wanted.word}; it is {word_of(stored)}."]
     found.append(ALLOWANCES[wanted].sentence)
     if stored is not None:
         found += _differences(stored, wanted)
-    if clears_proposals(wanted):
-        found.append("Every pending proposal is thrown away, of people and of the balancer.")
-    if wanted > FunctionLevel.FREEZED and effective is FunctionLevel.FREEZED:
-        is_held = stored is not None and stored > FunctionLevel.FREEZED
-        if is_held:
-            found.append("Too few nodes are alive: freezed stays in force all the same.")
-    found += _balancing(facts, wanted)
     return found
 
 
@@ -94,22 +87,6 @@ def _differences(stored: FunctionLevel, wanted: FunctionLevel) -> list[str]:
     return found
 
 
-def _balancing(facts: PegasusFacts, wanted: FunctionLevel) -> list[str]:
-    if wanted is not FunctionLevel.LIVELY or facts.stored_level is FunctionLevel.LIVELY:
-        return []
-    counts = facts.operations
-    if counts is None or counts.total < 0:
-        return ["How much the balancer would do in its first round is unknown."]
-    if not bool(facts.columns.is_guardian_healthy.all()):
-        return ["Balancing waits until every partition is healthy."]
-    sentence = (
-        f"The first round would be {counted(counts.total, 'change')} by the last forecast: "
-        f"move_pri {counts.move_primary}, copy_pri {counts.copy_primary}, "
-        f"copy_sec {counts.copy_secondary}. Page Balance has them one by one."
-    )
-    return [sentence]
-
-
 def shell_line(wanted: FunctionLevel) -> str:
     """Return the line of Pegasus' shell that does the same."""
     return f"set_meta_level {wanted.word}"
@@ -121,3 +98,8 @@ def step_label(facts: PegasusFacts, level: FunctionLevel) -> str:
     if level is stored:
         return f"{level.word} (stored)" if effective is not stored else f"{level.word} (now)"
     return f"{level.word} (in force)" if level is effective else level.word
+
+
+def may_clear(level: FunctionLevel) -> bool:
+    """Return whether setting a level again, though it is stored, throws proposals away."""
+    return clears_proposals(level)

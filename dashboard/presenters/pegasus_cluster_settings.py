@@ -7,6 +7,7 @@ from typing import Final
 
 import pandas as pd
 
+from core.pegasus.server_settings import CHANGEABLE, value_before
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting
 from core.pegasus.snapshot import PegasusFacts
 from dashboard.presenters.naming import UNKNOWN
@@ -17,6 +18,13 @@ ORIGINS: Final = {
     "cluster": "cluster info",
 }
 EMPTY: Final = "(empty)"
+ALL_SETTINGS: Final = (
+    *SERVER_SETTINGS,
+    *(one.setting for one in CHANGEABLE if one.whose == "replica"),
+)
+"""Of the leading meta server, then of the replica servers."""
+
+SETTING_BY_KEY: Final = {setting.key: setting for setting in ALL_SETTINGS}
 _INFO_ORDER: Final = (
     "cluster_name",
     "primary_meta_server",
@@ -37,21 +45,36 @@ def shown(text: str | None) -> str:
 
 def settings_frame(facts: PegasusFacts) -> pd.DataFrame:
     """Return one row a setting; what was not told is unknown, never its default."""
-    origins = origins_of(facts)
-    told = facts.snapshot.settings
+    origins, values = origins_of(facts), values_of(facts)
     return pd.DataFrame(
         [
             {
                 "key": setting.key,
-                "value": shown(told.get(setting.name)),
-                "mark": _mark(setting, told),
+                "value": shown(values[setting.key]),
+                "mark": _mark(setting, values),
                 "default": shown(setting.default),
-                "origin": ORIGINS.get(origins.get(setting.name, ""), UNKNOWN),
+                "origin": _origin(setting, values, origins),
                 "meaning": f"{setting.meaning} {setting.note}".strip(),
             }
-            for setting in SERVER_SETTINGS
+            for setting in ALL_SETTINGS
         ]
     )
+
+
+def values_of(facts: PegasusFacts) -> dict[str, str | None]:
+    """Return what every setting is, by its key; ``None``: unknown."""
+    told: dict[str, str | None] = {
+        setting.key: facts.snapshot.settings.get(setting.name) for setting in SERVER_SETTINGS
+    }
+    return told | {one.key: value_before(one, facts) for one in CHANGEABLE}
+
+
+def _origin(
+    setting: ServerSetting, values: Mapping[str, str | None], origins: Mapping[str, str]
+) -> str:
+    if values[setting.key] is None:
+        return UNKNOWN
+    return ORIGINS.get(origins.get(setting.name, ""), "every living node")
 
 
 def origins_of(facts: PegasusFacts) -> dict[str, str]:
@@ -61,8 +84,8 @@ def origins_of(facts: PegasusFacts) -> dict[str, str]:
     return dict(zip(names, origins, strict=True))
 
 
-def _mark(setting: ServerSetting, told: Mapping[str, str]) -> str:
-    value = told.get(setting.name)
+def _mark(setting: ServerSetting, values: Mapping[str, str | None]) -> str:
+    value = values[setting.key]
     if value is None:
         return "? unknown"
     return "default" if value == setting.default else "● changed"
@@ -70,19 +93,11 @@ def _mark(setting: ServerSetting, told: Mapping[str, str]) -> str:
 
 def settings_sentence(facts: PegasusFacts) -> str:
     """Return how many settings are not their defaults, and how many are unknown."""
-    told = facts.snapshot.settings
-    marks = [_mark(setting, told) for setting in SERVER_SETTINGS]
+    values = values_of(facts)
+    marks = [_mark(setting, values) for setting in ALL_SETTINGS]
     changed, unknown = marks.count("● changed"), marks.count("? unknown")
     rest = f", {unknown} could not be read" if unknown else ""
     return f"{changed} of {len(marks)} are not the compiled default{rest}."
-
-
-def shell_line(setting: ServerSetting, value: str) -> str:
-    """Return the line that does the same by hand."""
-    if setting.how == "flag":
-        return f"curl 'http://<leading meta server>/updateConfig?{setting.key}={value}'"
-    words = {"tables": f"set {value}" if value else "clear", "nodes": value or "clear"}
-    return f"remote_command -t meta-server {setting.key} {words.get(setting.kind, value)}"
 
 
 def info_table(facts: PegasusFacts) -> dict[str, str]:
