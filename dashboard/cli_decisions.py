@@ -124,6 +124,7 @@ def _decide(
             snapshot, overrides={**assumptions.overrides, **assumed}, release=assumptions.release
         ),
         recently_unloaded=recent,
+        is_checked=not wish.is_strategy_only,
     )
     start = strategy_rounds if wish.is_strategy_only else shed_rounds
     rounds = start(strategy, view, settings, recently_unloaded=recent)
@@ -288,6 +289,8 @@ def _show_round(number: int, done: Round, *, is_only: bool) -> None:
         for move in done.moves[:_MOST_MOVES]
     ]
     table(("broker", "bundle", "goes to"), rows)
+    if done.skipped and not done.moves:
+        say("Nothing is unloaded: the load manager leaves alone all that was picked.")
     if len(done.moves) > _MOST_MOVES:
         say(f"... and {len(done.moves) - _MOST_MOVES} more; --json has them all.")
     for bundle, reason in done.skipped.items():
@@ -324,7 +327,7 @@ def _ranked(done: Round) -> list[BrokerTrace]:
 def _show_gates(done: Round) -> None:
     traces = _ranked(done)
     rows = [
-        (trace.broker or "the cluster", _verdict(trace), trace.sentence)
+        (trace.broker or "the cluster", _verdict(trace, done), trace.sentence)
         for trace in traces[:_MOST_SHOWN]
     ]
     table(("broker", "verdict", "because"), rows)
@@ -332,7 +335,9 @@ def _show_gates(done: Round) -> None:
         say(f"... and {len(traces) - _MOST_SHOWN} more; --json has them all.")
 
 
-def _verdict(trace: BrokerTrace) -> str:
+def _verdict(trace: BrokerTrace, done: Round) -> str:
     if trace.broker is None:
         return "acts" if trace.sheds else "rests"
+    if trace.sheds and done.skipped and all(move.broker != trace.broker for move in done.moves):
+        return "held back"
     return "sheds" if trace.sheds else "stays"

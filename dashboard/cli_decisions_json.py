@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Gate, Round
+from core.pulsar.shedding.what_if import TurningPoint
 
 if TYPE_CHECKING:
     from dashboard.cli_decisions import ShedAnswer
@@ -37,7 +38,7 @@ def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
             _explained(done, is_whole=number < _TRACED_ROUNDS)
             for number, done in enumerate(answer.rounds)
         ],
-        "turning_points": [asdict(point) for point in answer.turning_points],
+        "turning_points": [turning_point(point) for point in answer.turning_points],
     }
     return body
 
@@ -74,6 +75,12 @@ def gate(gate: Gate) -> dict[str, Any]:
         "distance": _finite(gate.distance),
         "sentence": gate.sentence,
     }
+
+
+def turning_point(point: TurningPoint) -> dict[str, Any]:
+    """One turning point; who it is about is named by one of ``broker`` and ``bundle``."""
+    told = asdict(point)
+    return {key: value for key, value in told.items() if key not in ("broker", "bundle") or value}
 
 
 def _finite(value: float) -> float | None:

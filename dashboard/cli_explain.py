@@ -12,7 +12,9 @@ from core.errors import UnknownNameError
 from core.pulsar.combinations import Combination, combinations
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding.what_if import TurningPoint
+from core.pulsar.shedding import BrokerTrace
+from core.pulsar.shedding.gates import distance_in_words
+from core.pulsar.shedding.what_if import TurningPoint, is_searchable
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -51,15 +53,18 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
         "strategy": found.strategy.name,
         "release": found.settings.release,
         "off": found.off or None,
-        "sentence": found.decision.sentence,
+        "sentence": found.sentence,
         "notes": list(found.decision.notes),
         **recent.as_json(),
     }
     if wish.bundle is not None:
         reason = found.of_bundle(wish.bundle)
         split = explain_split(snapshot, found.settings, wish.bundle)
-        body["bundle"] = _bundle_json(reason, split)
-        return _ended(body, started, lambda: _show_bundle(found, reason, split), as_json=as_json)
+        turns = tuple(found.bundle_turning_points(wish.bundle))
+        body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
+        return _ended(
+            body, started, lambda: _show_bundle(found, reason, split, turns), as_json=as_json
+        )
     if wish.broker is not None:
         if wish.broker not in found.view.brokers:
             place = "this snapshot"
@@ -102,8 +107,13 @@ def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str,
         "gates": [cli_decisions_json.gate(gate) for gate in why.gates],
         "bundles": list(why.bundles),
         "skipped": dict(why.skipped),
-        "turning_points": [asdict(point) for point in points],
+        "turning_points": _points_json(points),
+        "otherwise": why.otherwise,
     }
+
+
+def _points_json(points: Sequence[TurningPoint]) -> list[dict[str, Any]]:
+    return [cli_decisions_json.turning_point(point) for point in points]
 
 
 def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
@@ -112,6 +122,7 @@ def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
         "leaves": reason.leaves,
         "sentence": reason.sentence,
         "hurdles": [asdict(hurdle) for hurdle in reason.hurdles],
+        "otherwise": reason.otherwise,
         "destinations": reason.destinations,
         "split": {
             "is_due": split.is_due,
@@ -137,20 +148,40 @@ def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[Turning
         say(f"Picked: {name}.")
     for name, held in why.skipped:
         say(f"Held back: {name}: {held}.")
-    for point in points:
-        say(f"{point.sentence}.")
+    _turns(found, points, why.otherwise)
     _notes(found)
 
 
-def _show_bundle(found: Explanation, reason: BundleReason, split: SplitWhatIf) -> None:
+def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
+    """Say what would turn the verdict: settings that were tried, and what no setting does."""
+    for point in points:
+        say(f"{point.sentence}.")
+    if not is_searchable(found.view):
+        say("The cluster is too large for other settings to be tried.")
+    elif not points:
+        say(f"No single setting turns that. {otherwise}")
+
+
+def _show_bundle(
+    found: Explanation, reason: BundleReason, split: SplitWhatIf, turns: Sequence[TurningPoint]
+) -> None:
     _off(found)
     say(reason.sentence)
     table(
-        ("hurdle", "open", "because"),
-        [(hurdle.name, _MET[hurdle.is_open], hurdle.sentence) for hurdle in reason.hurdles],
+        ("hurdle", "open", "distance", "because"),
+        [
+            (
+                hurdle.name,
+                _MET[hurdle.is_open],
+                "" if hurdle.distance is None else distance_in_words(hurdle.distance, hurdle.unit),
+                hurdle.sentence,
+            )
+            for hurdle in reason.hurdles
+        ],
     )
     for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
         say(f"Goes to {broker} with {chance * 100:.3g} %.")
+    _turns(found, turns, reason.otherwise)
     say()
     say(split.when)
     _notes(found)
@@ -158,15 +189,23 @@ def _show_bundle(found: Explanation, reason: BundleReason, split: SplitWhatIf) -
 
 def _show_cluster(found: Explanation, apart: Sequence[Combination]) -> None:
     _off(found)
-    say(found.decision.sentence)
-    rows = [
-        (str(trace.broker), "sheds" if trace.sheds else "stays", trace.sentence)
-        for trace in found.ranked()[:12]
-    ]
+    say(found.sentence)
+    rows = [_verdict(found, trace) for trace in found.ranked()[:12]]
     table(("broker", "verdict", "because"), rows)
     for item in apart:
         say(f"{item.weight}: {item.sentence} {item.hint}".rstrip())
     _notes(found)
+
+
+def _verdict(found: Explanation, trace: BrokerTrace) -> tuple[str, str, str]:
+    """Broker, verdict and why; what the load manager leaves alone is not shed."""
+    broker = str(trace.broker)
+    if not trace.sheds:
+        return broker, "stays", trace.sentence
+    why = found.of_broker(broker)
+    if why.sheds:
+        return broker, "sheds", trace.sentence
+    return broker, "stays", why.sentence.partition(": ")[2].rstrip(".")
 
 
 def _notes(found: Explanation) -> None:

@@ -71,6 +71,15 @@ turning_points = Memo(_turned, max_entries=64)
 """What would turn the verdict on a broker: snapshot, resting bundles, broker id."""
 
 
+def _bundle_turned(key: tuple[Shelved, frozenset[str], str]) -> tuple[TurningPoint, ...]:
+    shelved, resting, bundle = key
+    return tuple(explanation(shelved, resting).bundle_turning_points(bundle))
+
+
+bundle_turning_points = Memo(_bundle_turned, max_entries=64)
+"""What would turn the verdict on a bundle: snapshot, resting bundles, name."""
+
+
 Assumed = tuple[tuple[str, object], ...]
 """Settings that are assumed against the cluster's own, by upstream key."""
 

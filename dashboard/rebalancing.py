@@ -180,6 +180,7 @@ def _turning(key: tuple[Candidate, str]) -> tuple[TurningPoint, ...]:
         ground(candidate.shelved, candidate.fleet).view,
         candidate.settings,
         recently_unloaded=candidate.pinned,
+        is_checked=True,
     )
     return tuple(what_if.turning_points(broker))
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
-import numpy as np
-
+from core.pulsar.explain_bundle import BundleReason, BundleTrail, Hurdle
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Decision, Gate, shedding_strategy_in_force
-from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
-from core.units import counted, format_bytes_per_s
+from core.units import counted
 
-_EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
+__all__ = ["BrokerReason", "BundleReason", "Explanation", "Hurdle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +31,7 @@ class BrokerReason:
         gates: What was asked, of the cluster first, then of the broker; a shut one is the last.
         bundles: What leaves it, in picking order.
         skipped: What was picked and stays all the same, with the reason.
+        otherwise: What besides settings would have to be otherwise for the verdict to turn.
     """
 
     broker: str
@@ -41,40 +40,7 @@ class BrokerReason:
     gates: tuple[Gate, ...]
     bundles: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Hurdle:
-    """One thing that a bundle has to get over before it is shed.
-
-    Attributes:
-        name: In a few words.
-        is_open: Whether it gets over it; one that is shut is the last.
-        sentence: Why.
-    """
-
-    name: str
-    is_open: bool
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleReason:
-    """Why a bundle is shed or stays.
-
-    Attributes:
-        bundle: Name.
-        leaves: Whether the next round unloads it.
-        sentence: The verdict.
-        hurdles: In the order in which they are asked.
-        destinations: ``{broker: probability}`` when it leaves.
-    """
-
-    bundle: str
-    leaves: bool
-    sentence: str
-    hurdles: tuple[Hurdle, ...]
-    destinations: dict[str, float] = field(default_factory=dict)
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +74,8 @@ class Explanation:
         return next(iter(self.settings.shedding_off), "")
 
     @cached_property
-    def _known_recent(self) -> frozenset[str]:
+    def known_recent(self) -> frozenset[str]:
+        """Bundles in their grace period that the cluster has."""
         return frozenset(b for b in self.recently_unloaded if self.view.find_bundle(b) >= 0)
 
     @cached_property
@@ -119,7 +86,17 @@ class Explanation:
         """
         strategy = self.strategy
         config, state = strategy.config(self.settings), strategy.initial_state()
-        return strategy.decide(self.view, config, state, self._known_recent)[0]
+        return strategy.decide(self.view, config, state, self.known_recent)[0]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict on the cluster: what is picked, and whether anything of it may go."""
+        decision = self.decision
+        brokers = dict.fromkeys(move.broker for move in decision.moves)
+        landings = [one for broker in brokers for one in self.landings(broker)]
+        if not landings or any(not one.skipped for one in landings):
+            return decision.sentence
+        return f"Nothing to unload: {_held_back(landings)}."
 
     def landings(self, broker: str) -> tuple[Landing, ...]:
         """Return what the load manager makes of each bundle that is picked on a broker."""
@@ -160,30 +137,51 @@ class Explanation:
             ),
         )
 
-    def of_broker(self, broker: str) -> BrokerReason:
-        """Return why a broker sheds or stays."""
-        decision = self.decision
+    def trace_of(self, broker: str) -> BrokerTrace | None:
+        """Return the strategy's own trace of a broker; ``None``: it did not look at it."""
+        return self._trace_of.get(broker)
+
+    def gates_of(self, broker: str) -> tuple[Gate, ...]:
+        """Return what was asked on the way to a broker: of the cluster first."""
         trace = self._trace_of.get(broker)
         whole = tuple(gate for item in self.of_cluster for gate in item.gates)
-        if trace is None:
-            return BrokerReason(
-                broker=broker,
-                sheds=False,
-                sentence=f"It stays as it is. {decision.sentence}",
-                gates=whole,
-            )
+        return whole if trace is None else (*whole, *trace.gates)
+
+    def deciding_gate(self, broker: str) -> Gate | None:
+        """Return the gate that decides about a broker; ``None``: none does by itself.
+
+        The shut one of its own, or its first where all are open; else the shut one of the cluster.
+        """
+        trace = self._trace_of.get(broker)
+        if trace is not None and trace.gates:
+            return trace.gates[0] if trace.gates[-1].is_open else trace.gates[-1]
+        whole = next((item for item in self.of_cluster if item.gates and not item.sheds), None)
+        return None if whole is None or whole.gates[-1].is_open else whole.gates[-1]
+
+    def of_broker(self, broker: str) -> BrokerReason:
+        """Return why a broker sheds or stays; picked and left alone by the load manager stays."""
+        trace = self._trace_of.get(broker)
+        gates = self.gates_of(broker)
         landings = self.landings(broker)
         leaving = tuple(one.move.bundle for one in landings if not one.skipped)
         skipped = tuple((one.move.bundle, one.skipped) for one in landings if one.skipped)
+        is_held = bool(skipped) and not leaving
+        why = trace.sentence if trace else self.decision.sentence.rstrip(".")
+        if is_held:
+            why = _held_back(landings)
+            gates = (*gates, at_least("let go by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
         done = f"{verb} {counted(len(leaving), 'bundle')}" if leaving else "stays as it is"
         return BrokerReason(
             broker=broker,
             sheds=bool(leaving),
-            sentence=f"{broker} {done}: {trace.sentence}.",
-            gates=(*whole, *trace.gates),
+            sentence=f"{broker} {done}: {why}.",
+            gates=gates,
             bundles=leaving,
             skipped=skipped,
+            otherwise=_broker_otherwise(
+                self.deciding_gate(broker), why, sheds=bool(leaving), is_held=is_held
+            ),
         )
 
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
@@ -193,10 +191,27 @@ class Explanation:
         """
         if not is_searchable(self.view):
             return
-        what_if = WhatIf(
-            self.strategy, self.view, self.settings_of, recently_unloaded=self._known_recent
+        yield from self._what_if.turning_points(broker)
+
+    def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
+        """Yield each setting that turns the verdict on a bundle by itself; each value is tried.
+
+        None where :func:`is_searchable` says no, nor for one that never moves or rests.
+        """
+        row = self.view.bundle_row(bundle)
+        is_stuck = bool(self.view.is_broker_bound[row]) or bundle in self.known_recent
+        if is_searchable(self.view) and not is_stuck:
+            yield from self._what_if.bundle_turning_points(bundle)
+
+    @property
+    def _what_if(self) -> WhatIf:
+        return WhatIf(
+            self.strategy,
+            self.view,
+            self.settings_of,
+            recently_unloaded=self.known_recent,
+            is_checked=True,
         )
-        yield from what_if.turning_points(broker)
 
     def of_bundle(self, bundle: str) -> BundleReason:
         """Return why a bundle is shed or stays.
@@ -204,112 +219,31 @@ class Explanation:
         Raises:
             UnknownNameError: There is no such bundle.
         """
-        row = self.view.bundle_row(bundle)
-        hurdles: list[Hurdle] = []
-        for hurdle in self._asked(row, bundle):
-            hurdles.append(hurdle)
-            if not hurdle.is_open:
-                return BundleReason(
-                    bundle=bundle,
-                    leaves=False,
-                    sentence=f"It is not shed in the next round: {hurdle.sentence}",
-                    hurdles=tuple(hurdles),
-                )
-        landing = self._landing(row, bundle)
-        verb = "would be" if self.off else "is"
-        return BundleReason(
-            bundle=bundle,
-            leaves=True,
-            sentence=f"It {verb} shed in the next round: {hurdles[-2].sentence}",
-            hurdles=tuple(hurdles),
-            destinations=dict(landing.distribution) if landing else {},
-        )
+        return BundleTrail(self, bundle, self.view.bundle_row(bundle)).reason()
 
-    def _asked(self, row: int, bundle: str) -> Iterator[Hurdle]:
-        """Yield the hurdles in order; what comes after a shut one is not to be asked."""
-        is_bound = bool(self.view.is_broker_bound[row])
-        free = "It belongs to no broker in particular."
-        bound = "It belongs to its broker (heartbeat or SLA) and never moves."
-        yield Hurdle("may move", is_open=not is_bound, sentence=bound if is_bound else free)
-        if self.view.load_manager != "extensible":
-            yield self._reported(row)
-        is_resting = bundle in self._known_recent
-        rests = "It changed hands a moment ago and may be in its grace period."
-        rested = "No move of it was seen within the grace period."
-        yield Hurdle("rested", is_open=not is_resting, sentence=rests if is_resting else rested)
-        yield self._allowed(row)
-        yield self._on_a_shedding_broker(row)
-        yield self._picked(row, bundle)
-        landing = self._landing(row, bundle)
-        why = landing.skipped if landing else ""
-        left = f"It was picked, and the load manager leaves it: {why}."
-        yield Hurdle(
-            "checked",
-            is_open=not why,
-            sentence=left if why else "The load manager finds a place for it.",
-        )
 
-    def _landing(self, row: int, bundle: str) -> Landing | None:
-        broker = self._holder(row)
-        landings = self.landings(broker) if broker else ()
-        return next((one for one in landings if one.move.bundle == bundle), None)
+def _held_back(landings: Sequence[Landing]) -> str:
+    """Say that the load manager leaves alone what the strategy picked."""
+    reasons = list(dict.fromkeys(one.skipped for one in landings))
+    others = f", and {counted(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
+    verb = "is" if len(landings) == 1 else "are"
+    return (
+        f"{counted(len(landings), 'bundle')} {verb} picked, and the load manager leaves "
+        f"{'it' if len(landings) == 1 else 'all of them'}: {reasons[0]}{others}"
+    )
 
-    def _reported(self, row: int) -> Hurdle:
-        view = self.view
-        name = "named in a load report"
-        reporter = int(view.reporter[row])
-        if reporter < 0:
-            return Hurdle(
-                name, is_open=False, sentence="No load report names it: it has no topics."
-            )
-        if not view.is_measured[row]:
-            return Hurdle(name, is_open=False, sentence="Nothing is measured of it yet.")
-        return Hurdle(name, is_open=True, sentence=f"{view.brokers[reporter]} reports it.")
 
-    def _allowed(self, row: int) -> Hurdle:
-        namespace = self.view.namespaces[int(self.view.bundle_namespace[row])]
-        excluded = namespace in self.settings.excluded_namespaces
-        sentence = (
-            f"{namespace} is in {_EXCLUDED}."
-            if excluded
-            else f"{namespace} is not kept out of shedding."
-        )
-        return Hurdle("namespace is shed", is_open=not excluded, sentence=sentence)
-
-    def _on_a_shedding_broker(self, row: int) -> Hurdle:
-        name, broker = "on a broker that sheds", self._holder(row)
-        if broker is None:
-            return Hurdle(name, is_open=False, sentence="Nobody has it, as far as is known.")
-        picked = any(move.broker == broker for move in self.decision.moves)
-        trace = self._trace_of.get(broker)
-        why = trace.sentence if trace else self.decision.sentence.rstrip(".")
-        return Hurdle(name, is_open=picked, sentence=f"{broker}: {why}.")
-
-    def _holder(self, row: int) -> str | None:
-        view = self.view
-        codes = view.owner if view.load_manager == "extensible" else view.reporter
-        code = int(codes[row])
-        return view.brokers[code] if code >= 0 else None
-
-    def _picked(self, row: int, bundle: str) -> Hurdle:
-        """Whether it is among what the strategy picks, and its place among the others."""
-        broker = self._holder(row)
-        picked = [m.bundle for m in self.decision.moves if m.broker == broker]
-        place, of, load = self._place(row)
-        where = f"it is number {place} of {of} by traffic ({load})"
-        if bundle in picked:
-            return Hurdle(
-                "picked", is_open=True, sentence=f"Of {broker}'s bundles {where}, and it is picked."
-            )
-        enough = f"{counted(len(picked), 'bundle')} {'is' if len(picked) == 1 else 'are'} enough"
-        what = f"{enough} for what {broker} is to give away, and {where}."
-        return Hurdle("picked", is_open=False, sentence=what)
-
-    def _place(self, row: int) -> tuple[int, int, str]:
-        """Place of a bundle among the movable ones of its broker by short-term traffic."""
-        view = self.view
-        holder = int((view.owner if view.load_manager == "extensible" else view.reporter)[row])
-        rows = SheddingBasis.of(view).bundles_of(holder) if holder >= 0 else np.array([row])
-        traffic = view.bundle_short_throughput
-        above = int(np.count_nonzero(traffic[rows] > traffic[row]))
-        return above + 1, max(int(rows.size), 1), format_bytes_per_s(float(traffic[row]))
+def _broker_otherwise(gate: Gate | None, why: str, *, sheds: bool, is_held: bool) -> str:
+    """Say what besides settings would have to be otherwise for the verdict on a broker to turn."""
+    if is_held:
+        return "Isolation, anti-affinity or placement would have to let another broker have them."
+    if sheds:
+        told = f": {gate.sentence}" if gate else ""
+        return f"It stays as it is when its load falls far enough, or that of others rises{told}."
+    if gate is None:
+        return f"Its place among the brokers would have to change: {why}."
+    if gate.unit == "bundles":
+        return f"It would have to have more to give: {gate.sentence}."
+    if gate.unit == "rounds":
+        return f"The load would have to stay uneven: {gate.sentence}."
+    return f"The load would have to change: {gate.sentence}."

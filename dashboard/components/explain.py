@@ -17,6 +17,7 @@ from dashboard.components import frame, tables, words
 from dashboard.presenters import explain as presenter
 
 if TYPE_CHECKING:
+    from core.pulsar.explain import BrokerReason, BundleReason
     from dashboard.components.frame import PageContext
 
 _TRIED_AT_ONCE: Final = 5_000
@@ -93,7 +94,7 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
             alt=f"Gates of {name} for {broker} in the order in which they are asked",
         )
     words.notes([*presenter.broker_notes(reason), *explanation.decision.notes])
-    _turning(page, _resting(facts), broker)
+    _turning(page, _resting(facts), reason)
     st.button(
         "Compare strategies under Rebalance",
         icon=":material/balance:",
@@ -108,7 +109,7 @@ def _rebalance(strategy: str, broker: str) -> None:
     state.go("rebalance", **{state.PICK: strategy, state.BROKER: broker})
 
 
-def _turning(page: PageContext, resting: frozenset[str], broker: str) -> None:
+def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -> None:
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
@@ -116,11 +117,11 @@ def _turning(page: PageContext, resting: frozenset[str], broker: str) -> None:
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = explaining.turning_points((page.shelved, resting, broker))
+        points = explaining.turning_points((page.shelved, resting, reason.broker))
     if points:
         words.notes([f"{point.sentence}: tried, and so it is." for point in points])
     else:
-        st.caption("No single setting that was tried turns this verdict by itself.")
+        st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
 
 
 def _when_it_reports(page: PageContext, broker: str) -> None:
@@ -169,7 +170,7 @@ def _leader_panel(page: PageContext, facts: LeaderFacts) -> None:
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         st.markdown("**Looks at next**")
-        st.caption(words.plain(explanation.decision.sentence))
+        st.caption(words.plain(explanation.sentence))
         rows = presenter.next_table(explanation)
         if not rows.empty:
             tables.table(
@@ -227,12 +228,29 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
             {
                 "hurdle": tables.words("Hurdle", pinned=True),
                 "state": tables.words("State"),
+                "distance": tables.words("Distance", "How far it is from the other verdict."),
                 "why": st.column_config.TextColumn("Because", width=620),
             },
             key="bundle_hurdles",
             alt=f"What {bundle} has to get over before it is shed",
         )
+        _bundle_turning(page, _resting(facts), reason)
     _would_it_split(page, bundle)
+
+
+def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleReason) -> None:
+    """Say at which value of a setting the verdict on a bundle turns, or what else would have to."""
+    is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
+    if not is_small and not st.button(
+        "What would turn this verdict?", icon=":material/tune:", key="_turning", type="tertiary"
+    ):
+        return
+    with st.spinner("Trying other settings", show_time=True):
+        points = explaining.bundle_turning_points((page.shelved, resting, reason.bundle))
+    if points:
+        words.notes([f"{point.sentence}: tried, and so it is." for point in points])
+    else:
+        st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
 
 
 def _would_it_split(page: PageContext, bundle: str) -> None:

@@ -17,6 +17,7 @@ from core.pulsar.load import weighted_max_usage
 from core.pulsar.reports import ReportedLoad, ReportTrigger, report_triggers
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace
+from core.pulsar.shedding.gates import distance_in_words
 from core.pulsar.split import SplitCondition
 from core.units import (
     counted,
@@ -82,6 +83,9 @@ def hurdles_table(reason: BundleReason) -> pd.DataFrame:
             {
                 "hurdle": hurdle.name,
                 "state": "✓ open" if hurdle.is_open else "✕ shut",
+                "distance": ""
+                if hurdle.distance is None
+                else distance_in_words(hurdle.distance, hurdle.unit),
                 "why": hurdle.sentence,
             }
             for hurdle in reason.hurdles

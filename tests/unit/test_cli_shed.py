@@ -117,7 +117,7 @@ def test_what_would_turn_the_verdict_is_told_and_true(trimtab: Trimtab, three: P
         ("10.1.0.2:8080", True),
     }
     for point in points:
-        _, out, _ = trimtab(*ask, "--set", f"{point['key']}={point['needed']}")
+        _, out, _ = trimtab(*ask, "--set", f"{point['key']}={json.dumps(point['needed'])}")
         assert (point["broker"] in json.loads(out)["rounds"][0]) is point["sheds"]
 
 

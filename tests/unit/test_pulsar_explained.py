@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -126,6 +127,106 @@ def test_bundle_that_stays_names_the_hurdle_that_keeps_it(fleet, case):
     assert reason.hurdles[-1].name == last
     assert not reason.hurdles[-1].is_open
     assert all(hurdle.is_open for hurdle in reason.hurdles[:-1])
+
+
+def held_back():
+    """A broker that is to shed, and policies that let nobody else have its bundles."""
+    body = {
+        "namespaces": ["acme/orders"],
+        "primary": ["a"],
+        "secondary": [],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+    other = [Bundle(30 * MB, 3e4, "acme/audit"), Bundle(20 * MB, 2e4, "acme/audit")]
+    return World(
+        {"a": Broker(90, [Bundle(50 * MB, 5e4), *other]), "b": Broker(10), "c": Broker(20)},
+        isolation={"orders": json.dumps(body)},
+    ).snapshot()
+
+
+def test_broker_whose_picks_are_all_held_back_stays_in_every_word():
+    found = explanation(held_back())
+    reason = found.of_broker("a:8080")
+    assert not reason.sheds
+    assert reason.sentence == (
+        "a:8080 stays as it is: 1 bundle is picked, and the load manager leaves it: isolation "
+        "policy 'orders' leaves no broker but a:8080."
+    )
+    assert not reason.gates[-1].is_open
+    assert all(gate.is_open for gate in reason.gates[:-1])
+    assert found.sentence.startswith("Nothing to unload: 1 bundle is picked")
+    assert "Isolation" in reason.otherwise
+    points = list(found.turning_points("a:8080"))
+    assert points, "a larger amount takes a bundle along that may go"
+    assert all(point.sheds for point in points)
+    for point in points:
+        tried = explanation(held_back(), **{point.key: tried_value(point)})
+        assert tried.of_broker("a:8080").sheds
+
+
+def tried_value(point):
+    return typed_value(SETTING_BY_KEY[point.key], point.needed)
+
+
+@pytest.mark.parametrize("where", ["picked", "on the same broker", "elsewhere"])
+def test_what_is_told_of_a_bundle_turns_the_verdict_on_it_when_tried(fleet, where):
+    found = explanation(fleet, loadBalancerSheddingEnabled=True)
+    first = found.decision.moves[0]
+    chosen = {move.bundle for move in found.decision.moves}
+    bundle = first.bundle
+    if where != "picked":
+        bundle = next(
+            row["bundle"]
+            for row in fleet.bundles.to_pylist()
+            if (row["reported_by"] == first.broker) is (where == "on the same broker")
+            and row["bundle"] not in chosen
+            and not row["is_broker_bound"]
+        )
+    points = list(found.bundle_turning_points(bundle))
+    reason = found.of_bundle(bundle)
+    assert points or where != "picked"
+    assert reason.otherwise
+    for point in points:
+        assert point.sheds is not reason.leaves
+        more = {"loadBalancerSheddingEnabled": True, point.key: tried_value(point)}
+        assert explanation(fleet, **more).of_bundle(bundle).leaves is point.sheds, point
+
+
+def test_excluded_namespace_is_told_to_be_what_keeps_a_bundle(fleet):
+    on = {"loadBalancerSheddingEnabled": True}
+    picked = explanation(fleet, **on).decision.moves[0].bundle
+    key = "loadBalancerSheddingExcludedNamespaces"
+    kept = explanation(fleet, **on, **{key: [picked.rpartition("/")[0], "acme/else"]})
+    (point,) = kept.bundle_turning_points(picked)
+    assert (point.key, point.needed, point.sheds) == (key, ("acme/else",), True)
+    assert explanation(fleet, **on, **{key: ["acme/else"]}).of_bundle(picked).leaves
+
+
+def test_hurdles_of_a_bundle_carry_numbers_where_there_are_any(fleet):
+    found = explanation(fleet, loadBalancerSheddingEnabled=True)
+    for row in fleet.bundles.to_pylist():
+        for hurdle in found.of_bundle(row["bundle"]).hurdles:
+            if hurdle.distance is None:
+                assert hurdle.measured is None
+                continue
+            assert hurdle.unit
+            assert hurdle.distance <= 0 if hurdle.is_open else hurdle.distance >= 0, hurdle
+            if hurdle.name in ("on a broker that sheds", "picked"):
+                assert hurdle.distance == pytest.approx(hurdle.threshold - hurdle.measured)
+
+
+def test_bundle_that_rests_or_never_moves_is_told_what_would_have_to_change(fleet):
+    on = {"loadBalancerSheddingEnabled": True}
+    picked = explanation(fleet, **on).decision.moves[0].bundle
+    resting = explanation(fleet, [picked], **on)
+    assert list(resting.bundle_turning_points(picked)) == []
+    assert "grace period of 30 min" in resting.of_bundle(picked).otherwise
+    heartbeat = "pulsar/10.1.0.1:8080/0x00000000_0xffffffff"
+    assert list(resting.bundle_turning_points(heartbeat)) == []
+    assert "Nothing changes that" in resting.of_bundle(heartbeat).otherwise
 
 
 def test_unknown_bundle_is_an_error_with_near_names(fleet):

@@ -16,6 +16,7 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, distance_in_words, missing_reports
 from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
+from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.shedding.selection import candidates_of, pick_until
 from core.pulsar.view import Flags, Floats
 from core.units import counted, format_bytes_per_s, format_ratio
@@ -86,6 +87,14 @@ class LineTrial:
         picked = {int(position): self.rows_of(int(position)) for position in wanted}
         return moves_of(self.basis, picked, most_sources=self.most_sources)
 
+    def pick(self, bundle: str) -> Gate | None:
+        """Return whether a bundle is among what its broker gives away."""
+        row = self.basis.view.bundle_row(bundle)
+        at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
+        if not at.size:
+            return None
+        return biggest_gate(self.basis, row, self.recent, float(self.needed[at[0]]))
+
     def decision(self, name: str, moves: tuple[Move, ...]) -> Decision:
         """Return the decision with its reason."""
         return Decision(
@@ -94,6 +103,7 @@ class LineTrial:
             moves=moves,
             sentence=self._sentence(name, moves),
             explain=self.trace,
+            pick=self.pick,
             notes=missing_reports(self.basis),
         )
 

@@ -19,6 +19,7 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports
 from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import counted
@@ -177,6 +178,22 @@ class _Trial:
             keys[order], amount, lambda left, key: left - key, most=rows.size, slack=0.0
         )
         return rows[order[picked]]
+
+    def pick(self, bundle: str) -> Gate | None:
+        """Return whether a bundle is among what its broker gives to its pair."""
+        row = self.basis.view.bundle_row(bundle)
+        at = np.flatnonzero(self.basis.brokers == self.basis.view.reporter[row])
+        pairs = np.flatnonzero(self.acts & np.isin(self.pairs.busy, at))
+        if not pairs.size:
+            return None
+        unit, amount = self.amount(int(pairs[0]))
+        if not unit:
+            return None
+        rows, keys = self.candidates(int(pairs[0]), unit)
+        turn = Turn.of(self.basis, row, (rows, keys), unit)
+        if turn is None:
+            return without_traffic(unit)
+        return turn.within(amount, lambda left, key: left - key, most=rows.size, slack=0.0)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of every pair, under the broker that would give."""
@@ -340,6 +357,7 @@ def _decision(trial: _Trial, picked: dict[int, Ints], destinations: dict[int, in
         moves=moves,
         sentence=sentence,
         explain=trial.trace,
+        pick=trial.pick,
         notes=missing_reports(trial.basis),
     )
 

@@ -15,6 +15,7 @@ _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "bytes/s": format_bytes_per_s,
     "msg/s": format_msgs_per_s,
     "bundles": lambda value: counted(int(value), "bundle"),
+    "topics": lambda value: counted(int(value), "topic"),
     "rounds": lambda value: counted(int(value), "round"),
     "points": lambda value: f"{value:.1f} points",
     "percent": lambda value: f"{value:.1f} %",

@@ -94,6 +94,11 @@ class BrokerTrace:
     sentence: str
 
 
+def no_pick(_bundle: str) -> Gate | None:
+    """Return that nothing is known about single bundles."""
+    return None
+
+
 def no_trace() -> tuple[BrokerTrace, ...]:
     """Return no explanation at all."""
     return ()
@@ -110,6 +115,8 @@ class Decision:
             in its order.
         sentence: The verdict in words, with numbers.
         explain: Makes the trace; asked only when somebody reads it.
+        pick: Tells of a bundle on a broker that sheds whether it is picked, as a gate; ``None``: it
+            is no candidate.
         notes: What was assumed.
     """
 
@@ -120,6 +127,7 @@ class Decision:
     explain: Callable[[], tuple[BrokerTrace, ...]] = field(
         default=no_trace, compare=False, repr=False
     )
+    pick: Callable[[str], Gate | None] = field(default=no_pick, compare=False, repr=False)
     notes: tuple[str, ...] = ()
 
     @cached_property

@@ -26,6 +26,7 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, below
 from core.pulsar.shedding.java_order import ordered_sum
 from core.pulsar.shedding.model import BrokerTrace, Decision
+from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import counted, format_ratio
 
@@ -234,6 +235,9 @@ class _LowerBoundary:
                 f"{format_ratio(self.bound)}."
             ),
             explain=lambda: (trace, *self.trial.trace()),
+            pick=lambda bundle: biggest_gate(
+                basis, basis.view.bundle_row(bundle), self.trial.recent, needed
+            ),
         )
 
     def _trace(self, position: int, least: float, lowest: str, needed: float) -> BrokerTrace:

@@ -6,7 +6,7 @@ Everything here is a handful of brokers and their few hottest bundles, so it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +17,8 @@ from core.ids import namespace_of
 from core.pulsar.extensible_loads import ExtensibleLoads, TopBundle
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.model import Move, Reason
+from core.pulsar.shedding.model import Gate, Move, Reason
+from core.pulsar.shedding.picking import fact, fit
 from core.pulsar.view import Flags, LoadView
 
 _SWAP_LIMIT: Final = 0.75
@@ -90,6 +91,10 @@ class Spread:
         self.std = _root(abs(self.square_sum / self.count - self.mean * self.mean))
 
 
+def _entry(top: Iterable[TopBundle], bundle: str) -> TopBundle | None:
+    return next((entry for entry in top if entry.bundle == bundle), None)
+
+
 def _root(value: float) -> float:
     """Return the square root; NaN of what is negative, as Java has it."""
     return math.sqrt(value) if value >= 0 else math.nan
@@ -111,6 +116,7 @@ class Handled:
         target: bytes/s that should go.
         given: bytes/s that go.
         words: Why nothing goes; blank when something does.
+        rooms: bytes/s that were still to go when the turn of a bundle came.
     """
 
     busy: int
@@ -118,6 +124,7 @@ class Handled:
     target: float = 0.0
     given: float = 0.0
     words: str = ""
+    rooms: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -239,6 +246,7 @@ class Cycle:
                 break
             if entry.throughput == 0:
                 continue
+            pair.rooms[entry.bundle] = pair.target - given + gained
             if given - gained + entry.throughput > pair.target:
                 swapped = self._swap(pair, swaps, entry.throughput, (given, gained))
                 if not swapped:
@@ -251,6 +259,30 @@ class Cycle:
             left -= 1
         pair.words = pair.words or "none of its published bundles may go"
         return given, gained
+
+    def pick(self, bundle: str) -> Gate | None:
+        """Return whether a bundle of a broker that was relieved is among what goes."""
+        owner = next((name for name, top in self.loads.top.items() if _entry(top, bundle)), None)
+        if owner is None:
+            return fact("it is not among the hottest bundles, which alone a broker publishes")
+        pair = next((one for one in self.handled if self.view.brokers[one.busy] == owner), None)
+        if any(move.bundle == bundle for move in self.moves) and (
+            pair is None or bundle not in pair.rooms
+        ):
+            return fact("it is swapped for a bundle that would have been too large", is_open=True)
+        if pair is None:
+            return None
+        entry = _entry(self.loads.top[owner], bundle)
+        if entry is None or self._stays(entry, pair.idle):
+            return fact(
+                "its owner, its namespace, its grace period or its policies keep it from "
+                f"{self.view.brokers[pair.idle]}"
+            )
+        if bundle not in pair.rooms:
+            is_idle = entry.throughput == 0
+            return fact("it has no traffic" if is_idle else f"its turn did not come: {pair.words}")
+        is_open = any(move.bundle == bundle for move in self.moves)
+        return fit(pair.rooms[bundle], entry.throughput, is_open=is_open)
 
     def _counted(self, swapped: list[TopBundle]) -> float:
         """Return swapped-back traffic; upstream counts it in a branch of a log statement only."""

@@ -241,6 +241,7 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
             f"{counted(pairs, 'pair')} of brokers; the spread of usage goes from "
             f"{format_ratio(before)} to {format_ratio(cycle.spread.std)}.",
             explain=lambda: trace,
+            pick=cycle.pick,
         )
     reason: Reason = "hit_count"
     if cycle.lacks_load:

@@ -17,6 +17,7 @@ from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
+from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import counted
@@ -116,6 +117,11 @@ class Extremes:
         return self.most / self.least
 
 
+def _spend(left: float, key: float) -> float:
+    """What is left of an amount: a whole number, cut towards zero each time."""
+    return left + java_int(-key)
+
+
 @dataclass(frozen=True, eq=False)
 class _Trial:
     """One round.
@@ -195,11 +201,24 @@ class _Trial:
         picked = pick_within(
             keys[order],
             float(self.amount(by)),
-            lambda left, key: left + java_int(-key),
+            _spend,
             most=rows.size if cap == _UNLIMITED else max(cap, 0),
             slack=self.config.slack,
         )
         return rows[order[picked]]
+
+    def pick(self, bundle: str) -> Gate | None:
+        """Return whether a bundle is among what the busiest broker gives away."""
+        by = self.acting
+        if by is None or self.amount(by) + self.config.slack > _LARGEST_INT:
+            return None
+        rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
+        keyed = (rows, self.keys(by, rows))
+        turn = Turn.of(self.basis, self.basis.view.bundle_row(bundle), keyed, by.unit)
+        cap = self.config.most_bundles
+        most = rows.size if cap == _UNLIMITED else max(cap, 0)
+        room, slack = float(self.amount(by)), self.config.slack
+        return None if turn is None else turn.within(room, _spend, most=most, slack=slack)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
         """Return the gates of the gap, and those of the broker that would give."""
@@ -307,6 +326,7 @@ def _decision(trial: _Trial) -> Decision:
                 f"carries {gap}."
             ),
             explain=trial.trace,
+            pick=trial.pick,
             notes=notes,
         )
     why = gates[-1].sentence
