@@ -183,7 +183,8 @@ class PegasusColumns:
         if primaries_only:
             rows &= self.rep_is_primary
         size = self.table_count * self.node_count
-        return np.bincount(self._cells(rows), minlength=size).reshape(-1, self.node_count)
+        counts = np.bincount(self._cells(rows), minlength=size)
+        return counts.reshape(self.table_count, self.node_count)
 
     def grid(self, name: str, *, primaries_only: bool) -> Floats:
         """Return a measure per table and node; NaN where some replica there is unknown."""

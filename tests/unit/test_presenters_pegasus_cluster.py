@@ -1,0 +1,282 @@
+"""What the page of a Pegasus cluster says: answer, figures, nodes, levels, settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
+
+from core.errors import InputError
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.settings import (
+    SERVER_SETTING_BY_NAME,
+    SERVER_SETTINGS,
+    checked_value,
+    server_setting,
+)
+from core.pegasus.snapshot import PegasusFacts
+from dashboard.charts.pegasus_nodes import node_bars
+from dashboard.presenters import pegasus_cluster as presenter
+from dashboard.presenters import pegasus_cluster_level as levels
+from dashboard.presenters import pegasus_cluster_node as node
+from dashboard.presenters import pegasus_cluster_settings as settings
+
+
+def facts_of(content=None, **more):
+    return PegasusFacts(snapshot_of(content or whole(**more)))
+
+
+def answer(facts):
+    return presenter.answer(facts, facts.verdict())
+
+
+def ill():
+    """One partition misses a replica on a node that is down; a table was not read."""
+    parts = [
+        part_row(1, 0, NODES[0], [NODES[1], NODES[2]]),
+        part_row(1, 1, NODES[0], [NODES[1]], last_drops=[NODES[3]]),
+    ]
+    return whole(
+        parts, tables=[table_row(1, "orders", 2), table_row(2, "unread", 4)], dead=[NODES[3]]
+    )
+
+
+def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
+    assert answer(facts_of()) == (
+        "Level is steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the balancer "
+        "counts 3 changes of one round, perhaps not of the last."
+    )
+
+
+def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
+    said = answer(facts_of(ill()))
+    assert "1 of 2 partitions healthy, as the guardian counts (4 were not read)" in said
+    assert "3 of 4 nodes alive" in said
+    assert "Balance unknown" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "Level is steady"),
+        ({"level.effective": "freezed"}, "Level steady is stored, but freezed is in force"),
+        (
+            {"level.effective": None},
+            "Level steady is stored, which one is in force is unknown",
+        ),
+        ({"level.effective": None, "level.stored": None}, "The level is unknown"),
+        ({"level.stored": "450"}, "Level is steady"),
+    ],
+)
+def test_level_is_said_as_stored_and_in_force(changes, said):
+    assert presenter.level_sentence(facts_of(settings=changes)) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure", "said"),
+    [
+        ({}, "3 changes", "A forecast of one round"),
+        ({"balance_operation_count": None}, "unknown", "did not tell"),
+        ({"balance_operation_count": '{"total": -1}'}, "unknown", "It says -1"),
+        ({"level.effective": "freezed"}, "3 changes, old", "nothing is counted"),
+        ({"level.effective": "lively"}, "3 changes", "Of one round"),
+    ],
+)
+def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
+    text, help_text = presenter.forecast(facts_of(settings=changes))
+    assert text == figure
+    assert said in help_text
+
+
+def test_forecast_is_stale_while_a_partition_is_not_healthy():
+    text, help_text = presenter.forecast(facts_of(ill()))
+    assert text == "3 changes, stale"
+    assert "1 partition is not healthy" in help_text
+
+
+def test_partitions_that_were_not_read_are_a_figure_of_their_own():
+    figures = {label: value for label, value, _ in presenter.state_figures(facts_of(ill()))}
+    assert figures["? not read"] == "4"
+    assert figures["● healthy"] == "1"
+    assert figures["▲ writable, ill"] == "1"
+    assert "? not read" not in {label for label, *_ in presenter.state_figures(facts_of())}
+
+
+def test_key_figures_of_a_silent_leader_are_unknown():
+    silent = dict.fromkeys(
+        ("level.stored", "level.effective", "balance_operation_count", "primary_meta_server")
+    )
+    figures = {
+        label: value
+        for label, value, _ in presenter.key_figures(
+            facts_of(settings=silent), facts_of(settings=silent).verdict()
+        )
+    }
+    assert figures["Level in force"] == figures["Next round"] == "unknown"
+    assert figures["Balance"] == "? unknown"
+
+
+def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():
+    rows = presenter.nodes_frame(facts_of(ill()))
+    assert rows["node"][0] == NODES[3]
+    assert rows["status"][0] == "✖ DOWN"
+    for column in ("memory_mb", "disk_free_pct", "size_mb", "reads", "writes", "learning"):
+        assert np.isnan(rows[column][0]), column
+    assert rows["copy_limit"][0] == "unknown"
+    assert rows["copy_limit"][1] == "unlimited"
+    assert rows["send_limit"][1] == "500 MB/s a disk"
+
+
+def test_free_space_is_told_of_all_disks_and_of_the_fullest():
+    rows = presenter.nodes_frame(facts_of()).set_index("node")
+    assert rows["disk_free_pct"][NODES[0]] == 60.0
+    assert rows["fullest_free_pct"][NODES[0]] == 40.0
+
+
+def test_replicas_of_nodes_are_primaries_and_secondaries():
+    rows = presenter.nodes_frame(facts_of()).set_index("node")
+    told = rows.loc[list(NODES), ["replicas", "primaries", "secondaries"]].to_numpy().tolist()
+    assert told == [[4, 4, 0], [2, 0, 2], [2, 0, 2], [4, 0, 4]]
+
+
+@pytest.mark.parametrize("measure", presenter.NODE_MEASURES)
+def test_bars_of_every_measure_are_drawn_and_say_who_has_most(measure):
+    bars = presenter.node_bars(facts_of(), measure)
+    assert node_bars(bars).data
+    assert presenter.bars_sentence(bars).startswith(NODES[0])
+
+
+def test_bars_with_an_unknown_node_say_so_in_the_chart():
+    content = whole()
+    content["replicas"][0]["size_mb"] = None
+    figure = node_bars(presenter.node_bars(facts_of(content), "size_mb"))
+    assert [note.text for note in figure.layout.annotations] == ["unknown"]
+
+
+def test_note_of_nodes_names_tables_that_are_missing():
+    assert "1 table is missing" in presenter.nodes_note(facts_of(ill()))
+    assert presenter.nodes_note(facts_of()).startswith("Dead nodes first")
+
+
+# -- one node ---------------------------------------------------------------------------------
+
+
+def test_disks_of_a_node_tell_what_lies_on_them():
+    rows = node.disks_frame(facts_of(), NODES[0])
+    assert rows["disk"].tolist() == ["ssd1", "ssd2"]
+    assert rows["primaries"].tolist() == [4, 0]
+    assert rows["free_pct"].tolist() == [40.0, 80.0]
+
+
+def test_tables_of_a_node_tell_what_an_even_share_would_be():
+    rows = node.carried_frame(facts_of(), NODES[0])
+    assert rows["table"].tolist() == ["temp"]
+    assert rows["primaries"].tolist() == [4]
+    assert rows["even"].tolist() == [1.0]
+    assert node.disks_frame(facts_of(ill()), NODES[3]).empty
+
+
+# -- levels -----------------------------------------------------------------------------------
+
+
+def test_levels_are_columns_in_the_order_of_the_switch_and_the_stored_one_is_marked():
+    rows = levels.allowances_frame(facts_of())
+    assert list(rows.columns) == [
+        "allows",
+        "stopped",
+        "blind",
+        "freezed",
+        "steady (now)",
+        "lively",
+    ]
+    balances = rows.set_index("allows").loc["Balances"]
+    assert balances["lively"] == "✔ yes"
+    assert balances["steady (now)"] == "no"
+
+
+def test_levels_that_differ_are_both_marked():
+    facts = facts_of(settings={"level.stored": "500", "level.effective": "freezed"})
+    assert levels.step_label(facts, FunctionLevel.LIVELY) == "lively (stored)"
+    assert levels.step_label(facts, FunctionLevel.FREEZED) == "freezed (in force)"
+    assert "too few nodes are alive" in levels.level_remarks(facts)[0]
+
+
+def test_change_of_level_says_what_begins_and_what_ends():
+    up = " ".join(levels.change_sentences(facts_of(), FunctionLevel.LIVELY))
+    assert "it also: balances; deletes replicas of no use" in up
+    down = " ".join(levels.change_sentences(facts_of(), FunctionLevel.FREEZED))
+    assert "It stops to do:" in down
+    assert levels.shell_line(FunctionLevel.STEADY) == "set_meta_level steady"
+
+
+def test_setting_a_level_again_clears_only_at_steady_and_below():
+    assert levels.may_clear(FunctionLevel.STEADY)
+    assert not levels.may_clear(FunctionLevel.LIVELY)
+
+
+# -- settings ---------------------------------------------------------------------------------
+
+
+def test_setting_that_was_not_told_is_unknown_and_not_its_default():
+    rows = settings.settings_frame(facts_of(settings={"balance_cluster": None})).set_index("key")
+    assert rows["value"]["balance_cluster"] == "unknown"
+    assert rows["mark"]["balance_cluster"] == "? unknown"
+    assert rows["default"]["balance_cluster"] == "false"
+
+
+def test_changed_and_empty_settings_are_told_apart_from_defaults():
+    facts = facts_of(settings={"only_move_primary": "true"})
+    rows = settings.settings_frame(facts).set_index("key")
+    assert rows["mark"]["meta.lb.only_move_primary"] == "● changed"
+    assert rows["origin"]["meta.lb.only_move_primary"] == "remote command"
+    assert rows["value"]["meta.lb.ignored_app_list"] == "(empty)"
+    assert rows["mark"]["meta.lb.ignored_app_list"] == "default"
+
+
+def test_limits_of_copying_are_of_every_living_node():
+    rows = settings.settings_frame(facts_of()).set_index("key")
+    assert rows["value"]["nfs.max_send_rate_megabytes_per_disk"] == "500"
+    assert rows["origin"]["nfs.max_send_rate_megabytes_per_disk"] == "every living node"
+
+
+def test_cluster_info_keeps_upstream_order_and_says_unknown():
+    rows = settings.info_table(facts_of())
+    assert list(rows)[:2] == ["cluster_name", "primary_meta_server"]
+    assert rows["zookeeper_hosts"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("balance_cluster", " TRUE ", "true"),
+        ("assign_delay_ms", "10", "10"),
+        ("meta.live_percentage", "50", "50"),
+        ("ignored_app_list", "2,3", "2,3"),
+        ("ignored_app_list", "", ""),
+        ("assign_secondary_black_list", "db1:34801,db2:34801", "db1:34801,db2:34801"),
+    ],
+)
+def test_value_that_a_setting_takes_is_written_as_upstream_does(name, text, value):
+    assert checked_value(SERVER_SETTING_BY_NAME[name], text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("balance_cluster", "maybe"),
+        ("assign_delay_ms", "-1"),
+        ("meta.live_percentage", "101"),
+        ("ignored_app_list", "temp"),
+        ("assign_secondary_black_list", "db1"),
+        ("lb_interval_ms", "1000"),
+    ],
+)
+def test_value_that_a_setting_does_not_take_is_refused_with_a_remedy(name, text):
+    with pytest.raises(InputError) as caught:
+        checked_value(SERVER_SETTING_BY_NAME[name], text)
+    assert caught.value.hint
+
+
+def test_settings_are_found_by_name_and_by_upstream_key():
+    for one in SERVER_SETTINGS:
+        assert server_setting(one.name) is server_setting(one.key) is one
