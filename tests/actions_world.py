@@ -36,7 +36,7 @@ from core.actions.events import (
     link,
 )
 from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
-from core.actions.ports import Action, Ports
+from core.actions.ports import Action, Cluster, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import RemoteError, UnreachableError
@@ -273,6 +273,9 @@ class World:
     def snapshot(self) -> PulsarSnapshot:
         return snapshot_of(self)
 
+    def cluster_of(self, worker: Worker) -> Cluster:
+        return _Cluster(worker)
+
 
 def snapshot_of(world: World) -> PulsarSnapshot:
     """The base fleet with the world's owners; bundles that are gone are left out."""
@@ -322,7 +325,7 @@ class Worker:
         self.is_dead = False
         self.ports = Ports(
             journal=_Journal(self),
-            cluster=_Cluster(self),
+            cluster=world.cluster_of(self),
             lease=_Lease(self),
             clock=_Clock(self),
             worker=name,
@@ -330,7 +333,7 @@ class Worker:
 
 
 @dataclass
-class _Port:
+class Port:
     worker: Worker
 
     @property
@@ -341,7 +344,7 @@ class _Port:
         self.world.cross(self.worker, where)
 
 
-class _Journal(_Port):
+class _Journal(Port):
     def append(self, record: Record) -> Entry:
         kind = type(record.event).__name__
         self.cross(f"before append {kind}")
@@ -408,7 +411,7 @@ def _is_end(entry: Entry) -> bool:
     return isinstance(entry.record.event, RunEnded | RunRefused)
 
 
-class _Lease(_Port):
+class _Lease(Port):
     place = "zookeeper 127.0.0.1:2181/trimtab/writer"
 
     def acquire(self) -> bool:
@@ -428,7 +431,7 @@ class _Lease(_Port):
             self.world.holder = None
 
 
-class _Clock(_Port):
+class _Clock(Port):
     def now(self) -> datetime:
         return self.world.moment
 
@@ -447,7 +450,7 @@ class _Clock(_Port):
         self.world.pass_time(seconds)
 
 
-class _Cluster(_Port):
+class _Cluster(Port):
     name = "fleet"
 
     @property
@@ -538,7 +541,7 @@ class _Cluster(_Port):
             raise dark()
 
 
-class _Eyes(_Port):
+class _Eyes(Port):
     """Sees bundles, whole or in parts."""
 
     def look(self, step: BundleStep) -> Sight:
@@ -553,7 +556,7 @@ class _Eyes(_Port):
         )
 
 
-class _Action(_Port):
+class _Action(Port):
     patience_s = 0.0
 
     def __init__(self, worker: Worker, step: UnloadBundle) -> None:
