@@ -111,6 +111,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "construction",
             "Take nodes out of service and back, one step after another.",
         ),
+        Entry("pegasus_undo", "Undo"),
     ),
 }
 """By the head of the section; the first page is the one that opens."""

@@ -91,6 +91,7 @@ PAGES: Final[Mapping[str, str]] = {
     "pegasus_tables": "app_pages/pegasus_tables.py",
     "pegasus_balance": "app_pages/pegasus_balance.py",
     "pegasus_maintenance": "app_pages/pegasus_maintenance.py",
+    "pegasus_undo": "app_pages/pegasus_undo.py",
 }
 
 

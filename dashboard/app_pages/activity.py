@@ -43,7 +43,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         )
 if not views:
     st.caption(
-        "Runs begin on the Unload preview page with Apply…, or with `trimtab apply`. "
+        "Runs begin with Apply… on the page that shows a plan, or with `trimtab apply`. "
         "Every request, step, setting and outcome is kept here."
     )
     st.stop()
@@ -66,7 +66,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         "Contains",
         key=state.TEXT,
         bind="query-params",
-        placeholder="bundle, reason, run",
+        placeholder="bundle, node, reason, run",
         width=190,
     )
     since, until = pick_span()

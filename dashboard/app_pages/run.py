@@ -83,6 +83,7 @@ if found.plan.unloads:
         label_visibility="collapsed",
     )
     run_panel.predicted(found, quantity or "traffic")
+run_panel.nodes(found)
 run_panel.related(config, found)
 if found.is_ended:
     with st.expander("Journal of this run", icon=":material/menu_book:"):

@@ -11,7 +11,8 @@ from dashboard import runs, services, state
 from dashboard.components import tables, words
 from dashboard.presenters.fleet import Acting
 from dashboard.presenters.freshness import Badge
-from dashboard.presenters.runs import running_badge, touching
+from dashboard.presenters.past import touching
+from dashboard.presenters.runs import running_badge
 from dashboard.presenters.workers import worker_badge
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dashboard.presenters.naming import clock
 from dashboard.reading import shelf_state
 
 if TYPE_CHECKING:
-    from dashboard.components.frame import PageContext
+    from dashboard.components.frame import PageContext, PegasusPage
     from dashboard.services import Config
 
 ACTIVE: Final = "active"
@@ -96,7 +96,7 @@ def undo_of(page: PageContext, run_id: str) -> tuple[Plan, Preview] | None:
         if view is None:
             words.answer(f"The journal knows no run {run_id}.")
             return None
-        if _is_too_early(page, view):
+        if is_too_early(page, view):
             return None
         return undo_preview(
             UndoRequest(
@@ -114,8 +114,8 @@ def undo_of(page: PageContext, run_id: str) -> tuple[Plan, Preview] | None:
     return None
 
 
-def _is_too_early(page: PageContext, view: RunView) -> bool:
-    """Whether the snapshot is from before the run ended; then wait for the next one."""
+def is_too_early(page: PageContext | PegasusPage, view: RunView) -> bool:
+    """Return whether the snapshot is from before the run ended; then wait for the next one."""
     ended = view.ended_at
     if view.cluster != page.name or ended is None or page.shelved.taken_at > ended:
         return False
@@ -132,7 +132,7 @@ def _is_too_early(page: PageContext, view: RunView) -> bool:
     return True
 
 
-def _look(config: Config, page: PageContext) -> None:
+def _look(config: Config, page: PageContext | PegasusPage) -> None:
     latest = shelf_state(services.shelf(config), page.name).latest
     if latest is not None and latest.taken_at > page.shelved.taken_at:
         st.rerun()

@@ -251,12 +251,6 @@ def bundle_link(bundle: str) -> None:
     state.go("bundle", bundle=bundle)
 
 
-def subject_link(subject: str) -> None:
-    """Open the page of what a step acts on, where there is one: a bundle's."""
-    if "/" in subject:
-        bundle_link(subject)
-
-
 def partition_link(gpid: str, tables: Mapping[int, str]) -> None:
     """Open the page of the table of a partition.
 

@@ -13,6 +13,7 @@ from core.plan.model import UnloadBundle
 from dashboard import runs, services, state
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
+from dashboard.presenters.outcome_pegasus import is_pegasus
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -88,7 +89,8 @@ def _undo(config: Config, view: RunView) -> None:
 
 def _preview_undo(view: RunView) -> None:
     st.session_state[state.CLUSTER] = view.cluster
-    state.go("unload", undo=view.run_id, cluster=view.cluster)
+    page = "pegasus_undo" if is_pegasus(view) else "unload"
+    state.go(page, undo=view.run_id, cluster=view.cluster)
 
 
 def next_moves(view: RunView) -> None:

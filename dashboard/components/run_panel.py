@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from core.actions.views import RunView
-from dashboard import runs, services
+from dashboard import runs, services, state
 from dashboard.charts.outcome import outcome_bars
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, next_moves
 from dashboard.presenters import outcome as results
+from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.run_queue import run_ahead
@@ -58,7 +60,7 @@ def _trouble(config: Config, view: RunView) -> None:
 
 def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
-    words.section("Steps", "Sign and word give the state; the owner is read from the cluster.")
+    words.section("Steps", "Sign and word give the state; what was and is, is read, not assumed.")
     rows = presenter.steps_frame(view, services.now())
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
@@ -66,7 +68,9 @@ def steps(view: RunView) -> None:
         "before": st.column_config.TextColumn("From", width=118),
         "after": st.column_config.TextColumn("To", width=118),
         "sentence": st.column_config.TextColumn("What happened", width=330),
-        "bundle": tables.opener("Subject", "_run_bundle", frame.subject_link, is_pinned=False),
+        "bundle": tables.opener(
+            "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
+        ),
         "foreseen": st.column_config.TextColumn(
             "Foreseen",
             width=110,
@@ -74,8 +78,11 @@ def steps(view: RunView) -> None:
         ),
         "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
     }
+    if not any(rows["foreseen"]):
+        del columns["foreseen"]
     if any(asked != "any" for asked in rows["asked"]):
-        columns["asked"] = st.column_config.TextColumn("Asked for", width=118)
+        is_wide = nodes_results.is_pegasus(view)
+        columns["asked"] = st.column_config.TextColumn("Asked for", width=330 if is_wide else 118)
     st.dataframe(
         rows,
         hide_index=True,
@@ -97,7 +104,8 @@ def steps(view: RunView) -> None:
 def around(view: RunView) -> None:
     """Show what else changed during the run: moves of others, and settings of ours."""
     if view.foreign_moves:
-        words.section("Moved by others", "Bundles that changed hands meanwhile, and not by it.")
+        what = "Partitions" if nodes_results.is_pegasus(view) else "Bundles"
+        words.section("Moved by others", f"{what} that changed hands meanwhile, and not by it.")
         words.notes([move.sentence for move in view.foreign_moves[:50]])
     if view.settings:
         words.section("Settings", "Changed for the time of the run.")
@@ -108,6 +116,48 @@ def around(view: RunView) -> None:
             alt="Settings that the run changed",
             row_height=tables.ROW_PX,
         )
+
+
+def _open_subject(view: RunView, subject: str) -> None:
+    """Open the page of what a step acts on, of the cluster that the run was on."""
+    found = nodes_results.subject_page(view, subject)
+    if found is not None:
+        page, params = found
+        st.session_state[state.CLUSTER] = view.cluster
+        state.go(page, cluster=view.cluster, **params)
+
+
+def nodes(view: RunView) -> None:
+    """Show each touched node before, as expected and as counted."""
+    rows = nodes_results.nodes_table(view)
+    if rows.empty:
+        return
+    words.section("Predicted against what came", "Partitions that a node leads, and that it keeps.")
+    st.caption(words.plain(nodes_results.nodes_sentence(view)))
+    tables.table(
+        rows,
+        {
+            "node": tables.opener("Node", "_run_node", partial(_open_node, view)),
+            **{
+                f"{what}_{when}": tables.whole(f"{what.capitalize()} {label}")
+                for what in ("primaries", "replicas")
+                for when, label in (
+                    ("before", "before"),
+                    ("expected", "expected"),
+                    ("came", "counted"),
+                )
+            },
+            "received_mb": tables.whole("Copied onto it MB"),
+        },
+        key="run_nodes",
+        alt="Touched nodes before, as expected and as counted",
+        height=min(300, tables.height_of(len(rows))),
+    )
+
+
+def _open_node(view: RunView, node: str) -> None:
+    st.session_state[state.CLUSTER] = view.cluster
+    state.go("pegasus", cluster=view.cluster, node=node)
 
 
 def predicted(view: RunView, quantity: str) -> None:

@@ -192,8 +192,8 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
                 "no": step.index + 1,
                 "state": step_words(step),
                 "bundle": step.step.subject,
-                "before": _before(step),
-                "after": _after(step),
+                "before": before_words(step),
+                "after": after_words(step),
                 "asked": _asked(step),
                 "foreseen": foreseen_words(step),
                 "elapsed_s": elapsed_s(step, now),
@@ -208,9 +208,19 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
     )
 
 
+_ELSEWHERE: Final = (
+    "landed_elsewhere",
+    "split_elsewhere",
+    "returned",
+    "owner_lost",
+    "given_up",
+)
+"""How a step may end that was done, but not as it was asked for."""
+
+
 def step_words(step: StepView) -> str:
     """Return the state of a step with its sign; a landing elsewhere stands out."""
-    if step.state == "DONE" and step.ending and step.ending.code != "landed":
+    if step.state == "DONE" and step.ending and step.ending.code in _ELSEWHERE:
         return f"▲ done, {step.ending.code.replace('_', ' ').removeprefix('landed ')}"
     return STEP_WORDS[step.state]
 
@@ -227,12 +237,14 @@ def _asked(step: StepView) -> str:
     return plan_words.describe(step.step)
 
 
-def _before(step: StepView) -> str:
+def before_words(step: StepView) -> str:
+    """Return who held it, or what it was, before the step; empty: unknown."""
     seen = step.before
     return ((seen.holder or seen.value) if seen else None) or step.step.owner or ""
 
 
-def _after(step: StepView) -> str:
+def after_words(step: StepView) -> str:
+    """Return who holds it, or what it is, after the step; empty: unknown."""
     seen = step.ending.after if step.ending else None
     return ((seen.holder or seen.value) if seen else None) or ""
 
@@ -264,7 +276,10 @@ def elapsed_s(step: StepView, now: datetime) -> float | None:
 def what_happened(step: StepView) -> str:
     """Return what became of a step, with what to do next."""
     if step.ending is None:
-        return "" if step.state == "PENDING" else "Waiting for its new owner to show."
+        if step.state == "PENDING":
+            return step.waiting
+        what = "new owner" if step.step.kind == "unload_bundle" else "effect"
+        return f"Waiting for its {what} to show."
     looked = " Settled later, by looking." if step.is_by_looking else ""
     return f"{step.ending.sentence} {step.ending.hint}".strip() + looked
 
@@ -313,41 +328,6 @@ def _took_s(view: RunView, now: datetime) -> float | None:
     if view.started_at is None:
         return None
     return _seconds(view.started_at, view.ended_at or now)
-
-
-def touching(views: Sequence[RunView], subject: str, limit: int = 50) -> pd.DataFrame:
-    """Return the steps of runs that a bundle or broker took part in, the newest run first.
-
-    Args:
-        views: Runs, the newest first.
-        subject: Name of a bundle, or broker id.
-        limit: Most rows.
-    """
-    rows: list[dict[str, object]] = []
-    for view in views:
-        rows += [_row_of(view, step) for step in view.steps if subject in _parts(step)]
-        if len(rows) >= limit:
-            break
-    return pd.DataFrame(
-        rows[:limit], columns=["run", "at", "state", "bundle", "from", "to", "who", "why"]
-    )
-
-
-def _parts(step: StepView) -> tuple[str | None, ...]:
-    return (step.step.subject, step.step.owner, step.step.destination, landed(step))
-
-
-def _row_of(view: RunView, step: StepView) -> dict[str, object]:
-    return {
-        "run": view.run_id,
-        "at": step.begun_at or view.requested_at,
-        "state": step_words(step),
-        "bundle": step.step.subject,
-        "from": _before(step),
-        "to": _after(step),
-        "who": view.requested_by,
-        "why": view.reason,
-    }
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -24,7 +24,7 @@ from core.actions.events import ControlAsked, Measured, RunEnded, RunMeasured, R
 from core.actions.runs import fold
 from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
-from dashboard.presenters import applying, journal, outcome, run_controls, runs, workers
+from dashboard.presenters import applying, journal, outcome, past, run_controls, runs, workers
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -244,7 +244,7 @@ def test_undo_is_offered_for_what_was_moved_and_not_twice_at_once():
     [("b1:8080", 3), ("b3:8080", 1), ("acme/orders/0x00000001_0x00000002", 1), ("b7:8080", 0)],
 )
 def test_past_of_an_object_lists_the_steps_that_touched_it(subject, count):
-    assert len(runs.touching([view_of(*DONE)], subject)) == count
+    assert len(past.touching([view_of(*DONE)], subject)) == count
 
 
 # -- predicted against what came -------------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""Undo: the plan that takes a run on a Pegasus cluster back."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from core.errors import OpsError, PlanConflictError
+from dashboard import runs, state
+from dashboard.cli_config import words_of
+from dashboard.components import frame, pegasus_plan, words
+from dashboard.components.activity import run_link
+from dashboard.components.asked_plan import is_too_early
+from dashboard.planning import UndoRequest
+from dashboard.undoing_pegasus import undo_plan_of
+
+page = frame.open_pegasus_page("Undo")
+run_id = state.text(state.UNDO)
+if not run_id:
+    words.answer("Name a run, or open one from the Activity page.")
+    st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
+    st.stop()
+st.button(
+    f"This takes back run {words.plain(run_id)}",
+    icon=":material/undo:",
+    type="tertiary",
+    on_click=run_link,
+    args=(run_id,),
+    key="_undone_run",
+)
+try:
+    view = runs.find(page.config, run_id)
+    if view is None:
+        words.answer(f"The journal knows no run {run_id}.")
+        st.stop()
+    if is_too_early(page, view):
+        st.stop()
+    plan = undo_plan_of(
+        UndoRequest(
+            shelved=page.shelved,
+            run_id=view.run_id,
+            last_seq=view.last_seq,
+            view=view,
+            exclusions=tuple(page.cluster.exclusions),
+        )
+    )
+except PlanConflictError as error:
+    words.failed(error, what="This run cannot be taken back")
+    st.stop()
+except OpsError as error:
+    words.failed(error, what="The undo cannot be planned")
+    st.stop()
+pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
+words.section("In a terminal", "Reads the cluster, shows the way back, and asks before it is done.")
+st.code(f"trimtab undo {run_id}{words_of(page.config)}", language="bash")

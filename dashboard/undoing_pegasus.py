@@ -1,0 +1,37 @@
+"""Plans that take runs on Pegasus clusters back, each made once a request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.actions.undo import undo_plan
+from core.actions.undo_pegasus import PegasusGround
+from core.plan.model import Plan
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.planning import UndoRequest
+from dashboard.reading_pegasus import pegasus_reading
+
+_RENEW_AFTER_S: Final = 300
+
+
+def undo_plan_of(request: UndoRequest) -> Plan:
+    """Return the plan that takes a run back; made anew before it expires.
+
+    Raises:
+        PlanConflictError: Nothing of the run can be taken back.
+    """
+    return _undos((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _undone(key: tuple[UndoRequest, int]) -> Plan:
+    request, _ = key
+    ground = PegasusGround(
+        snapshot=pegasus_reading(request.shelved).snapshot,
+        now=services.now(),
+        exclusions=frozenset(request.exclusions),
+    )
+    return undo_plan(request.view, ground)
+
+
+_undos = Memo(_undone, max_entries=16)
