@@ -1,0 +1,289 @@
+"""The pages Cluster and Tables & partitions in every state, and the way from them to a run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
+from shelf_site import Site, assert_calm, now, texts
+
+from core.pegasus.ddd import DddNode, ddd_text
+from core.snapshot import Problem
+
+PAGES = ("pegasus", "pegasus_tables")
+EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, clusters=(), pegasus=("peg",), each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says("peg")
+    return made
+
+
+def put(site, content=None, **more):
+    site.put(snapshot_of(content or whole(), taken_at=more.pop("taken_at", now()), **more))
+
+
+def former(node, drop_time_ms, *, is_back):
+    """A former member; one that is not back tells nothing."""
+    ballot, committed, prepared = (9, 120, 125) if is_back else (-1, -1, -1)
+    return DddNode(node, drop_time_ms, is_back, is_back, ballot, committed, prepared)
+
+
+def ill():
+    """A node is down, a partition is lost, another misses a replica, a table was not read."""
+    dropped = [
+        former(NODES[3], 1_700_000_000_000, is_back=False),
+        former(NODES[1], 1_700_000_100_000, is_back=True),
+    ]
+    parts = [
+        part_row(1, 0, NODES[0], [NODES[1], NODES[2]]),
+        part_row(1, 1, NODES[1], [NODES[2]], last_drops=[NODES[3]]),
+        part_row(
+            1,
+            2,
+            None,
+            last_drops=[NODES[3], NODES[1]],
+            last_committed_decree=100,
+            ddd_reason="the last dropped node has not come back",
+            ddd_dropped=ddd_text(dropped),
+        ),
+    ]
+    tables = [table_row(1, "orders", 3), table_row(2, "unread", 8)]
+    return whole(parts, tables=tables, dead=[NODES[3]])
+
+
+def silent():
+    """The meta server tells nodes and tables, and nothing else."""
+    content = whole()
+    return content | {"partitions": [], "replicas": [], "disks": [], "settings": []}
+
+
+CONTENTS = {"small": whole, "ill": ill, "silent": silent, "empty": lambda: EMPTY}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("page", PAGES)
+def test_page_answers_whatever_the_snapshot_holds(site, page, content):
+    put(site, CONTENTS[content]())
+    app = site.open(page)
+    assert_calm(app)
+    assert not app.error
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_of_a_big_cluster_shows_a_bounded_part(site, page):
+    site.put(generated(300, 16, 40, taken_at=now()))
+    app = site.open(page)
+    assert_calm(app)
+    for shown in app.dataframe:
+        assert len(shown.value) <= 1_000
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_of_a_cluster_that_no_longer_answers_is_called_stale(site, page):
+    put(site, taken_at=now() - timedelta(minutes=20))
+    site.collector_says(
+        "peg",
+        {
+            "last_success_at": (now() - timedelta(minutes=20)).isoformat(),
+            "last_error_at": now().isoformat(),
+            "last_error": "No answer from 127.0.0.1:1 within 15 s.",
+        },
+    )
+    app = site.open(page)
+    assert_calm(app)
+    assert "stale" in texts(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_without_nodes_and_tables_names_the_problems(site, page):
+    problem = Problem(code="timeout", place="meta", what="The meta server did not answer.")
+    put(site, EMPTY, problems=(problem,))
+    app = site.open(page)
+    assert_calm(app)
+    assert "The meta server did not answer." in texts(app)
+
+
+# -- cluster ------------------------------------------------------------------------------------
+
+
+def test_cluster_page_opens_with_level_health_and_balance(site):
+    put(site, ill())
+    said = texts(site.open("pegasus"))
+    assert "1 of 3 partitions healthy, as the guardian counts (8 were not read)" in said
+    assert "3 of 4 nodes alive" in said
+    assert "✖ DOWN" in said
+
+
+def test_silent_cluster_is_unknown_and_never_balanced(site):
+    put(site, silent())
+    app = site.open("pegasus")
+    figures = {metric.label: metric.value for metric in app.metric}
+    assert figures["Balance"] == "? unknown"
+    assert figures["Level in force"] == figures["Next round"] == "unknown"
+    assert figures["? not read"] == "4"
+
+
+def test_another_level_in_the_address_is_previewed_and_may_be_applied(site):
+    put(site)
+    app = site.open("pegasus", level="lively")
+    assert_calm(app)
+    assert "Preview: set the level to lively" in texts(app)
+    assert "set_meta_level lively" in texts(app)
+    assert not app.button(key="_apply").disabled
+    app.button(key="_apply").click().run()
+    assert_calm(app)
+    assert app.button(key="_apply_now").disabled  # a reason is still to be said
+    app.text_input(key="_apply_reason").set_value("evening out").run()
+    assert not app.button(key="_apply_now").disabled
+
+
+def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals(site):
+    put(site)
+    app = site.open("pegasus", level="steady")
+    assert "Preview" not in texts(app)
+    app.button(key="_set_again").click().run()
+    assert_calm(app)
+    said = texts(app)
+    assert "Preview: set the level to steady" in said
+    assert "Every pending proposal is thrown away" in said
+
+
+def test_nonsense_level_in_the_address_is_passed_over(site):
+    put(site)
+    app = site.open("pegasus", level="frozen")
+    assert_calm(app)
+    assert "Preview" not in texts(app)
+
+
+def test_level_of_a_read_only_cluster_is_previewed_and_says_why_it_is_not_applied(
+    tmp_path, monkeypatch
+):
+    site = Site(tmp_path, clusters=(), pegasus=("peg",))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    put(site)
+    app = site.open("pegasus", level="freezed")
+    assert app.button(key="_apply").disabled
+    assert "peg is read-only" in texts(app)
+
+
+def test_setting_is_planned_with_its_shell_line(site):
+    put(site)
+    app = site.open("pegasus", setting="meta.lb.only_move_primary")
+    app.text_input(key="_new_server_value").set_value("true").run()
+    assert_calm(app)
+    assert "remote_command -t meta-server meta.lb.only_move_primary true" in texts(app)
+    assert not app.button(key="_apply").disabled
+
+
+def test_value_that_a_setting_does_not_take_is_refused_in_a_sentence(site):
+    put(site)
+    app = site.open("pegasus", setting="meta.live_percentage")
+    app.text_input(key="_new_server_value").set_value("many").run()
+    assert_calm(app)
+    assert "Write a whole number from 0 to 100." in texts(app)
+
+
+def test_there_is_one_plan_at_a_time(site):
+    put(site)
+    app = site.open("pegasus", setting="meta.lb.only_move_primary", level="lively")
+    app.text_input(key="_new_server_value").set_value("true").run()
+    assert_calm(app)
+    assert "One plan at a time" in texts(app)
+    assert "set_meta_level lively" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("content", "node", "said"),
+    [
+        (whole, NODES[0], "/data1"),
+        (ill, NODES[3], "Its disks are unknown"),
+        (whole, "nobody:1", "Its disks, and what it carries"),
+    ],
+)
+def test_one_node_is_opened_by_the_address(site, content, node, said):
+    put(site, content())
+    app = site.open("pegasus", node=node)
+    assert_calm(app)
+    assert said in texts(app)
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def test_unhealthy_partitions_of_every_table_come_first_with_their_next_cure(site):
+    put(site, ill())
+    app = site.open("pegasus_tables")
+    said = texts(app)
+    assert "2 partitions are not healthy, in orders" in said
+    shown = app.dataframe[0].value
+    assert shown["gpid"].tolist() == ["1.2", "1.1"]
+    assert shown["state"].tolist() == ["✖ dead", "▲ writable, ill"]
+    assert shown["reason"].str.len().min() > 0
+
+
+def test_lost_partition_is_diagnosed_with_a_recommendation(site):
+    put(site, ill())
+    said = texts(site.open("pegasus_tables"))
+    assert "1 partition without any replica" in said
+    assert f"recommends {NODES[1]}" in said
+    assert "ddd_diagnose -g 1.2" in said
+
+
+def test_healthy_cluster_says_that_nothing_is_to_be_cured(site):
+    put(site)
+    assert "None: the guardian has nothing to do." in texts(site.open("pegasus_tables"))
+
+
+def test_table_of_the_address_shows_its_members_and_partitions(site):
+    put(site, ill())
+    app = site.open("pegasus_tables", table="orders")
+    assert_calm(app)
+    said = texts(app)
+    assert "Members of orders" in said
+    assert "app orders -d" in said
+    assert app.dataframe[0].value["gpid"].tolist() == ["1.2", "1.1", "1.0"]
+
+
+def test_partition_of_the_address_is_shown_alone(site):
+    put(site, ill())
+    app = site.open("pegasus_tables", table="orders", partition="1")
+    assert app.dataframe[0].value["gpid"].tolist() == ["1.1"]
+    app = site.open("pegasus_tables", table="orders", partition="77")
+    assert_calm(app)
+    assert "There is no such partition" in texts(app)
+
+
+def test_table_that_is_not_there_any_more_shows_every_table(site):
+    put(site)
+    app = site.open("pegasus_tables", table="gone")
+    assert_calm(app)
+    assert "Tables by node" in texts(app)
+
+
+@pytest.mark.parametrize("view", ["overview", "ls -d", "five states", "guardian", "app_stat"])
+def test_every_set_of_columns_names_its_counting_or_command(site, view):
+    put(site, ill())
+    app = site.open("pegasus_tables", view=view)
+    assert_calm(app)
+    assert app.dataframe[-1].value["table"].tolist() == ["orders", "unread"]
+
+
+def test_table_that_was_not_read_says_so_instead_of_zero(site):
+    put(site, ill())
+    app = site.open("pegasus_tables", table="unread")
+    assert_calm(app)
+    assert "There is no such partition, or it was not read." in texts(app)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_page_of_the_largest_cluster_is_drawn(site, page):
+    site.put(generated(1_000, 64, 100, taken_at=now()))
+    for table in ("", "table3"):
+        app = site.open(page, table=table)
+        assert_calm(app)
