@@ -11,7 +11,7 @@ from connectors.pegasus.acting.closing import CloseAction
 from connectors.pegasus.acting.proposing import ChangeAction, MoveAction
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.acting.sight import Eyes
-from connectors.pegasus.acting.waiting import READINGS_APART_S, AwaitAction
+from connectors.pegasus.acting.waiting import AwaitAction
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.ports import Action
@@ -35,7 +35,8 @@ class PegasusCluster:
     Args:
         config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
-        readings_apart_s: Seconds between two readings that say that nothing is left to balance.
+        readings_apart_s: Seconds between two readings that say that nothing is left to balance;
+            ``None``: three ticks of the meta server.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class PegasusCluster:
         config: ClusterConfig,
         limits: Callable[[], ClusterConfig] | None = None,
         *,
-        readings_apart_s: float = READINGS_APART_S,
+        readings_apart_s: float | None = None,
     ) -> None:
         self._config = config
         self._limits = limits or (lambda: config)

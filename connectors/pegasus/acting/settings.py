@@ -34,6 +34,7 @@ _NUMBERS: Final = ("number", "percent")
 _IGNORED: Final = "meta.lb.ignored_app_list"
 _ANSWERED_AS: Final = {_IGNORED: "ignored_app_id_list"}
 _PREFIX: Final = "meta.lb."
+_TICK: Final = "lb_interval_ms"
 
 
 class ServerSettings:
@@ -112,6 +113,16 @@ class ServerSettings:
                 return http.fetch_flag(setting.key).value
         words = ("get",) if setting.key == _IGNORED else ()
         return _read(setting.key, self._client.send_command(setting.key, *words))
+
+    def tick_s(self) -> float | None:
+        """Return how often the meta server looks at its partitions; ``None``: it does not say.
+
+        Raises:
+            RemoteError: It cannot be asked.
+        """
+        with self._http(self._leader()) as http:
+            told = http.fetch_flag(_TICK).value
+        return float(told) / 1000 if told.isdecimal() and int(told) else None
 
     def _to_leader(self, setting: Changeable, value: str) -> None:
         if setting.setting.how == "flag":

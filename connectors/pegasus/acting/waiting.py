@@ -17,9 +17,11 @@ from core.plan.pegasus_words import awaited
 from core.units import counted
 
 READINGS: Final = 4
-READINGS_APART_S: Final = 30.0
+_TICKS_APART: Final = 3
+_APART_S: Final = 30.0
 _SOON_S: Final = 1.0
 _LATER_S: Final = 2.0
+_RESTS_A_LOOK: Final = 3.0
 _MOST_NAMED: Final = 4
 Info = Callable[[], ClusterInfo]
 
@@ -32,7 +34,8 @@ class AwaitAction:
         eyes: Look at the cluster.
         settings: Speaks to nodes.
         info: Asks the leading meta server for the level in force and what it counts.
-        apart_s: Seconds between two readings that say that nothing is left to balance.
+        apart_s: Seconds between two readings that say that nothing is left to balance; ``None``:
+            three ticks of the meta server, 30 s as shipped.
         now_s: Seconds that only ever grow.
     """
 
@@ -45,7 +48,7 @@ class AwaitAction:
         settings: ServerSettings,
         info: Info,
         *,
-        apart_s: float = READINGS_APART_S,
+        apart_s: float | None = None,
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._step = step
@@ -55,6 +58,7 @@ class AwaitAction:
         self._apart_s = apart_s
         self._now_s = now_s
         self._first: int | None = None
+        self._took_s = 0.0
         self._calm = 0
         self._next_reading_s = 0.0
         self._started_at = step.started_at
@@ -69,17 +73,19 @@ class AwaitAction:
 
     def look(self) -> Observation:
         """Return how far it is; the detail is empty when the state is reached."""
+        began_s = self._now_s()
         lacking = self._looks[self._step.state]()
+        self._took_s = self._now_s() - began_s
         return Observation(exists=True, holder=self._step.node, detail=lacking)
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return what is still lacking."""
         if not seen.detail:
             return None
-        is_slow = self._step.state in ("restarted", "balanced")
-        return Refusal(
-            code="not_yet", sentence=seen.detail, retry_s=_LATER_S if is_slow else _SOON_S
-        )
+        rest_s = _LATER_S if self._step.state in ("restarted", "balanced") else _SOON_S
+        # a large cluster takes long to read: most of the time it is left in peace
+        rest_s = max(rest_s, _RESTS_A_LOOK * self._took_s)
+        return Refusal(code="not_yet", sentence=seen.detail, retry_s=rest_s)
 
     def send(self) -> None:
         """Send nothing."""
@@ -88,8 +94,7 @@ class AwaitAction:
         """Return that it is reached: it was when the step began."""
         del before
         state = awaited(self._step)
-        sentence = f"{state[:1].upper()}{state[1:]}."
-        return Ending(state="DONE", code="reached", sentence=sentence, after=now)
+        return Ending(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
         """Return the same."""
@@ -146,6 +151,8 @@ class AwaitAction:
     def _unbalanced(self) -> str:
         """Read what the balancer counts, not more often than its readings are to be apart."""
         now_s = self._now_s()
+        if self._apart_s is None:
+            self._apart_s = self._three_ticks_s()
         lacking = self._not_calm()
         if lacking:
             self._calm, self._next_reading_s = 0, now_s
@@ -160,6 +167,13 @@ class AwaitAction:
             f"{self._apart_s:g} s apart."
         )
 
+    def _three_ticks_s(self) -> float:
+        try:
+            tick_s = self._settings.tick_s()
+        except RemoteError:
+            tick_s = None
+        return _APART_S if tick_s is None else _TICKS_APART * tick_s
+
     def _not_calm(self) -> str:
         """Return why the count says that it is not balanced, or says nothing at all."""
         info = self._info()
@@ -169,7 +183,7 @@ class AwaitAction:
         if counts is None or counts.total < 0:
             return "The meta server does not know yet how many changes it would make."
         if counts.total > 0:
-            return f"The balancer counts {counted(counts.total, 'change')} of this round."
+            return f"The balancer counts {counted(counts.total, 'change')} of one round."
         return self._unhealthy()  # the count is from before while anything is ill
 
 
