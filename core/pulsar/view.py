@@ -25,6 +25,7 @@ from core.pulsar.isolation import (
 from core.pulsar.javahash import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import DEFAULT_MSGS_PER_S, usage_is_known, weighted_max_usage
+from core.pulsar.quotas import quota_note, seeded_averages
 from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
@@ -50,8 +51,9 @@ class LoadView:
         reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
             without topics, which no report names; the owner where its report is unknown.
         is_measured: Whether averages or last statistics of the bundle are known.
-        bundle_short_rate: msg/s, short-term average; the last measured rate where that is unknown,
-            which is what a leader that starts anew takes. Throughput likewise, bytes/s.
+        bundle_short_rate: msg/s, short-term average; where that is unknown the last measured rate,
+            or the bundle's quota with one sample of it, as a leader that starts anew takes it.
+            Throughput likewise, bytes/s.
         bundle_long_rate: msg/s, long-term average; the last measured rate where that is unknown,
             and upstream's default where no report names the bundle either.
         namespace_group: Index into ``groups``, the anti-affinity groups in lower case.
@@ -160,7 +162,7 @@ class LoadView:
                 for name, domain in zip(names, domains, strict=True)
             ),
             policies=policies,
-            notes=(*problems, *((note,) if note else ())),
+            notes=tuple(text for text in (*problems, note, quota_note(snapshot)) if text),
             extensible=ExtensibleLoads.of(snapshot),
             **bundle_part,
             **namespace_part,
@@ -329,6 +331,9 @@ def _bundle_columns(
     has_stats = ~np.isnan(_total(table, "msg_rate", unknown=np.nan))
     has_averages = ~(np.isnan(short) & np.isnan(short_throughput))
     averaged = _total(table, "long_msg_rate", unknown=np.nan)
+    short, short_throughput, averaged = seeded_averages(
+        snapshot, (short, short_throughput, averaged), has_stats & (reporter >= 0)
+    )
     return {
         "namespaces": namespaces,
         "bundles": table.column("bundle").to_numpy(zero_copy_only=False),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from core.health.measures import column_values, row_of
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
+from core.pulsar.quotas import quota_seeds
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 
@@ -26,7 +27,8 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     """Return the snapshot after ``count`` more samples of every reported bundle's statistics.
 
     A broker's average is the sum over the bundles that it reports. A bundle without an average
-    begins one; one that nobody reports, or without statistics, keeps what it has.
+    begins one, with its resource quota where it has one; one that nobody reports, or without
+    statistics, keeps what it has.
 
     Args:
         snapshot: The statistics are the same in every sample.
@@ -36,6 +38,7 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     """
     bundles, brokers = snapshot.bundles, snapshot.brokers
     reporter = row_of(brokers["broker"], bundles["reported_by"])
+    seeds = {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
     for term, most in _TERMS:
         held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
         counted = held
@@ -44,6 +47,10 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
             values, last = column_values(bundles, name), column_values(bundles, rate)
             sampled = (reporter >= 0) & np.isfinite(last)
             begun = np.where(np.isfinite(values), held, 0)
+            if seeds:  # a quota counts for as many samples as an average holds
+                is_seeded = np.isnan(values) & np.isfinite(seeds[rate])
+                values = np.where(is_seeded, seeds[rate], values)
+                begun = np.where(is_seeded, most, begun)
             average = last + (np.nan_to_num(values) - last) * part_left(begun, count, most)
             values = np.where(sampled, average, values)
             counted = np.where(sampled, np.minimum(begun + count, most), counted)

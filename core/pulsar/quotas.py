@@ -1,0 +1,138 @@
+"""Resource quotas of bundles: what a leader takes for a bundle whose averages nobody stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
+from core.snapshot import PulsarSnapshot
+from core.units import counted
+
+Floats = NDArray[np.float64]
+
+_FIELDS: Final = {
+    "msg_rate_in": "msgRateIn",
+    "msg_rate_out": "msgRateOut",
+    "msg_throughput_in": "bandwidthIn",
+    "msg_throughput_out": "bandwidthOut",
+}
+_DEFAULT: Final = "default"
+
+
+def quota_seeds(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
+    """Return what bundles are taken to carry by their own quota, per column of rates.
+
+    The quota named ``default`` seeds nothing: the modular manager asks for a bundle's own only.
+
+    Returns:
+        ``{column: shape (n_bundles,), msg/s or bytes/s, NaN where there is no quota}``; empty where
+        no bundle has one.
+    Source:
+        Pulsar ``ModularLoadManagerImpl#getBundleDataOrDefaultAsync``.
+    """
+    names = snapshot.bundles.column("bundle")
+    found: dict[str, Floats] = {}
+    for name, quota in _own_quotas(snapshot):
+        row = pc.index(names, name).as_py()
+        if row < 0:
+            continue
+        for column, key in _FIELDS.items():
+            values = found.setdefault(column, np.full(len(names), np.nan))
+            values[row] = _number(quota.get(key))
+    return found
+
+
+def _own_quotas(snapshot: PulsarSnapshot) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    policies = snapshot.policies
+    if not policies.num_rows:
+        return
+    for row in policies.filter(pc.equal(policies.column("kind"), "resource_quota")).to_pylist():
+        body = _object(row["body"])
+        if row["name"] != _DEFAULT and body is not None:
+            yield row["name"], body
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    """What is no object seeds nothing: brokers take the defaults when they cannot read it."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _number(value: object) -> float:
+    """A field that is not there is 0, as in an object of the real class."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def seeded_averages(
+    snapshot: PulsarSnapshot,
+    held: tuple[Floats, Floats, Floats],
+    is_sampled: NDArray[np.bool_],
+) -> tuple[Floats, Floats, Floats]:
+    """Fill unknown averages of bundles with a quota, as a leader that starts now does.
+
+    A quota counts for as many samples as an average holds; a report adds one to it.
+
+    Args:
+        snapshot: The cluster; the extensible manager keeps no averages and takes no quota.
+        held: Short-term rate (msg/s) and throughput (bytes/s), long-term rate; NaN: not stored.
+        is_sampled: Whether a report gives a sample of the bundle.
+    Returns:
+        The same, filled.
+    Source:
+        Pulsar ``ModularLoadManagerImpl#updateBundleData``.
+    """
+    seeds = {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
+    if not seeds:
+        return held
+    rate, flow = (_both(seeds, kind) for kind in ("msg_rate", "msg_throughput"))
+    measured = {name: _last(snapshot, name) for name in _FIELDS}
+    last_rate, last_flow = (_both(measured, kind) for kind in ("msg_rate", "msg_throughput"))
+
+    def filled(own: Floats, seed: Floats, last: Floats, samples: int) -> Floats:
+        average = np.where(is_sampled, ((samples - 1) * seed + last) / samples, seed)
+        return np.where(np.isnan(own), average, own)
+
+    return (
+        filled(held[0], rate, last_rate, SHORT_SAMPLES),
+        filled(held[1], flow, last_flow, SHORT_SAMPLES),
+        filled(held[2], rate, last_rate, LONG_SAMPLES),
+    )
+
+
+def quota_note(snapshot: PulsarSnapshot) -> str:
+    """Return a sentence on the bundles that begin with their quota; blank: there is none."""
+    if snapshot.manifest.load_manager == "extensible":
+        return ""
+    seeds = quota_seeds(snapshot)
+    if not seeds:
+        return ""
+    unknown = np.asarray(pc.is_null(snapshot.bundles.column("long_msg_rate_in")))
+    count = int(np.count_nonzero(unknown & ~np.isnan(seeds["msg_rate_in"])))
+    if not count:
+        return ""
+    verb = "begins" if count == 1 else "begin"
+    return (
+        f"{counted(count, 'bundle')} without a stored average {verb} with the resource quota of "
+        "its own, as for a leader that starts now."
+    )
+
+
+def _both(columns: Mapping[str, Floats], kind: str) -> Floats:
+    return columns[f"{kind}_in"] + columns[f"{kind}_out"]
+
+
+def _last(snapshot: PulsarSnapshot, name: str) -> Floats:
+    column = snapshot.bundles.column(name).to_numpy(zero_copy_only=False)
+    return np.nan_to_num(np.asarray(column, np.float64))
