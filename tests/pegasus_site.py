@@ -29,11 +29,13 @@ HASTE = RunOptions(pace_per_min=600.0, max_failures=100, verify_within_s=15.0)
 PROPOSE = "RPC_CM_PROPOSE_BALANCER"
 
 
-def wait_until(is_true: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
+def wait_until(
+    is_true: Callable[[], object], what: str, within_s: float = WITHIN_S, *, every_s: float = 0.05
+) -> None:
     pause, deadline = threading.Event(), monotonic() + within_s
     while not is_true():
         assert monotonic() < deadline, f"{what}: not within {within_s:.0f} s"
-        pause.wait(0.05)
+        pause.wait(every_s)
 
 
 @dataclass(frozen=True)

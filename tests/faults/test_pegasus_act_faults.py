@@ -77,7 +77,9 @@ class Working:
 
 
 def ended(site: PegasusSite, folder: Path, run_id: RunId) -> RunView:
-    wait_until(lambda: site.view(folder, run_id).is_ended, "the end of the run", 150.0)
+    wait_until(
+        lambda: site.view(folder, run_id).is_ended, "the end of the run", 150.0, every_s=0.25
+    )
     return site.view(folder, run_id)
 
 
