@@ -24,6 +24,7 @@ from core.actions.views import RunView, StepView
 from core.actions.words import waits_for
 from core.plan.codec import load_plan
 from core.plan.model import Plan
+from core.plan.pegasus_steps import AwaitState
 from core.plan.words import describe
 from core.units import counted
 from dashboard import cli_runs_json, services
@@ -200,6 +201,7 @@ class _Said:
 
     def __init__(self) -> None:
         self._steps: dict[int, str] = {}
+        self._waiting: dict[int, str] = {}
         self._sentence = ""
 
     def tell(self, view: RunView) -> RunView:
@@ -208,10 +210,21 @@ class _Said:
             if step.state != self._steps.get(step.index, "PENDING"):
                 note(_line(step, len(view.steps)))
             self._steps[step.index] = step.state
+            self._tell_waiting(step, len(view.steps))
         if view.sentence != self._sentence and not view.is_ended:
             note(view.sentence)
         self._sentence = view.sentence
         return view
+
+    def _tell_waiting(self, step: StepView, count: int) -> None:
+        """Tell what a step waits for, and at first what a person has to do for it."""
+        if not step.waiting or step.waiting == self._waiting.get(step.index):
+            return
+        first = step.index not in self._waiting
+        self._waiting[step.index] = step.waiting
+        note(f"{step.index + 1}/{count} WAITING {step.waiting}")
+        if first and isinstance(step.step, AwaitState) and step.step.state in ("restarted", "gone"):
+            note(f"  {step.step.reason}".rstrip())
 
 
 def _line(step: StepView, count: int) -> str:

@@ -7,9 +7,8 @@ and shows it. With ``--plan`` it is written, with ``--apply`` a run is asked for
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
 
 from core.errors import UnknownNameError
 from core.pegasus.ids import gpid_text, parse_gpid
@@ -19,17 +18,15 @@ from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.pegasus_preview import PegasusPreview, preview_pegasus
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted, format_mb
 from dashboard import cli_plan_json, services
 from dashboard.cli_apply import ApplyWish, carry_out
 from dashboard.cli_config import configured, words_of
-from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli_output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli_pegasus_live import note_problems, pegasus_snapshot
+from dashboard.cli_pegasus_preview import preview_json, show_nodes, show_preview
 from dashboard.cli_plans import refusal, write_plan
 
 Make = Callable[[PegasusSnapshot, Terms], Plan]
-_MOST_LINES: Final = 3
-_MOST_STEPS: Final = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +110,7 @@ def act(wish: PegasusWish, make: Make) -> int:
 
     def show() -> None:
         show_preview(plan, found)
-        _show_next(wish, plan)
+        _show_next(wish, plan, found)
 
     return emit(Answer(body, show), as_json=wish.as_json)
 
@@ -132,50 +129,6 @@ def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
     if name not in ids:
         raise UnknownNameError.of("table", name, sorted(ids))
     return gpid_text(ids[name], int(index))
-
-
-def preview_json(found: PegasusPreview) -> dict[str, Any]:
-    """What a plan would do; every partition of every batch."""
-    return {
-        "sentence": found.sentence,
-        "nodes": [asdict(one) for one in found.nodes],
-        "steps": [
-            {
-                "index": one.index,
-                "kind": one.step.kind,
-                "subject": one.step.subject,
-                "sentence": one.sentence,
-                "note": one.note,
-                "lines": list(one.lines),
-                "copied_mb": one.copied_mb,
-                "partitions": [asdict(part) for part in one.partitions],
-            }
-            for one in found.steps
-        ],
-        "restored": list(found.restored),
-        "copied_mb": found.copied_mb,
-        "waits_for_people": found.waits_for_people,
-    }
-
-
-def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None] = say) -> None:
-    """Print a plan for people."""
-    write(f"Plan {plan.short_id} for {plan.cluster}: {found.sentence}")
-    for item in plan.diagnostics:
-        write(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-    for one in found.steps[:_MOST_STEPS]:
-        write(f"{one.index + 1:>3}. {one.sentence}{_size(one.copied_mb)}.")
-        if one.note:
-            write(f"     {one.note}")
-        for line in one.lines[:_MOST_LINES]:
-            write(f"     {line}")
-        if len(one.lines) > _MOST_LINES:
-            write(f"     ... and {counted(len(one.lines) - _MOST_LINES, 'more line')} like these")
-    if len(found.steps) > _MOST_STEPS:
-        more = counted(len(found.steps) - _MOST_STEPS, "more step")
-        write(f"... and {more}; --json has them all.")
-    if found.restored:
-        write(f"When the run ends, however it ends, put back: {', '.join(found.restored)}.")
 
 
 def _terms(wish: PegasusWish) -> Terms:
@@ -199,20 +152,8 @@ def _run(wish: PegasusWish, plan: Plan, found: PegasusPreview) -> int:
     return carry_out(configured(wish.config), plan, wish.source, run)
 
 
-def _show_next(wish: PegasusWish, plan: Plan) -> None:
-    found = plan.expected.nodes
-    rows = [
-        (
-            one.node,
-            str(one.primaries_before),
-            str(one.primaries_after),
-            str(one.replicas_before),
-            str(one.replicas_after),
-            format_mb(one.received_mb),
-        )
-        for one in found
-    ]
-    table(("node", "primaries", "after", "replicas", "after", "receives"), rows)
+def _show_next(wish: PegasusWish, plan: Plan, found: PegasusPreview) -> None:
+    show_nodes(found)
     if wish.plan_file is None:
         say(
             "Nothing was changed. Carry it out with --apply --reason TEXT, or write it: --plan OUT."
@@ -222,7 +163,3 @@ def _show_next(wish: PegasusWish, plan: Plan) -> None:
     more = "" if Path(wish.source).is_dir() else words_of(configured(wish.config))
     words = f"apply {wish.plan_file} --cluster {plan.cluster} --reason TEXT{more}"
     say(f"Carry it out: trimtab {words}")
-
-
-def _size(copied_mb: float | None) -> str:
-    return "" if copied_mb == 0 else f" ({format_mb(copied_mb)})"

@@ -143,7 +143,6 @@ def level(source: str, config: Path | None, *, as_json: bool) -> int:
             say(ALLOWANCES[effective].sentence)
         if stored is not None and effective is not None and stored is not effective:
             say("They differ: too few nodes are alive, so the meta server protects itself.")
-        say("Setting it is no command yet: it comes with the executor.")
         note_problems(snapshot)
 
     return emit(Answer(body, show), as_json=as_json)

@@ -14,10 +14,12 @@ from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
 from core.plan.preview import OtherPreview, preview_plan
 from core.plan.words import tally
-from core.snapshot.store import load_snapshot
+from core.snapshot.pegasus import KIND as PEGASUS
+from core.snapshot.store import load_manifest, load_snapshot
 from core.units import format_ratio
 from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, emit, say, table
+from dashboard.cli_pegasus_preview import preview_of_pegasus
 from dashboard.cli_snapshots import Assumptions
 
 
@@ -74,6 +76,12 @@ def unload(
 def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
     """``trimtab preview``."""
     plan = load_plan(plan_file)
+    if load_manifest(directory)[1].kind == PEGASUS:
+        return preview_of_pegasus(plan, directory, as_json=as_json)
+    return _preview_of_pulsar(plan, directory, as_json=as_json)
+
+
+def _preview_of_pulsar(plan: Plan, directory: Path, *, as_json: bool) -> int:
     outcome = preview_plan(load_snapshot(directory), plan)
     body = cli_plan_json.preview(plan, outcome)
     body["expired"] = plan.is_expired(datetime.now(tz=UTC))
