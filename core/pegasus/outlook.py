@@ -18,7 +18,7 @@ from core.pegasus.guardian import Cure, CureStatus, GuardedNode, Guardian, Guard
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import MIN_2PC
+from core.pegasus.summary import minimum_2pc
 from core.units import datetime_to_ms, format_age
 
 _EVER = 0
@@ -94,7 +94,7 @@ def _options(facts: PegasusFacts) -> GuardianOptions:
     delay = told.get("assign_delay_ms", "")
     black = told.get("assign_secondary_black_list", "").split(",")
     return GuardianOptions(
-        min_2pc_count=int(told.get(MIN_2PC, "2")),
+        min_2pc_count=minimum_2pc(facts),
         assign_delay_ms=int(delay) if delay.isdecimal() else _ASSUMED_DELAY_MS,
         black_list=frozenset(name for name in black if name),
     )

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from math import isnan
+from typing import Final
 
-import numpy as np
-
-from core.pegasus.health import (
-    HealthState,
-    ListedHealth,
-    Membership,
-    guardian_healthy,
-    health_states,
-    state_counts,
-)
+from core.pegasus.columns import Floats
+from core.pegasus.health import HealthState, ListedHealth
 from core.pegasus.ids import gpid_text
 from core.pegasus.snapshot import PegasusFacts
 
@@ -36,17 +29,6 @@ class Carried:
     size_mb: float | None
     read_rate: float | None
     write_rate: float | None
-
-    @classmethod
-    def of(cls, replicas: Iterable[Mapping[str, Any]]) -> Carried:
-        """Add up; rates of primaries only."""
-        every = list(replicas)
-        led = [one for one in every if one["is_primary"]]
-        return cls(
-            _sum(one["size_mb"] for one in every),
-            _sum(one["read_rate"] for one in led),
-            _sum(one["write_rate"] for one in led),
-        )
 
 
 @dataclass(frozen=True)
@@ -80,29 +62,46 @@ class NodeSummary:
 
 def summarize_nodes(facts: PegasusFacts) -> list[NodeSummary]:
     """Return every node, by host and port; counts of partitions that were read."""
-    replicas: dict[str, list[dict[str, Any]]] = {}
-    for row in facts.rows("replicas"):
-        replicas.setdefault(row["node"], []).append(row)
-    found = []
-    for row in facts.rows("nodes"):
-        held = replicas.get(row["node"], [])
-        led = sum(one["is_primary"] for one in held)
-        disks = facts.disks.get(row["node"])
-        found.append(
-            NodeSummary(
-                name=row["node"],
-                is_alive=row["is_alive"],
-                primaries=led,
-                secondaries=len(held) - led,
-                carried=Carried.of(held),
-                disk_capacity_mb=sum(one.capacity_mb for one in disks) if disks else None,
-                disk_available_mb=sum(one.available_mb for one in disks) if disks else None,
-                memory_mb=row["resident_memory_mb"],
-                learning=row["learning_replicas"],
-                version=row["version"],
-            )
+    columns = facts.columns
+    led = columns.counts(primaries_only=True).sum(axis=0).tolist()
+    held = columns.counts(primaries_only=False).sum(axis=0).tolist()
+    carried = _carried(
+        columns.per_node("size_mb", primaries_only=False),
+        columns.per_node("read_rate", primaries_only=True),
+        columns.per_node("write_rate", primaries_only=True),
+    )
+    capacity, available = _disk_sums(facts)
+    return [
+        NodeSummary(
+            name=row["node"],
+            is_alive=row["is_alive"],
+            primaries=led[at],
+            secondaries=held[at] - led[at],
+            carried=carried[at],
+            disk_capacity_mb=capacity.get(row["node"]),
+            disk_available_mb=available.get(row["node"]),
+            memory_mb=row["resident_memory_mb"],
+            learning=row["learning_replicas"],
+            version=row["version"],
         )
-    return found
+        for at, row in enumerate(facts.rows("nodes"))
+    ]
+
+
+def _disk_sums(facts: PegasusFacts) -> tuple[dict[str, int], dict[str, int]]:
+    """Return capacity and room by node; a node that did not tell its disks is not there."""
+    capacity: dict[str, int] = {}
+    available: dict[str, int] = {}
+    for row in facts.rows("disks"):
+        node = row["node"]
+        capacity[node] = capacity.get(node, 0) + row["capacity_mb"]
+        available[node] = available.get(node, 0) + row["available_mb"]
+    return capacity, available
+
+
+def _carried(size_mb: Floats, reads: Floats, writes: Floats) -> list[Carried]:
+    sums = zip(size_mb.tolist(), reads.tolist(), writes.tolist(), strict=True)
+    return [Carried(*(None if isnan(value) else value for value in one)) for one in sums]
 
 
 @dataclass(frozen=True)
@@ -130,33 +129,25 @@ class TableSummary:
 
 def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
     """Return every available table by id."""
-    ids = sorted(facts.tables)
-    membership = membership_of(facts)
-    states = state_counts(
-        health_states(membership, minimum_2pc(facts)), membership.tables, len(ids)
+    columns = facts.columns
+    states = columns.table_states(minimum_2pc(facts))
+    carried = _carried(
+        columns.per_table("size_mb", primaries_only=False),
+        columns.per_table("read_rate", primaries_only=True),
+        columns.per_table("write_rate", primaries_only=True),
     )
-    listed = ListedHealth.of(membership, len(ids))
-    replicas: dict[int, list[dict[str, Any]]] = {}
-    for row in facts.rows("replicas"):
-        replicas.setdefault(row["app_id"], []).append(row)
-    found = []
-    for place, app_id in enumerate(ids):
-        table = facts.tables[app_id]
-        is_read = len(facts.partitions[app_id]) == table.partition_count
-        found.append(
-            TableSummary(
-                app_id=app_id,
-                name=table.name,
-                partition_count=table.partition_count,
-                max_replica_count=table.max_replica_count,
-                carried=Carried.of(replicas.get(app_id, []))
-                if is_read
-                else Carried(None, None, None),
-                states=_by_word(states[place]) if is_read else None,
-                listed=_listed(listed, place) if is_read else None,
-            )
+    return [
+        TableSummary(
+            app_id=int(app_id),
+            name=columns.app_names[at],
+            partition_count=int(columns.partition_counts[at]),
+            max_replica_count=int(columns.max_replica_counts[at]),
+            carried=carried[at],
+            states=_by_word(states[at]) if columns.is_read[at] else None,
+            listed=_listed(columns.listed, at) if columns.is_read[at] else None,
         )
-    return found
+        for at, app_id in enumerate(columns.app_ids)
+    ]
 
 
 def minimum_2pc(facts: PegasusFacts) -> int:
@@ -165,25 +156,13 @@ def minimum_2pc(facts: PegasusFacts) -> int:
     return int(told) if told.isdecimal() else _COMPILED_MIN_2PC
 
 
-def membership_of(facts: PegasusFacts) -> Membership:
-    """Return what health is judged by, of all partitions that were read, in gpid order."""
-    ids = sorted(facts.tables)
-    configs = [config for app_id in ids for config in facts.partitions[app_id]]
-    places = {app_id: place for place, app_id in enumerate(ids)}
-    return Membership(
-        has_primary=np.array([config.primary is not None for config in configs], dtype=np.bool_),
-        secondary_counts=np.array([len(one.secondaries) for one in configs], dtype=np.int32),
-        max_replica_counts=np.array([one.max_replica_count for one in configs], dtype=np.int32),
-        tables=np.array([places[one.app_id] for one in configs], dtype=np.int32),
-    )
-
-
 def guardian_ill(facts: PegasusFacts) -> list[str]:
     """Return the gpids that the guardian calls ill, pending proposals left out of account."""
-    ids = sorted(facts.tables)
-    names = [gpid_text(one.app_id, one.index) for key in ids for one in facts.partitions[key]]
-    healthy = guardian_healthy(membership_of(facts), np.zeros(len(names), dtype=np.bool_))
-    return [name for name, is_fine in zip(names, healthy.tolist(), strict=True) if not is_fine]
+    columns = facts.columns
+    ill = ~columns.is_guardian_healthy
+    app_ids = columns.app_ids[columns.part_table[ill]].tolist()
+    indexes = columns.part_index[ill].tolist()
+    return [gpid_text(*one) for one in sorted(zip(app_ids, indexes, strict=True))]
 
 
 def _by_word(counts: Iterable[int]) -> dict[str, int]:
@@ -198,12 +177,3 @@ def _listed(listed: ListedHealth, place: int) -> dict[str, int]:
         "write_unhealthy": int(listed.write_unhealthy[place]),
         "read_unhealthy": int(listed.read_unhealthy[place]),
     }
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    total = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total

@@ -11,7 +11,7 @@ from core.pegasus.columns import Floats, PegasusColumns
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import MIN_2PC
+from core.pegasus.summary import minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
 from core.units import counted
 from dashboard.charts.pegasus_nodes import NodeBars
@@ -29,7 +29,6 @@ STATE_WORDS: Final = {
     HealthState.UNREADABLE: "✖ unreadable",
     HealthState.DEAD: "✖ dead",
 }
-_COMPILED_MIN_2PC: Final = 2
 NODE_MEASURES: Final = {
     "replicas": "Replicas",
     "size_mb": "Data",
@@ -40,12 +39,6 @@ NODE_MEASURES: Final = {
 
 Figure = tuple[str, str, str]
 """Label, value, help."""
-
-
-def min_2pc(facts: PegasusFacts) -> int:
-    """Return ``mutation_2pc_min_replica_count`` as told, else as compiled in."""
-    told = facts.snapshot.settings.get(MIN_2PC, "")
-    return int(told) if told.isdecimal() else _COMPILED_MIN_2PC
 
 
 def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
@@ -154,7 +147,7 @@ def forecast(facts: PegasusFacts) -> tuple[str, str]:
 def state_figures(facts: PegasusFacts) -> list[Figure]:
     """Return the partitions by the five states, best first, then those that were not read."""
     columns = facts.columns
-    totals = columns.table_states(min_2pc(facts)).sum(axis=0)
+    totals = columns.table_states(minimum_2pc(facts)).sum(axis=0)
     found = [
         (STATE_WORDS[state], f"{int(totals[state]):,}", state.sentence)
         for state in sorted(HealthState, reverse=True)

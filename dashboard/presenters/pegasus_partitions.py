@@ -15,9 +15,10 @@ from core.pegasus.ddd import DddNode
 from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import minimum_2pc
 from core.units import counted, ms_to_datetime
 from dashboard.charts.pegasus_grid import MAX_MATRIX_TEXT, MatrixData
-from dashboard.presenters.pegasus_cluster import STATE_WORDS, min_2pc, node_labels
+from dashboard.presenters.pegasus_cluster import STATE_WORDS, node_labels
 
 MAX_ROWS: Final = 1_000
 MAX_CURES: Final = 200
@@ -51,7 +52,7 @@ def unhealthy_rows(facts: PegasusFacts) -> Rows:
 
 def worst_first(facts: PegasusFacts, rows: Rows) -> Rows:
     """Return the rows by state, the worst first; then what the guardian calls ill; then gpid."""
-    states = facts.columns.states(min_2pc(facts))[rows]
+    states = facts.columns.states(minimum_2pc(facts))[rows]
     is_fine = facts.columns.is_guardian_healthy[rows]
     order = np.lexsort((rows, is_fine, states))
     found: Rows = rows[order]
@@ -158,7 +159,7 @@ def partitions_frame(facts: PegasusFacts, rows: Rows) -> tuple[pd.DataFrame, lis
     """
     columns = facts.columns
     rows = rows[:MAX_ROWS]
-    states = columns.states(min_2pc(facts))[rows]
+    states = columns.states(minimum_2pc(facts))[rows]
     ill = rows[~columns.is_guardian_healthy[rows]][:MAX_CURES]
     found = outlooks(facts, ill.tolist())
     by_gpid = {one.config.gpid: one for one in found}

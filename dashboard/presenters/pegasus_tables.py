@@ -11,10 +11,11 @@ import pandas as pd
 from core.pegasus.columns import Floats
 from core.pegasus.health import HealthState
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import minimum_2pc
 from core.units import counted
 from dashboard.charts.pegasus_grid import GridData
 from dashboard.presenters.naming import listed
-from dashboard.presenters.pegasus_cluster import STATE_WORDS, min_2pc, node_labels
+from dashboard.presenters.pegasus_cluster import STATE_WORDS, node_labels
 
 VIEWS: Final = {
     "overview": (
@@ -130,7 +131,7 @@ def primary_gaps(facts: PegasusFacts) -> Floats:
 def tables_frame(facts: PegasusFacts) -> pd.DataFrame:
     """Return one row an available table with the columns of every view; NaN is unknown."""
     columns = facts.columns
-    states = columns.table_states(min_2pc(facts)).astype(np.float64)
+    states = columns.table_states(minimum_2pc(facts)).astype(np.float64)
     ill = np.bincount(
         columns.part_table[~columns.is_guardian_healthy], minlength=columns.table_count
     )
