@@ -144,9 +144,9 @@ class PegasusSite:
         with closing(self.journal(folder)) as journal:
             return fold(journal.entries(run_id=run_id))
 
-    def carry_out(self, folder: Path, *steps: Step, **changes: object) -> RunView:
+    def carry_out(self, folder: Path, plan: Plan, **changes: object) -> RunView:
         """Ask for a plan and be the worker until its run has ended."""
-        run_id = self.ask(folder, self.plan(*steps))
+        run_id = self.ask(folder, plan)
         config = self.trimtab(folder, **changes)
         cluster = config.cluster(self.config.name)
         work_on(config, cluster, run_id, threading.Event(), lambda _: None)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from pegasus_site import PROPOSE, PegasusSite, move, wait_until
+from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.actions.undo import undo_plan
+from core.actions.undo_pegasus import PegasusGround
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
+from core.plan.bare import Terms
 from core.plan.pegasus_steps import (
     LEVEL_KEY,
     AwaitState,
@@ -25,6 +29,8 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
+from core.plan.pegasus_wizards import drain_plan
+from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
 RATE = "nfs.max_copy_rate_megabytes_per_disk"
@@ -241,7 +247,7 @@ def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
     table, config = site.some()
     acted = site.act(CloseReplicas(node=str(config.primary), partitions=(config.gpid,)))
     assert acted.refusal is not None
-    assert acted.refusal.code == "still_serving"
+    assert acted.refusal.code == "still_member"
     stranger = site.stranger(config)
     assert code_of(site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))) == (
         "DONE",
@@ -363,16 +369,39 @@ def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
 # -- through the executor ----------------------------------------------------------------------
 
 
-def test_a_run_moves_primaries_and_is_measured_by_looking(
-    site: PegasusSite, tmp_path: Path
-) -> None:
+def test_a_run_moves_replicas_and_is_taken_back(site: PegasusSite, tmp_path: Path) -> None:
+    (table, one), (_, other) = site.every()[:2]
+    delay = SetServerSetting(key="meta.lb.assign_delay_ms", before="600000", value="700000")
     steps = [
-        move(table, config, "move_pri", str(config.primary), config.secondaries[0])
-        for table, config in site.every()[:3]
+        delay,
+        move(table, one, "move_pri", str(one.primary), one.secondaries[0]),
+        move(table, other, "copy_sec", other.secondaries[0], site.stranger(other)),
     ]
-    view = site.carry_out(tmp_path, *steps)
+    view = site.carry_out(tmp_path, site.plan(*steps))
     assert view.state == "DONE", view.sentence
-    assert [step.ending.code for step in view.steps if step.ending] == ["moved"] * 3
+    assert [step.ending.code for step in view.steps if step.ending] == ["set", "moved", "moved"]
+    back = undo_plan(view, PegasusGround(snapshot=site.cluster.snapshot(), now=datetime.now(UTC)))
+    assert [step.subject for step in back.steps] == [other.gpid, one.gpid, delay.key]
+    undone = site.carry_out(tmp_path, back)
+    assert undone.state == "DONE", undone.sentence
+    for before in (one, other):
+        now = site.partition(table, before.gpid)
+        assert (now.primary, set(now.secondaries)) == (before.primary, set(before.secondaries))
+    assert site.cluster.dynamic_setting(delay.key) == "600000"
+
+
+def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(
+    sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
+) -> None:
+    node = busiest(site)
+    plan = drain_plan(site.cluster.snapshot(), [node], Terms(now=datetime.now(UTC)))
+    before, ballots = proposals(sandbox), [config.ballot for _, config in site.every()]
+    found = services.rehearse(site.trimtab(tmp_path), site.config.name, plan, HASTE)
+    assert found.state == "DONE", found.sentence
+    assert found.requests >= 2
+    assert proposals(sandbox) == before
+    assert [config.ballot for _, config in site.every()] == ballots
+    assert site.cluster.dynamic_setting(LIST) == ""
 
 
 def test_read_only_and_excluded_tables_hold(
@@ -381,9 +410,9 @@ def test_read_only_and_excluded_tables_hold(
     table, config = site.some()
     step = move(table, config, "move_pri", str(config.primary), config.secondaries[0])
     before = proposals(sandbox)
-    refused = site.carry_out(tmp_path, step, read_only=True)
+    refused = site.carry_out(tmp_path, site.plan(step), read_only=True)
     assert refused.state == "REFUSED"
-    skipped = site.carry_out(tmp_path / "other", step, exclusions=[f"{table[:2]}*"])
+    skipped = site.carry_out(tmp_path / "other", site.plan(step), exclusions=[f"{table[:2]}*"])
     assert skipped.steps[0].ending is not None
     assert skipped.steps[0].ending.code == "excluded"
     assert proposals(sandbox) == before

@@ -65,7 +65,7 @@ class CloseAction:
         if self._served:
             some = ", ".join(sorted(self._served)[:6])
             return Refusal(
-                code="still_serving",
+                code="still_member",
                 sentence=f"{step.node} still serves {len(self._served)} of them ({some}): closing "
                 "a member would fail reads and writes.",
                 hint="Take the node out of those partitions first.",
