@@ -19,6 +19,7 @@ CUT_SHORT: Final = frozenset(
         "read_only",
         "setting_changed",
         "setting_not_kept",
+        "setting_not_set",
         "unsettled",
     }
 )

@@ -206,6 +206,22 @@ def failures(session: Session) -> Hold | None:
     )
 
 
+def footing(session: Session) -> Hold | None:
+    """End when a setting that the rest of the run relies on could not be changed for it."""
+    for step in session.steps_in("FAILED", "SKIPPED"):
+        ending = step.ending
+        if step.step.kept is None or ending is None or ending.code == "already_set":
+            continue
+        return _hold(
+            "end",
+            "setting_not_set",
+            f"The run relies on {step.step.subject} being {step.step.kept or 'empty'}, and it is "
+            f"not: {ending.sentence}",
+            ending.hint or "Mend the cause, then plan the rest anew.",
+        )
+    return None
+
+
 def budget(session: Session) -> Hold | None:
     """End when the cluster's moves of a day are spent."""
     if not _is_move(session):
@@ -258,6 +274,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     pace,
     in_flight,
     failures,
+    footing,
     budget,
     freshness,
     balancer,

@@ -166,9 +166,9 @@ def test_a_worker_on_pegasus_may_die_at_any_moment(story) -> None:
     total = len(first.crossings)
     assert total > 20
     place = STORIES.index(story)
-    for moment in range(place % 7, total, 7):
+    for moment in range(place % 11, total, 11):
         _settled(_world_of(story), deaths=(moment,))
-    for moment in range(place % 23, total, 23):
+    for moment in range(place % 29, total, 29):
         _settled(_world_of(story), deaths=(moment, moment % 17, moment % 11))
 
 
