@@ -182,15 +182,36 @@ def _say_rest(view: RunView) -> None:
         columns = ("broker", "usage before", "predicted", "measured")
         table((*columns, "traffic before", "predicted", "measured"), rows)
     measured, expected = view.measured, view.plan.expected
-    if measured is not None:
+    if expected.nodes:
+        _say_nodes(view)
+    elif measured is not None:
         say(
             "The busiest broker's traffic over the mean: "
             f"{format_ratio(expected.throughput_deviation_before)} before, "
             f"{format_ratio(expected.throughput_deviation_after)} predicted, "
             f"{format_ratio(measured.throughput_deviation)} measured at {_time(measured.taken_at)}."
         )
-        if measured.disturbed_by:
-            say(f"Run {measured.disturbed_by} acted in between: not all of it is this run's doing.")
+    if measured is not None and measured.disturbed_by:
+        say(f"Run {measured.disturbed_by} acted in between: not all of it is this run's doing.")
+
+
+def _say_nodes(view: RunView) -> None:
+    """Nodes of the plan on a Pegasus cluster: before, predicted, counted."""
+    came = {item.node: item for item in view.measured.nodes} if view.measured else {}
+    say()
+    columns = ("node", "primaries before", "predicted", "counted")
+    table(
+        (*columns, "replicas before", "predicted", "counted"),
+        [
+            (
+                *(item.node, str(item.primaries_before), str(item.primaries_after)),
+                str(came[item.node].primaries) if item.node in came else "not yet",
+                *(str(item.replicas_before), str(item.replicas_after)),
+                str(came[item.node].replicas) if item.node in came else "not yet",
+            )
+            for item in view.plan.expected.nodes
+        ],
+    )
 
 
 def _compared(view: RunView) -> Iterator[list[str]]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from core.actions.runs import RunView
 from core.actions.undo import undo_plan
+from core.actions.undo_pegasus import PegasusGround
 from core.plan.answer import plan_sentence
 from core.plan.codec import dump_plan
 from core.plan.edit import Ground
 from core.plan.model import Plan
+from core.plan.pegasus_preview import preview_pegasus
 from core.plan.preview import preview_plan
 from core.plan.words import describe
-from core.snapshot import PulsarSnapshot
-from dashboard import cli_plan_json, services
+from dashboard import cli_plan_json, services, services_pegasus
 from dashboard.cli_apply import ApplyWish, carry_out
 from dashboard.cli_config import configured
 from dashboard.cli_output import Answer, StoppedError, UsageFaultError, emit, note
+from dashboard.cli_pegasus_live import PEGASUS
 from dashboard.cli_plans import refusal, write_plan
 
 
@@ -30,12 +33,10 @@ def undo(
     may_ask = sys.stdin.isatty() and not wish.as_json
     if plan_file is None and not (wish.is_dry or is_sure or may_ask):
         raise UsageFaultError("Nobody can be asked here.", hint="Add --yes, --plan or --dry-run.")
-    snapshot = services.capture(cluster)
-    ground = Ground(snapshot=snapshot, now=services.now(), exclusions=frozenset(cluster.exclusions))
-    plan = undo_plan(view, ground, reason=wish.reason)
+    plan, sentence = _way_back(cluster, view, wish.reason)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    _show(snapshot, plan)
+    _show(sentence, plan)
     if plan_file is not None:
         write_plan(plan_file, dump_plan(plan))
         note(f"Written to {plan_file}.")
@@ -46,9 +47,22 @@ def undo(
     return carry_out(config, plan, cluster.name, wish)
 
 
-def _show(snapshot: PulsarSnapshot, plan: Plan) -> None:
+def _way_back(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Plan, str]:
+    """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
+    now, exclusions = services.now(), frozenset(cluster.exclusions)
+    if cluster.kind == PEGASUS:
+        state = services_pegasus.capture(cluster)
+        ground = PegasusGround(snapshot=state, now=now, exclusions=exclusions)
+        plan = undo_plan(view, ground, reason=reason)
+        return plan, preview_pegasus(state, plan).sentence
+    snapshot = services.capture(cluster)
+    plan = undo_plan(view, Ground(snapshot=snapshot, now=now, exclusions=exclusions), reason=reason)
+    return plan, plan_sentence(preview_plan(snapshot, plan))
+
+
+def _show(sentence: str, plan: Plan) -> None:
     """Show the way back on standard error: the answer is the run."""
-    note(plan_sentence(preview_plan(snapshot, plan)))
+    note(sentence)
     for step in plan.steps:
         note(f"  {describe(step)}")
     for item in plan.diagnostics:

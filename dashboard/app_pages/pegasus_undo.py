@@ -20,8 +20,8 @@ if not run_id:
     st.button("Activity", icon=":material/history:", on_click=state.go, args=("activity",))
     st.stop()
 st.button(
-    f"This takes back run {words.plain(run_id)}",
-    icon=":material/undo:",
+    f"Open run {words.plain(run_id)}",
+    icon=":material/history:",
     type="tertiary",
     on_click=run_link,
     args=(run_id,),
@@ -49,6 +49,7 @@ except PlanConflictError as error:
 except OpsError as error:
     words.failed(error, what="The undo cannot be planned")
     st.stop()
+words.answer(f"The way back from run {run_id}: {view.reason}")
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 words.section("In a terminal", "Reads the cluster, shows the way back, and asks before it is done.")
 st.code(f"trimtab undo {run_id}{words_of(page.config)}", language="bash")
