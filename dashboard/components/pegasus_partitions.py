@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _GRID: Final = "grid"
 _STRETCH: Final = "stretch"
 _MAX_LOST: Final = 5
+_REASON_PX: Final = 46
+"""A row with two lines of a reason."""
 
 
 def choose(table: str) -> None:
@@ -124,7 +126,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
         "guardian": tables.words("Guardian", "Healthy, ill or dead: what the guardian calls."),
         "replicas": tables.words("Replicas", "Held of wanted."),
         "next": tables.words("Next cure", "What the guardian sends next; later: after its wait."),
-        "reason": st.column_config.TextColumn("Why", width=400),
+        "reason": st.column_config.TextColumn("Why", width=430),
         "primary": tables.words("Primary"),
         "secondaries": st.column_config.TextColumn("Secondaries", width=230),
         "last_drops": st.column_config.TextColumn(
@@ -137,15 +139,20 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     }
     if of_one_table:
         del columns["table"]
+    row_px = _REASON_PX
     if not rows["reason"].any():
         del columns["next"], columns["reason"]
-    tables.table(
+        row_px = tables.ROW_PX
+    st.dataframe(
         rows,
-        columns,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
         key="pegasus_partitions",
         alt="Partitions with state, members and the guardian's next cure, unhealthy first",
-        height=min(520, tables.height_of(len(rows))),
-        missing="",
+        height=min(520, tables.height_of(len(rows), row_px)),
+        row_height=row_px,
+        placeholder="",
     )
 
 

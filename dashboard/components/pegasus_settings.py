@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
 
 _NEW: Final = "_new_server_value"
-_ROW_PX: Final = 46
-"""Two lines of the meaning."""
+_ROW_PX: Final = tables.WRAPPED_PX
 
 
 def settings_list(page: PegasusPage) -> None:
@@ -35,7 +34,7 @@ def settings_list(page: PegasusPage) -> None:
             "mark": st.column_config.TextColumn("State", width=80),
             "default": st.column_config.TextColumn("Default", width=75),
             "origin": st.column_config.TextColumn("Read from", width=120),
-            "meaning": st.column_config.TextColumn("Meaning", width=640),
+            "meaning": st.column_config.TextColumn("Meaning", width=430),
         },
         key="server_settings",
         alt="Settings of the servers that decide repair and balance",
