@@ -74,17 +74,17 @@ def main() -> None:
     options = arguments.parse_args()
     snapshot = make_snapshot(brokers=options.brokers, bundles=options.bundles)
     print(f"{options.brokers:,} brokers, {snapshot.bundles.num_rows:,} bundles")
-    load = _load(snapshot)
+    load = load_of(snapshot)
     for name in options.strategy or MODULAR:
-        ours = _ours(snapshot, name)
-        _report(name, ours, _real_ms(load, name, options.bundles), options.bundles)
+        ours = our_timing(snapshot, name)
+        _report(name, ours, real_ms(load, name, options.bundles), options.bundles)
 
 
 def _settings(snapshot: PulsarSnapshot, name: str) -> EffectiveSettings:
     return effective_settings(snapshot, overrides=CONF[name])
 
 
-def _ours(snapshot: PulsarSnapshot, name: str) -> Timing:
+def our_timing(snapshot: PulsarSnapshot, name: str) -> Timing:
     settings = _settings(snapshot, name)
     strategy = find_shedding_strategy(name)
     config = strategy.config(settings)
@@ -119,7 +119,7 @@ def _report(name: str, ours: Timing, real: tuple[float, int] | None, bundles: in
         print(f"  target {wanted:.0f} times: {'met' if ratio >= wanted else 'MISSED'}")
 
 
-def _real_ms(load: dict[str, Any], name: str, bundles: int) -> tuple[float, int] | None:
+def real_ms(load: dict[str, Any], name: str, bundles: int) -> tuple[float, int] | None:
     """Median milliseconds and moves of the real class; ``None`` without it."""
     command = driver_command("SheddingDriver")
     if isinstance(command, SkipReason):
@@ -139,7 +139,7 @@ def _real_ms(load: dict[str, Any], name: str, bundles: int) -> tuple[float, int]
     return statistics.median(ms for ms, _ in calls), calls[-1][1]
 
 
-def _load(snapshot: PulsarSnapshot) -> dict[str, Any]:
+def load_of(snapshot: PulsarSnapshot) -> dict[str, Any]:
     """The snapshot as the driver reads it."""
     bundles = snapshot.bundles
     names = bundles.column("bundle").to_pylist()

@@ -56,6 +56,7 @@ def explain(
     asked = ROUND_ROBIN if excluded else strategy
     scores = asked.scores(context)
     kept = np.flatnonzero(candidates)
+    kept_names = [names[row] for row in kept.tolist()]
     distribution = {names[row]: float(chances[row]) for row in np.flatnonzero(chances)}
     return Placement(
         bundle="",
@@ -67,14 +68,18 @@ def explain(
             *_notes(context, asked, filtered),
             *_close_calls(context, asked, candidates, chances),
         ),
-        scores={
-            names[row]: float(scores[row])
-            for row in kept
-            if asked.score_label and np.isfinite(scores[row])
-        },
+        scores=_finite_scores(kept_names, scores[kept]) if asked.score_label else {},
         score_label=asked.score_label,
-        candidates=tuple(names[row] for row in kept),
+        candidates=tuple(kept_names),
     )
+
+
+def _finite_scores(names: list[str], scores: Floats) -> dict[str, float]:
+    if not np.isfinite(scores).all():
+        known = np.isfinite(scores)
+        names = [name for name, is_known in zip(names, known.tolist(), strict=True) if is_known]
+        scores = scores[known]
+    return dict(zip(names, scores.tolist(), strict=True))
 
 
 def _why(context: PlacementContext, asked: Selector, winners: int, candidates: int) -> str:
