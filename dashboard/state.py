@@ -14,6 +14,7 @@ from typing import Final, cast
 
 import pyarrow as pa
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 # -- query parameters, shared by every page --------------------------------------------------------
 CLUSTER: Final = "cluster"
@@ -73,6 +74,7 @@ PARTITION: Final = "partition"
 ROUND: Final = "round"
 
 _PAGE: Final = "_page"
+_DRAWN: Final = "_drawn"
 
 PAGES: Final[Mapping[str, str]] = {
     "fleet": "app_pages/fleet.py",
@@ -174,6 +176,7 @@ def go(page: str, **params: str | list[str]) -> None:
         return
     if CLUSTER in st.query_params:
         chosen.setdefault(CLUSTER, st.query_params[CLUSTER])
+    _stop_ticks()
     st.switch_page(PAGES[page], query_params=chosen)
 
 
@@ -188,7 +191,34 @@ def note_page(page: str) -> None:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
         keep_asking(None)
+        _stop_ticks()
     st.session_state[_PAGE] = page
+    params = {key: st.query_params.get_all(key) for key in st.query_params}
+    st.session_state[_DRAWN] = (_page_of_this_run(), params)
+
+
+def _stop_ticks() -> None:
+    """Forget every fragment: what the browser still sends for the page that is left is refused."""
+    context = get_script_run_ctx()
+    if context is not None:
+        context.fragment_storage.clear()
+
+
+def _page_of_this_run() -> str:
+    context = get_script_run_ctx()
+    return "" if context is None else context.page_script_hash
+
+
+def stay() -> None:
+    """Go back to the page that is drawn, where a late tick names the one that was left.
+
+    A busy browser sends a tick of the old page after it was told of the new one, and before it has
+    looked. Streamlit then takes the page for changed and drops everything: the window is white
+    until somebody reloads it. Call it from the fragment that ticks on every page.
+    """
+    drawn, params = st.session_state.get(_DRAWN, ("", {}))
+    if drawn and drawn != _page_of_this_run():
+        st.switch_page(PAGES[st.session_state[_PAGE]], query_params=params)
 
 
 def is_busy() -> bool:

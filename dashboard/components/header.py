@@ -214,6 +214,7 @@ def _manifest(choice: Choice) -> Manifest | None:
 
 def _watch(config: Config, choice: Choice) -> None:
     """Draw what ages or changes by itself; draw the page again when there is a newer snapshot."""
+    state.stay()
     shelved, cluster = choice.shelved, choice.cluster
     newest = shelf_state(services.shelf(config), cluster.name).latest
     is_newer = shelved is not None and newest is not None and newest.taken_at > shelved.taken_at
