@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,37 @@ def test_a_setting_that_somebody_changed_meanwhile_is_left_alone(site: PegasusSi
     acted = site.act(step)
     assert acted.refusal is not None
     assert acted.refusal.code == "changed_meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("key", "how", "value", "code"),
+    [
+        ("min_live_node_count_for_unfreeze", "flag", "9", "would_freeze"),
+        (LIST, "command", "elsewhere:34801", "node_unknown"),
+    ],
+)
+def test_a_value_that_would_harm_the_cluster_as_it_is_is_refused(
+    site: PegasusSite, key: str, how: Any, value: str, code: str
+) -> None:
+    was = site.cluster.dynamic_setting(key)
+    acted = site.act(SetServerSetting(key=key, how=how, before=was, value=value))
+    assert acted.refusal is not None
+    assert acted.refusal.code == code
+    assert site.cluster.dynamic_setting(key) == was
+
+
+def test_the_whole_clusters_policy_is_refused_while_a_table_has_a_single_replica(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    whole = sandbox.look(lambda state: state.tables[1])
+    single = replace(whole, max_replica_count=1)
+    sandbox.look(lambda state: state.tables.update({1: single}))
+    step = SetServerSetting(key="balance_cluster", how="flag", before="false", value="true")
+    acted = site.act(step)
+    sandbox.look(lambda state: state.tables.update({1: whole}))
+    assert acted.refusal is not None
+    assert acted.refusal.code == "kills_meta_server"
+    assert site.cluster.dynamic_setting("balance_cluster") == "false"
 
 
 @pytest.mark.parametrize(

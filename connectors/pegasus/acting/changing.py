@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from connectors.pegasus.acting.settings import DEFAULT, ServerSettings, is_same
 from connectors.pegasus.acting.sight import Eyes
 from core.actions.model import Ending, Observation, Refusal
 from core.pegasus.levels import clears_proposals, parse_level
+from core.pegasus.server_settings import BLACK_LIST, LIVE_PERCENTAGE, changeable, dangers
+from core.pegasus.snapshot import PegasusFacts
 from core.plan.pegasus_steps import LEVEL_KEY, SetMetaLevel, SetServerSetting
 
 _PLAN_ANEW: Final = "Take a fresh snapshot and plan anew."
 _UNTOLD: Final = "unknown"
+_RISKY: Final = frozenset(
+    {"balance_cluster", BLACK_LIST, LIVE_PERCENTAGE, "min_live_node_count_for_unfreeze"}
+)
+Facts = Callable[[], PegasusFacts]
 
 
 class SettingAction:
@@ -20,13 +27,15 @@ class SettingAction:
     Args:
         step: What to do.
         settings: Of the cluster.
+        facts: Reads the cluster, for values that would do harm to it as it is now.
     """
 
     patience_s = 0.0
 
-    def __init__(self, step: SetServerSetting, settings: ServerSettings) -> None:
+    def __init__(self, step: SetServerSetting, settings: ServerSettings, facts: Facts) -> None:
         self._step = step
         self._settings = settings
+        self._facts = facts
         self._is_answered = False
 
     def look(self) -> Observation:
@@ -40,13 +49,24 @@ class SettingAction:
             sentence = f"{step.subject} is {_shown(seen.value)} already."
             return Refusal(code="already_set", sentence=sentence, hint="Nothing has to be done.")
         if step.before is None or is_same(step.subject, seen.value, step.before):
-            return None
+            return self._harm()
         return Refusal(
             code="changed_meanwhile",
             sentence=f"{step.subject} is {_shown(seen.value)}; it was {_shown(step.before)} when "
             "the plan was made.",
             hint=_PLAN_ANEW,
         )
+
+    def _harm(self) -> Refusal | None:
+        """Return what the value would do to the cluster as it is now."""
+        step = self._step
+        if step.key not in _RISKY:
+            return None
+        found = dangers(changeable(step.key), step.value, self._facts())
+        refused = next((one for one in found if one.weight == "refused"), None)
+        if refused is None:
+            return None
+        return Refusal(code=refused.code, sentence=refused.sentence, hint=refused.hint)
 
     def send(self) -> None:
         """Ask for the change, each server once."""

@@ -16,6 +16,7 @@ from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.ports import Action
 from core.errors import InvariantError
+from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Step
 from core.plan.pegasus_steps import (
     AwaitState,
@@ -109,7 +110,7 @@ class PegasusCluster:
             case CloseReplicas():
                 action = CloseAction(step, eyes, self._settings)
             case SetServerSetting():
-                action = SettingAction(step, self._settings)
+                action = SettingAction(step, self._settings, self._facts)
             case AwaitState():
                 action = AwaitAction(
                     step,
@@ -121,6 +122,9 @@ class PegasusCluster:
             case _:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
         return action
+
+    def _facts(self) -> PegasusFacts:
+        return PegasusFacts(self.snapshot())
 
     # -- settings -------------------------------------------------------------------------------
 
