@@ -38,7 +38,7 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
         try:
             draft.check_table(config)
             if not able:
-                raise _no_heir(config, node)
+                raise _no_heir(draft, config, node)
             target = min(
                 able, key=lambda name: (course.primaries[name], of_table[config.app_id, name])
             )
@@ -103,9 +103,15 @@ def _able(draft: Draft, config: PartitionConfig, leaving: Collection[str]) -> li
     """Return the secondaries that may lead, by host and port.
 
     One that leaves later is better than none: by then the guardian has filled up the partition.
+    Where the guardian has put a replica is only a guess, and nothing is moved on a guess.
     """
-    living = [name for name in draft.course.alive if name in config.secondaries]
-    return [name for name in living if name not in leaving] or living
+    course = draft.course
+    sure = [
+        name
+        for name in course.alive
+        if name in config.secondaries and (config.gpid, name) not in course.foreseen
+    ]
+    return [name for name in sure if name not in leaving] or sure
 
 
 def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tuple[int, str]]:
@@ -119,7 +125,13 @@ def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tupl
     )
 
 
-def _no_heir(config: PartitionConfig, node: str) -> GuardRefusedError:
+def _no_heir(draft: Draft, config: PartitionConfig, node: str) -> GuardRefusedError:
+    if any((config.gpid, name) in draft.course.foreseen for name in config.secondaries):
+        return GuardRefusedError(
+            f"Who could lead {config.gpid} after {node} is up to the guardian: all of its replicas "
+            "are on nodes that leave.",
+            hint=f"Leave {node} out, and empty it in a run of its own.",
+        )
     held = ", ".join(config.secondaries) or "no node"
     return GuardRefusedError(
         f"No other node could lead {config.gpid}: besides {node} it is on {held}.",

@@ -1,0 +1,372 @@
+"""Maintenance of Pegasus clusters as plans: what is done, awaited, put back, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
+
+from core.errors import InputError, UnknownNameError
+from core.pegasus.answers import NodeEntry
+from core.pegasus.balance.model import ConfigType, ProposalAction
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight
+from core.pegasus.reconfigure import way_of
+from core.pegasus.snapshot import PegasusFacts
+from core.plan.bare import Terms
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import Plan
+from core.plan.pegasus_preview import preview_pegasus
+from core.plan.pegasus_steps import (
+    AwaitState,
+    CloseReplicas,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
+from core.plan.pegasus_verify import proposal_of
+from core.plan.pegasus_wizards import (
+    drain_plan,
+    migrate_plan,
+    offline_plan,
+    rebalance_plan,
+    rolling_update_plan,
+)
+from core.snapshot.pegasus import PegasusSnapshot
+
+TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
+LIVELY = {"level.stored": "500", "level.effective": "lively"}
+WIDE = generated(4, 16, 6)
+WIDE_NODES = tuple(row["node"] for row in WIDE.tables["nodes"].to_pylist())
+BLACK_LIST = "meta.lb.assign_secondary_black_list"
+NODES_OF_SIX = tuple(f"db{at}:34801" for at in range(1, 7))
+ADD_LIMIT = "meta.lb.add_secondary_max_count_for_one_node"
+FLOW_CONTROL = "meta.lb.add_secondary_enable_flow_control"
+Maker = Callable[[PegasusSnapshot], Plan]
+WIZARDS: dict[str, Maker] = {
+    "migrate": lambda snapshot: migrate_plan(snapshot, NODES[0], TERMS),
+    "drain": lambda snapshot: drain_plan(snapshot, [NODES[0]], TERMS),
+    "offline": lambda snapshot: offline_plan(snapshot, [NODES[0]], TERMS),
+    "rolling update": lambda snapshot: rolling_update_plan(snapshot, [NODES[0]], TERMS),
+    "rebalance": lambda snapshot: rebalance_plan(snapshot, TERMS, only_move_primary=True),
+}
+
+
+def codes(plan: Plan, severity: str) -> set[str]:
+    return {item.code for item in plan.diagnostics if item.severity == severity}
+
+
+def outline(plan: Plan) -> list[str]:
+    """Every step in a word or two."""
+    words = []
+    for step in plan.steps:
+        match step:
+            case SetMetaLevel():
+                words.append(f"level {step.level}")
+            case SetServerSetting():
+                words.append(f"{step.key.rpartition('.')[2]}={step.value}")
+            case ProposeMany():
+                words.append(f"{step.verb} {len(step.items)}")
+            case CloseReplicas():
+                words.append(f"close {len(step.partitions)}")
+            case AwaitState():
+                words.append(f"await {step.state}")
+    return words
+
+
+class Stage:
+    """A cluster that does what steps ask, and whose guardian chooses in an order of its own."""
+
+    def __init__(self, snapshot: PegasusSnapshot, *, prefer_last: bool = True) -> None:
+        facts = PegasusFacts(snapshot)
+        self.nodes = {node.name: node for node in facts.nodes}
+        every = [config for table in facts.partitions.values() for config in table]
+        self.configs: dict[str, PartitionConfig] = {config.gpid: config for config in every}
+        self.black: set[str] = set()
+        self.may_add = True
+        self.dropped: dict[str, str] = {}
+        self.fewest = 9
+        self.prefer_last = prefer_last
+
+    def play(self, plan: Plan) -> None:
+        for step in plan.steps:
+            match step:
+                case SetServerSetting(key=key, value=value):
+                    if key == BLACK_LIST:
+                        self.black = set(value.split(","))
+                    if key == ADD_LIMIT:
+                        self.may_add = value != "0"
+                case ProposeMany():
+                    self._propose(step)
+                case AwaitState():
+                    self._await(step)
+                case CloseReplicas():
+                    assert all(step.node not in self.configs[g].members for g in step.partitions)
+
+    def _propose(self, step: ProposeMany) -> None:
+        alive = {name: NodeEntry(name, None, is_alive=True) for name in self.nodes}
+        sight = ClusterSight(nodes=alive, level=FunctionLevel.STEADY)
+        for item in step.items:
+            config = self.configs[item.partition.gpid]
+            actions = proposal_of(sight, config, step).actions
+            self.configs[config.gpid] = way_of(config, actions)[-1]
+            if step.verb != "move_pri":
+                self.dropped[config.gpid] = step.node
+            self.fewest = min(self.fewest, self.configs[config.gpid].replica_count)
+            assert self.configs[config.gpid].primary is not None
+
+    def _await(self, step: AwaitState) -> None:
+        led = {config.primary for config in self.configs.values()}
+        held = {name for config in self.configs.values() for name in config.members}
+        match step.state:
+            case "no_primaries":
+                assert step.node not in led
+            case "no_replicas":
+                assert step.node not in held
+            case "healthy":
+                self._repair()
+
+    def _repair(self) -> None:
+        """Put what is missing on its last node, or where that is kept out on the first or last."""
+        assert self.may_add
+        for gpid, config in list(self.configs.items()):
+            if config.replica_count >= config.max_replica_count:
+                continue
+            able = [name for name in self.nodes if name not in {*config.members, *self.black}]
+            back = self.dropped[gpid]
+            node = back if back in able else able[-1 if self.prefer_last else 0]
+            learn = ProposalAction(ConfigType.ADD_SECONDARY, config.primary or "", node)
+            self.configs[gpid] = way_of(config, [learn])[-1]
+
+
+class TestSteps:
+    def test_migrating_moves_primaries_and_waits(self):
+        plan = migrate_plan(snapshot_of(whole()), NODES[0], TERMS)
+        assert outline(plan) == ["move_pri 4", "await no_primaries"]
+        assert plan.expected.copied_mb == 0.0
+        after = {one.node: one.primaries_after for one in plan.expected.nodes}
+        assert after[NODES[0]] == 0
+        assert max(after.values()) - min(after[name] for name in NODES[1:] if name in after) <= 1
+
+    def test_draining_keeps_the_nodes_out_and_waits_for_every_repair(self):
+        plan = drain_plan(snapshot_of(whole(settings=LIVELY)), [NODES[0]], TERMS)
+        assert outline(plan) == [
+            "level steady",
+            f"assign_secondary_black_list={NODES[0]}",
+            "move_pri 4",
+            "await no_primaries",
+            "DOWNGRADE_TO_INACTIVE 4",
+            "await no_replicas",
+            "await healthy",
+        ]
+        assert codes(plan, "warning") == {"lively_refills"}
+        assert plan.expected.copied_mb == 40.0
+
+    def test_a_rolling_update_waits_for_the_operator_between_its_limits(self):
+        content = whole()
+        content["nodes"][0]["started_at"] = "2026-11-20 08:00:00"
+        plan = rolling_update_plan(snapshot_of(content), [NODES[0]], TERMS)
+        assert outline(plan) == [
+            "assign_delay_ms=180000000",
+            "add_secondary_enable_flow_control=true",
+            "add_secondary_max_count_for_one_node=0",
+            "move_pri 4",
+            "await no_primaries",
+            "DOWNGRADE_TO_INACTIVE 4",
+            "await no_replicas",
+            "close 4",
+            "await restarted",
+            "add_secondary_max_count_for_one_node=100",
+            "await healthy",
+        ]
+        wait = next(step for step in plan.steps if getattr(step, "state", "") == "restarted")
+        assert wait.started_at == "2026-11-20 08:00:00"
+        assert wait.within_s is None
+        assert "Restart" in wait.reason
+        assert preview_pegasus(snapshot_of(content), plan).waits_for_people
+        assert "start_unknown" not in codes(plan, "warning")
+
+    def test_a_limit_that_is_looked_at_already_is_not_switched_on(self):
+        told = {"add_secondary_enable_flow_control": "true"}
+        plan = rolling_update_plan(snapshot_of(whole(settings=told)), [NODES[0]], TERMS)
+        assert not any("flow_control" in word for word in outline(plan))
+
+    def test_a_rolling_update_of_all_nodes_takes_every_living_one_in_turn(self):
+        plan = rolling_update_plan(WIDE, [], TERMS)
+        awaited = [
+            step.node
+            for step in plan.steps
+            if isinstance(step, AwaitState) and step.state == "restarted"
+        ]
+        assert awaited == list(WIDE_NODES)
+        assert not plan.errored
+
+    def test_going_offline_limits_rates_and_waits_until_the_process_has_gone(self):
+        plan = offline_plan(snapshot_of(whole()), [NODES[0]], TERMS, rate_mb_per_s=20)
+        assert outline(plan) == [
+            "max_copy_rate_megabytes_per_disk=20",
+            "max_send_rate_megabytes_per_disk=20",
+            f"assign_secondary_black_list={NODES[0]}",
+            "assign_delay_ms=10",
+            "move_pri 4",
+            "await no_primaries",
+            "DOWNGRADE_TO_INACTIVE 4",
+            "await no_replicas",
+            "close 4",
+            "await gone",
+            "await healthy",
+        ]
+
+    def test_where_leaving_would_freeze_the_level_the_share_is_lowered_and_stays(self):
+        told = {"meta.live_percentage": "80"}
+        plan = offline_plan(snapshot_of(whole(settings=told)), [NODES[0]], TERMS)
+        [share] = [
+            step for step in plan.steps if getattr(step, "key", "") == "meta.live_percentage"
+        ]
+        assert (share.value, share.is_restored) == ("0", False)
+        assert "live_percentage_stays" in codes(plan, "warning")
+
+    def test_rebalancing_is_lively_for_its_time_and_waits_until_nothing_is_left(self):
+        plan = rebalance_plan(snapshot_of(whole()), TERMS, only_move_primary=True)
+        assert outline(plan) == [
+            "only_move_primary=true",
+            "max_copy_rate_megabytes_per_disk=100",
+            "max_send_rate_megabytes_per_disk=100",
+            "level lively",
+            "await balanced",
+        ]
+
+    @pytest.mark.parametrize("name", WIZARDS)
+    def test_every_wizard_is_a_plan_that_its_file_gives_back_and_puts_settings_back(self, name):
+        plan = WIZARDS[name](snapshot_of(whole()))
+        assert plan.applyable, plan.diagnostics
+        assert load_plan(dump_plan(plan)) == plan
+        for step in plan.steps:
+            if isinstance(step, SetMetaLevel | SetServerSetting):
+                assert step.is_restored
+
+    def test_a_black_list_that_was_there_is_kept(self):
+        told = {"assign_secondary_black_list": NODES[3]}
+        plan = offline_plan(snapshot_of(whole(settings=told)), [NODES[0]], TERMS)
+        step = next(step for step in plan.steps if getattr(step, "key", "") == BLACK_LIST)
+        assert (step.before, step.value) == (NODES[3], f"{NODES[3]},{NODES[0]}")
+
+
+class TestPlayed:
+    @pytest.mark.parametrize("prefer_last", [True, False])
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_drained_nodes_end_empty_whatever_the_guardian_chooses(self, count, prefer_last):
+        leaving = WIDE_NODES[:count]
+        plan = drain_plan(WIDE, leaving, TERMS)
+        assert plan.applyable, plan.diagnostics
+        stage = Stage(WIDE, prefer_last=prefer_last)
+        stage.play(plan)
+        for config in stage.configs.values():
+            assert not set(config.members) & set(leaving)
+            assert config.replica_count == 3
+        assert stage.fewest == 2
+
+    def test_where_every_replica_leaves_the_guardian_would_decide_and_the_plan_is_refused(self):
+        parts = [part_row(2, 0, NODES_OF_SIX[0], NODES_OF_SIX[1:3])]
+        content = whole(parts, tables=[table_row(2, "temp", 1)])
+        content["nodes"] = [{"node": name, "is_alive": True} for name in NODES_OF_SIX]
+        plan = drain_plan(snapshot_of(content), NODES_OF_SIX[:3], TERMS)
+        assert "up to the guardian" in plan.by_severity("error")[0].sentence
+        assert drain_plan(snapshot_of(content), NODES_OF_SIX[:2], TERMS).applyable
+
+    def test_a_rolling_update_ends_with_every_replica_where_it_was(self):
+        plan = rolling_update_plan(WIDE, WIDE_NODES[:3], TERMS)
+        stage = Stage(WIDE)
+        stage.play(plan)
+        before = Stage(WIDE).configs
+        for gpid, config in stage.configs.items():
+            assert set(config.members) == set(before[gpid].members)
+        led = [config.primary for config in stage.configs.values()]
+        foreseen = {one.node: one.primaries_after for one in plan.expected.nodes}
+        for node, count in foreseen.items():
+            assert led.count(node) == count
+
+    def test_what_is_expected_of_nodes_is_what_comes(self):
+        plan = migrate_plan(WIDE, WIDE_NODES[0], TERMS)
+        stage = Stage(WIDE)
+        stage.play(plan)
+        led = [config.primary for config in stage.configs.values()]
+        for one in plan.expected.nodes:
+            assert led.count(one.node) == one.primaries_after
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("name", "change", "code"),
+        [
+            ("drain", {"dead": [NODES[0]]}, "node_down"),
+            ("offline", {"dead": [NODES[3]]}, "unhealthy"),
+            ("drain", {"settings": {"level.effective": "freezed"}}, "level_too_low"),
+            ("migrate", {"settings": {"level.effective": None}}, "level_unknown"),
+            ("rolling update", {"settings": {"level.stored": None}}, "level_unknown"),
+        ],
+    )
+    def test_what_is_not_safe_is_refused(self, name, change: dict[str, Any], code):
+        content = whole(**change)
+        if change.get("dead") == [NODES[3]]:
+            for row in content["partitions"]:
+                row["secondaries"] = row["secondaries"][:1]
+        assert code in codes(WIZARDS[name](snapshot_of(content)), "error")
+
+    def test_a_partition_with_only_one_secondary_keeps_it(self):
+        parts = [part_row(2, 0, NODES[1], [NODES[0]], max_replica_count=2)]
+        content = whole(parts, tables=[table_row(2, "temp", 1, max_replica_count=2)])
+        plan = drain_plan(snapshot_of(content), [NODES[0]], TERMS)
+        assert "only secondary" in plan.by_severity("error")[0].sentence
+
+    def test_a_primary_without_any_secondary_cannot_leave(self):
+        parts = [part_row(2, 0, NODES[0], [], max_replica_count=1)]
+        content = whole(parts, tables=[table_row(2, "temp", 1, max_replica_count=1)])
+        plan = migrate_plan(snapshot_of(content), NODES[0], TERMS)
+        assert "could lead 2.0" in plan.by_severity("error")[0].sentence
+
+    def test_many_refusals_are_told_by_number(self):
+        parts = [part_row(2, at, NODES[0], [], max_replica_count=1) for at in range(9)]
+        content = whole(parts, tables=[table_row(2, "temp", 9, max_replica_count=1)])
+        errors = migrate_plan(snapshot_of(content), NODES[0], TERMS).by_severity("error")
+        assert len(errors) == 6
+        assert errors[-1].sentence.startswith("4 more partitions")
+
+    def test_too_few_nodes_would_be_left(self):
+        plan = drain_plan(snapshot_of(whole()), NODES[:2], TERMS)
+        assert {"too_few_nodes", "would_freeze"} <= codes(plan, "error")
+
+    def test_an_excluded_table_stops_the_wizard(self):
+        terms = Terms(now=TERMS.now, exclusions=["temp"])
+        plan = drain_plan(snapshot_of(whole()), [NODES[0]], terms)
+        assert plan.errored
+
+    def test_a_node_without_primaries_is_nothing_to_do(self):
+        plan = migrate_plan(snapshot_of(whole()), NODES[2], TERMS)
+        assert plan.steps == ()
+        assert codes(plan, "warning") == {"nothing_to_do"}
+
+    def test_names_are_looked_up_before_anything_else(self):
+        snapshot = snapshot_of(whole())
+        with pytest.raises(UnknownNameError, match="db1"):
+            drain_plan(snapshot, ["db1:34802"], TERMS)
+        with pytest.raises(InputError, match="twice"):
+            drain_plan(snapshot, [NODES[0], NODES[0]], TERMS)
+        with pytest.raises(InputError, match="registered"):
+            drain_plan(snapshot, ["10.0.0.1:34801"], TERMS)
+        with pytest.raises(InputError, match="No node"):
+            offline_plan(snapshot, [], TERMS)
+        with pytest.raises(InputError, match="4 MiB"):
+            rebalance_plan(snapshot, TERMS, rate_mb_per_s=3)
+
+    def test_lively_with_the_cluster_policy_and_single_replicas_is_refused(self):
+        content = whole(
+            [part_row(2, 0, NODES[0], max_replica_count=1)],
+            tables=[table_row(2, "temp", 1, max_replica_count=1)],
+            settings={"balance_cluster": "true"},
+        )
+        assert "kills_meta_server" in codes(rebalance_plan(snapshot_of(content), TERMS), "error")
