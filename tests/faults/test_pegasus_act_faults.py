@@ -144,6 +144,29 @@ def test_a_proposal_that_its_leader_forgot_is_told_as_lost_and_not_sent_again(
     assert proposals(sandbox) == 1
 
 
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_what_may_still_come_is_unknown_until_it_is_seen(
+    sandbox: PegasusSandbox, site: PegasusSite, is_batch: bool
+) -> None:
+    one = some_move(site)
+    item = Proposed(partition=one.partition, target=one.target)
+    many = ProposeMany(node=one.source, verb="move_pri", items=(item,))
+    step = many if is_batch else one
+    action = site.action(step)
+    before = action.look()
+    assert action.forbids(before) is None
+    sandbox.look(lambda state: setattr(state, "stored_level", 300))  # nothing is carried out
+    action.send()
+    now = action.look()
+    assert action.ending(before, now) is None
+    late = action.ending_at_last(before, now)
+    assert (late.state, late.code) == ("UNKNOWN", "timed_out")
+    sandbox.look(lambda state: setattr(state, "stored_level", 400))
+    ending = site.settled(step, before)
+    assert (ending.state, ending.code) == ("DONE", "moved")
+    assert proposals(sandbox) == 1
+
+
 def test_a_lost_reply_to_a_proposal_is_settled_by_looking(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
