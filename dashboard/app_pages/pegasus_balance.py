@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from core.errors import IncompleteSnapshotError
 from core.pegasus.balance.model import BalancePlan
-from core.pegasus.even.cost import copy_cost
 from core.plan.pegasus_build import AskedMove, asked_moves
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
@@ -45,25 +46,30 @@ pick = st.segmented_control(
     bind="query-params",
     label_visibility="collapsed",
 )
-left, right = st.columns([0.44, 0.56], gap="medium")
+left, right = st.container(), st.container()
+if pick != dials.HAND:
+    left, right = st.columns([0.44, 0.56], gap="medium")
 turned, wish = own, kernel.EvenWish(shelved=page.shelved, measure=measure)
 with left:
     if pick in dials.POLICIES:
         turned = dials.policy_dials(page, own, dials.POLICIES[pick])
     elif pick == dials.EVEN:
         wish = dials.even_wish(page, measure)
-compared = ways.Compared(page=page, ground=ground, dials=turned, wish=wish, rate=rate)
+compared = ways.Compared(
+    page=page, ground=ground, dials=turned, wish=wish, rate=rate, followed=(in_force, pick)
+)
 with answer:
     first = kernel.first_round(own.way(page, own.here.policy))
-    cost = copy_cost(first.before, first.plans, ground.sizes_mb)
-    run = ways.Compared(page=page, ground=ground, dials=own, wish=wish, rate=rate).run(in_force)
-    words.answer(presenter.answer(page.facts, first, cost, run, own.here.policy))
+    run = replace(compared, dials=own).run(in_force)
+    words.answer(presenter.answer(page.facts, ground, first, run, own.here.policy))
     reasons = presenter.why_not(page.facts, ground, first, own.here)
     if reasons:
         st.info(
             "\n".join(f"- {words.plain(one)}" for one in reasons), title="Why nothing moves now"
         )
-    st.caption(f"{words.plain(page.reading.verdict.sentence)} {presenter.forecast(page.facts)}")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        words.badge(presenter.verdict_badge(page.reading.verdict))
+        st.caption(words.plain(presenter.forecast(page.facts)), width="content")
 with compared_here:
     ways.draw_table(compared)
     ways.draw_progress(compared)
@@ -98,7 +104,7 @@ else:
         asked = () if one is None else (one,)
 
 if before is not None and not listed.plans:
-    st.info("This way has nothing to do here.", icon=":material/check:")
+    st.info(presenter.nothing_here(ground), icon=":material/check:")
 if before is not None and listed.plans:
     words.section("Changes", "Tick some to take only those; else all that are listed are taken.")
     listed = listed.of_table(before, moves.table_choice(before, listed))

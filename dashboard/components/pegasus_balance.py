@@ -72,8 +72,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
     """Draw a policy's switches, and return them."""
     here, names = own.here, {table.name: key for key, table in page.facts.tables.items()}
     is_app = policy == "app"
-    left, right = st.columns(2, gap="medium")
-    with left:
+    with st.container(horizontal=True):  # flows: as many beside each other as there is room for
         switches = {
             name: st.toggle(
                 f"`{name}`",
@@ -81,6 +80,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
                 key=name,
                 bind="query-params",
                 disabled=not is_app,
+                width=230,
                 help=f"{help_text} The cluster policy does not look at it.",
             )
             for name, help_text in _SWITCHES.items()
@@ -91,9 +91,10 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             key="intended_skew",
             bind="query-params",
             disabled=is_app,
+            width=230,
             help="Not a switch of Pegasus: what the cluster policy was meant to do (PB-1).",
         )
-    with right:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         most = st.number_input(
             "`balance_op_count_per_round`",
             min_value=0,
@@ -101,6 +102,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             key="balance_op_count_per_round",
             bind="query-params",
             disabled=is_app,
+            width=250,
             help="The most copies of a round. The app policy does not look at it.",
         )
         ignored = st.multiselect(
@@ -110,6 +112,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             key="ignored_app_list",
             bind="query-params",
             placeholder="no table is ignored",
+            width=250,
             help="Tables that the app policy leaves alone. The cluster policy moves them (PB-2).",
         )
         order, seed = _order()
@@ -128,22 +131,21 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
 
 
 def _order() -> tuple[kernel.Order, int]:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
-            "Order of the nodes",
-            list(_ORDERS),
-            key="order",
-            bind="query-params",
-            help=presenter.order_words(),
-        )
-        seed = 1
-        if chosen == "drawn":
-            seed = int(
-                st.number_input(
-                    "Draw", min_value=1, value=1, key="draw", bind="query-params", width=110
-                )
-                or 1
+    chosen = st.selectbox(
+        "Order of the nodes",
+        list(_ORDERS),
+        key="order",
+        bind="query-params",
+        width=250,
+        help=presenter.order_words(),
+    )
+    seed = 1
+    if chosen == "drawn":
+        seed = int(
+            st.number_input(
+                "Draw", min_value=1, value=1, key="draw", bind="query-params", width=110
             )
+        )
     return _ORDERS[chosen or "by name"], seed
 
 
@@ -218,6 +220,7 @@ def comparing(ground: kernel.Ground) -> tuple[kernel.Measure, float]:
             "Copy rate, MB/s a disk",
             min_value=1.0,
             value=rate_here or presenter.ASSUMED_RATE,
+            format="%g",
             key="rate",
             bind="query-params",
             width=190,

@@ -15,6 +15,7 @@ from dashboard import state
 from dashboard.components import tables, words
 from dashboard.components.pegasus_balance import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_balance_lines as lines_of
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -32,6 +33,7 @@ class Compared:
         dials: The switches.
         wish: What our own planner is asked.
         rate: MB/s a disk.
+        followed: Ways that are followed to their end on a huge cluster; else all are.
     """
 
     page: PegasusPage
@@ -39,6 +41,11 @@ class Compared:
     dials: Dials
     wish: kernel.EvenWish
     rate: float
+    followed: tuple[str, ...] = ()
+
+    def follows(self, name: str) -> bool:
+        """Return whether a way is followed to its end."""
+        return not self.is_huge or name in self.followed
 
     @property
     def is_huge(self) -> bool:
@@ -51,6 +58,8 @@ class Compared:
 
     def run(self, name: str) -> kernel.Settled | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
+        if not self.follows(name):
+            return None
         way = self.dials.way(self.page, POLICIES[name])
         return kernel.settled_later(way) if self.is_huge else kernel.settled(way)
 
@@ -68,28 +77,29 @@ def draw_table(compared: Compared) -> None:
     """Draw one row a way; a click on its name chooses it."""
     measure = compared.wish.measure
     in_force = compared.dials.here.policy
-    lines = [presenter.as_it_is(compared.ground, measure)]
+    lines = [lines_of.as_it_is(compared.ground, measure)]
     for name, policy in POLICIES.items():
-        line = presenter.Line(
+        line = lines_of.Line(
             name=name,
             mark="● in force" if policy == in_force else "",
             next_changes=len(compared.first(name).plans),
+            note="being followed" if compared.follows(name) else "choose it to follow it",
         )
         lines.append(
-            presenter.policy_line(
+            lines_of.policy_line(
                 line, compared.ground, compared.run(name), measure=measure, rate=compared.rate
             )
         )
     lines.append(
-        presenter.even_line(
-            presenter.Line(name=EVEN),
+        lines_of.even_line(
+            lines_of.Line(name=EVEN),
             compared.ground,
             compared.even(),
             measure=measure,
             rate=compared.rate,
         )
     )
-    rows = presenter.lines_frame(lines)
+    rows = lines_of.lines_frame(lines)
     tables.table(
         rows,
         {

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
 from core.pegasus.balance.rounds import BalanceRound
-from core.pegasus.balance.score import count_spread
-from core.pegasus.even.cost import CopyCost
-from core.pegasus.even.planner import EvenPlan, deviation
-from core.pegasus.even.weights import node_loads
+from core.pegasus.even.cost import CopyCost, copy_cost
+from core.pegasus.even.planner import EvenPlan
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import counted, format_age, format_mb, format_ratio
+from dashboard.presenters.freshness import Badge, Tone
 from dashboard.rebalancing_pegasus import Ground, Measure, Settled
 
 KIND_WORDS: Final = {
@@ -28,6 +27,12 @@ KIND_WORDS: Final = {
     PlanKind.COPY_SECONDARY: "secondary copied",
 }
 POLICY_NAMES: Final = {"app": "App policy", "cluster": "Cluster policy"}
+_VERDICTS: Final[dict[State, tuple[str, str, Tone]]] = {
+    "balanced": ("balanced", ":material/check_circle:", "green"),
+    "not_balanced": ("not balanced", ":material/balance:", "orange"),
+    "unknown": ("unknown whether balanced", ":material/help:", "gray"),
+}
+
 ASSUMED_RATE: Final = 500.0
 """MB/s a disk where the cluster tells no limit: what the scripts of Pegasus leave behind."""
 
@@ -94,23 +99,25 @@ def total_cost(costs: Iterable[CopyCost], nodes: int) -> CopyCost:
 
 
 def answer(
-    facts: PegasusFacts, first: BalanceRound, cost: CopyCost, run: Settled | None, policy: str
+    facts: PegasusFacts, ground: Ground, first: BalanceRound, run: Settled | None, policy: str
 ) -> str:
     """Return the sentence that says what the cluster's balancer would do.
 
     Args:
         facts: The snapshot.
+        ground: The same, as the policies take it.
         first: Its next round.
-        cost: Of the copies of that round.
         run: Its rounds to the end; ``None``: not known yet.
         policy: ``app`` or ``cluster``, the one that is in force.
     """
     level = facts.effective_level
     name = POLICY_NAMES[policy].lower()
     head = f"Level is {level.word if level else 'unknown'}"
+    if ground.obstacles:
+        return f"{head}; the {name} waits: the cluster is in no state to be balanced."
     if not first.plans:
         return f"{head}; the {name} finds nothing to do."
-    changes = changes_words(first.plans, cost)
+    changes = changes_words(first.plans, copy_cost(first.before, first.plans, ground.sizes_mb))
     verb = "makes" if level is FunctionLevel.LIVELY else "would make, at lively,"
     said = f"{head}; the {name} {verb} {changes} in its next round"
     if run is None:
@@ -123,6 +130,12 @@ def answer(
         f"{said}, {len(run.plans):,} changes in {counted(len(run.rounds), 'round')} until nothing "
         "is left to do."
     )
+
+
+def verdict_badge(verdict: BalanceVerdict) -> Badge:
+    """Return whether the meta server calls the cluster balanced; unknown is never green."""
+    text, icon, tone = _VERDICTS[verdict.state]
+    return Badge(text=text, icon=icon, tone=tone, help=verdict.sentence)
 
 
 def forecast(facts: PegasusFacts) -> str:
@@ -161,9 +174,18 @@ def why_not(
     elif level < FunctionLevel.LIVELY:
         counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
         found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
-    if not first.plans:
+    if not first.plans and not ground.view.has_unknown_disk:
         found += nothing_words(ground.view, options)
     return found
+
+
+def nothing_here(ground: Ground) -> str:
+    """Return what to say of a way without a change."""
+    return (
+        "Nothing can be planned in this state: see above."
+        if ground.obstacles
+        else "This way has nothing to do here."
+    )
 
 
 def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
@@ -261,150 +283,6 @@ def without_switches(options: BalanceOptions) -> BalanceOptions:
         balancer_in_turn=False,
         ignored_app_ids=frozenset(),
     )
-
-
-# -- side by side ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """What one way achieves; ``None``: not known yet, or not to be said of it.
-
-    Attributes:
-        name: Of the way.
-        mark: ``in force`` where the cluster goes by it.
-        next_changes: Changes of its next round, or of all for the planner.
-        changes: Changes until it is done.
-        rounds: Rounds until it is done.
-        copies: Replicas copied.
-        copy_mb: Megabytes of them.
-        least: What no plan that reaches the goal undercuts.
-        takes: How long the copies take.
-        primary_stddev: Of primaries at the end.
-        replica_stddev: Of replicas at the end.
-        off: How far the farthest node is from the mean of the chosen measure at the end, 0..1.
-        note: What else is to be said.
-    """
-
-    name: str
-    mark: str = ""
-    next_changes: int | None = None
-    changes: int | None = None
-    rounds: int | None = None
-    copies: int | None = None
-    copy_mb: float | None = None
-    least: str = ""
-    takes: str = ""
-    primary_stddev: float | None = None
-    replica_stddev: float | None = None
-    off: float | None = None
-    note: str = ""
-
-
-def off_mean(view: ClusterView, ground: Ground, measure: Measure) -> float | None:
-    """Return how far the farthest node is from the mean, 0..1; ``None``: nothing is known."""
-    weights = ground.weights(measure, view)
-    return deviation(node_loads(view, weights)) if weights.is_known.any() else None
-
-
-def as_it_is(ground: Ground, measure: Measure) -> Line:
-    """Return the line of doing nothing."""
-    spread = count_spread(ground.view)
-    return Line(
-        name="as it is",
-        primary_stddev=spread.primary_stddev,
-        replica_stddev=spread.replica_stddev,
-        off=off_mean(ground.view, ground, measure),
-    )
-
-
-def policy_line(
-    line: Line, ground: Ground, run: Settled | None, *, measure: Measure, rate: float
-) -> Line:
-    """Return the line of a policy, filled with what its rounds achieve.
-
-    Args:
-        line: Name, mark, next changes.
-        ground: The snapshot.
-        run: Its rounds; ``None``: not known yet.
-        measure: What the ways are compared by.
-        rate: MB/s a disk.
-    """
-    if run is None:
-        return replace(line, note="being followed to its end")
-    cost = total_cost(run.costs, len(run.before.nodes))
-    spread = run.spreads[-1] if run.spreads else count_spread(run.after)
-    return replace(
-        line,
-        changes=len(run.plans),
-        rounds=len(run.rounds),
-        copies=cost.copy_count,
-        copy_mb=cost.copy_mb,
-        takes=time_words(cost, ground, rate),
-        primary_stddev=spread.primary_stddev,
-        replica_stddev=spread.replica_stddev,
-        off=off_mean(run.after, ground, measure),
-        note="" if run.is_settled else "never settles (PB-6)",
-    )
-
-
-def even_line(
-    line: Line, ground: Ground, plan: EvenPlan | None, *, measure: Measure, rate: float
-) -> Line:
-    """Return the line of our own planner, filled with what it found."""
-    if plan is None:
-        return replace(line, note="being sought")
-    spread = count_spread(plan.end)
-    return replace(
-        line,
-        next_changes=len(plan.steps),
-        changes=len(plan.steps),
-        rounds=1 if plan.steps else 0,
-        copies=plan.cost.copy_count,
-        copy_mb=plan.cost.copy_mb,
-        least=counted(plan.bound.step_count, "change"),
-        takes=time_words(plan.cost, ground, rate),
-        primary_stddev=spread.primary_stddev,
-        replica_stddev=spread.replica_stddev,
-        off=off_mean(plan.end, ground, measure),
-        note=verdict_words(plan),
-    )
-
-
-def verdict_words(plan: EvenPlan) -> str:
-    """Return what came of the search."""
-    said = {
-        "nothing_to_do": "within the goal already",
-        "reached": "reaches the goal",
-        "best_effort": "as near as it goes",
-        "unknown": "nothing is known of this measure",
-    }[plan.verdict]
-    return f"{said}; {plan.unknown_count:,} unknown" if plan.unknown_count else said
-
-
-def lines_frame(lines: Sequence[Line]) -> pd.DataFrame:
-    """Return one row a way."""
-    return pd.DataFrame(
-        {
-            "way": [one.name for one in lines],
-            "mark": [one.mark for one in lines],
-            "next": _column(one.next_changes for one in lines),
-            "changes": _column(one.changes for one in lines),
-            "rounds": _column(one.rounds for one in lines),
-            "copies": _column(one.copies for one in lines),
-            "copy_mb": _column(one.copy_mb for one in lines),
-            "takes": [one.takes for one in lines],
-            "least": [one.least for one in lines],
-            "off": _column(None if one.off is None else one.off * 100 for one in lines),
-            "primary_stddev": _column(one.primary_stddev for one in lines),
-            "replica_stddev": _column(one.replica_stddev for one in lines),
-            "note": [one.note for one in lines],
-        }
-    )
-
-
-def _column(values: Iterable[float | None]) -> pd.Series[float]:
-    return pd.Series(list(values), dtype="float64")
 
 
 def even_answer(plan: EvenPlan, measure: Measure) -> str:
