@@ -144,14 +144,14 @@ def test_a_proposal_that_its_leader_forgot_is_told_as_lost_and_not_sent_again(
     assert proposals(sandbox) == 1
 
 
-@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize("how", ["one", "many"])
 def test_what_may_still_come_is_unknown_until_it_is_seen(
-    sandbox: PegasusSandbox, site: PegasusSite, is_batch: bool
+    sandbox: PegasusSandbox, site: PegasusSite, how: str
 ) -> None:
     one = some_move(site)
     item = Proposed(partition=one.partition, target=one.target)
     many = ProposeMany(node=one.source, verb="move_pri", items=(item,))
-    step = many if is_batch else one
+    step = many if how == "many" else one
     action = site.action(step)
     before = action.look()
     assert action.forbids(before) is None
