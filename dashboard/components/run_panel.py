@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -21,6 +21,12 @@ from dashboard.run_queue import run_ahead
 
 if TYPE_CHECKING:
     from dashboard.services import Config
+
+
+_PEGASUS_ORDER: Final = (
+    *("no", "state", "bundle", "before", "after", "sentence", "elapsed_s", "asked"),
+)
+"""Subjects are short there, and stand first."""
 
 
 def headline(config: Config, view: RunView) -> None:
@@ -86,7 +92,7 @@ def steps(view: RunView) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        column_order=list(columns),
+        column_order=_PEGASUS_ORDER if nodes_results.is_pegasus(view) else list(columns),
         column_config=columns,
         key="run_steps",
         alt="Steps of the run",

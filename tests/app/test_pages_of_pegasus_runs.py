@@ -1,0 +1,187 @@
+"""Runs on a Pegasus cluster: activity, the run's page, and the page that takes one back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pegasus_snapshots import NODES, part_row, snapshot_of, whole
+from shelf_site import Site, assert_calm, now, texts
+
+from core.actions.events import (
+    Event,
+    MeasuredNode,
+    Record,
+    RunClaimed,
+    RunEnded,
+    RunMeasured,
+    RunRequested,
+    StepBegun,
+    StepEnded,
+)
+from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.plan.bare import Terms
+from core.plan.pegasus_build import AskedMove, level_plan, moves_plan
+from dashboard import services
+from dashboard.presenters.outcome_pegasus import subject_page
+
+RUN = RunId("20261121-120000-aaaaaa")
+BEGAN_S = 60.0
+
+
+def moved():
+    """The cluster after the primary of 2.1 went to the second of its nodes."""
+    content = whole()
+    content["partitions"][1] = part_row(2, 1, NODES[3], [NODES[0], NODES[2]], ballot=6)
+    return content
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, pegasus=("peg",), each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.worker_says("peg")
+    return made
+
+
+@pytest.fixture
+def plan():
+    before = snapshot_of(whole(), taken_at=now() - timedelta(seconds=BEGAN_S))
+    asked = [AskedMove("2.1", "move_pri", NODES[0], NODES[3])]
+    return moves_plan(before, asked, Terms(now=now() - timedelta(seconds=BEGAN_S)))
+
+
+def tell(site, *events: Event) -> None:
+    journal = services.journal(services.load_config(site.config))
+    at = now() - timedelta(seconds=BEGAN_S)
+    for event in events:
+        at += timedelta(seconds=0.5)
+        journal.append(Record(run_id=RUN, cluster="peg", at=at, actor="worker-1", event=event))
+
+
+def seen(primary: str, ballot: int) -> Observation:
+    return Observation(exists=True, holder=primary, token=str(ballot))
+
+
+def done_story(site, plan) -> None:
+    tell(
+        site,
+        RunRequested(plan=plan, options=RunOptions(), reason="level the peak"),
+        RunClaimed(worker="worker-1", lease="here"),
+        StepBegun(step=0, seen=seen(NODES[0], 4)),
+        StepEnded(
+            step=0,
+            took_ms=900.0,
+            ending=Ending(
+                state="DONE",
+                code="moved",
+                sentence="The primary of 2.1 moved.",
+                after=seen(NODES[3], 6),
+            ),
+        ),
+        RunEnded(state="DONE", sentence="1 of 1 step done."),
+        RunMeasured(
+            snapshot_id="later",
+            taken_at=now(),
+            usage_deviation=None,
+            throughput_deviation=None,
+            nodes=(MeasuredNode(node=NODES[0], primaries=3, replicas=4),),
+        ),
+    )
+
+
+def table_with(app, column):
+    return next(one.value for one in app.dataframe if column in one.value.columns)
+
+
+def test_a_queued_run_is_told_with_its_partition_and_nodes(site, plan):
+    tell(site, RunRequested(plan=plan, options=RunOptions(), reason="level the peak"))
+    app = site.open("run", run=RUN)
+    assert_calm(app)
+    row = table_with(app, "asked").iloc[0]
+    assert (row["bundle"], row["before"]) == ("2.1", NODES[0])
+    assert "Move the primary of 2.1 (temp)" in row["asked"]
+    assert "balance -g 2.1 -p move_pri" in texts(app)
+
+
+def test_a_done_run_shows_nodes_before_expected_and_counted(site, plan):
+    site.put(snapshot_of(moved(), taken_at=now()))
+    done_story(site, plan)
+    app = site.open("run", run=RUN)
+    assert_calm(app)
+    assert not app.error
+    steps = table_with(app, "asked").iloc[0]
+    assert (steps["state"], steps["after"]) == ("● done", NODES[3])
+    nodes = table_with(app, "primaries_before").set_index("node")
+    first = nodes.loc[NODES[0]]
+    assert (first["primaries_before"], first["primaries_expected"]) == (4, 3)
+    assert first["primaries_came"] == 3
+    assert nodes.isna().loc[NODES[3], "primaries_came"]
+
+
+def test_activity_lists_runs_of_both_systems_by_cluster(site, plan):
+    done_story(site, plan)
+    app = site.open("activity")
+    assert_calm(app)
+    rows = table_with(app, "outcome")
+    assert rows["cluster"].tolist() == ["peg"]
+    assert rows["done"].tolist() == [1]
+    entries = site.open("activity", view="entries")
+    assert_calm(entries)
+    assert "2.1" in table_with(entries, "what").to_csv()
+
+
+def test_undo_leads_to_the_plan_that_moves_the_primary_back(site, plan):
+    site.put(snapshot_of(moved(), taken_at=now()))
+    done_story(site, plan)
+    app = site.open("run", run=RUN)
+    app.button(key="_undo").click().run()
+    assert_calm(app)
+    assert not app.error
+    said = texts(app)
+    assert "The way back from run" in said
+    assert f"Move the primary of 2.1 (temp) from {NODES[3]} to {NODES[0]}" in said
+    assert app.button(key="_apply").label == "Apply the undo…"
+    assert not app.button(key="_apply").disabled
+
+
+def test_undo_waits_for_a_snapshot_from_after_the_run(site, plan):
+    site.put(snapshot_of(whole(), taken_at=now() - timedelta(seconds=BEGAN_S)))
+    done_story(site, plan)
+    app = site.open("pegasus_undo", undo=RUN)
+    assert_calm(app)
+    assert "is from before run" in texts(app)
+
+
+def test_undo_of_what_is_as_it_was_is_refused_with_the_reason(site, plan):
+    site.put(snapshot_of(whole(), taken_at=now()))
+    done_story(site, plan)
+    app = site.open("pegasus_undo", undo=RUN)
+    assert_calm(app)
+    assert "can be taken back. 2.1 is as it was already" in texts(app)
+
+
+@pytest.mark.parametrize(("run", "said"), [("", "Name a run"), ("nobody", "knows no run nobody")])
+def test_undo_of_no_run_says_so(site, run, said):
+    site.put(snapshot_of(whole(), taken_at=now()))
+    app = site.open("pegasus_undo", **({"undo": run} if run else {}))
+    assert_calm(app)
+    assert said in texts(app)
+
+
+def test_subjects_open_the_page_that_shows_them(site, plan):
+    done_story(site, plan)
+    view = services.run_view(services.load_config(site.config), RUN)
+    opened = ("pegasus_tables", {"table": "temp", "partition": "1"})
+    assert subject_page(view, "2.1") == opened
+    assert subject_page(view, "9.9") is None
+
+
+def test_a_change_of_level_opens_the_cluster_page(site):
+    plan = level_plan(snapshot_of(whole()), "lively", Terms(now=now()))
+    tell(site, RunRequested(plan=plan, options=RunOptions(), reason="balance"))
+    view = services.run_view(services.load_config(site.config), RUN)
+    assert subject_page(view, "meta level") == ("pegasus", {})
+    app = site.open("run", run=RUN)
+    assert_calm(app)
+    assert "set_meta_level lively" in texts(app)
