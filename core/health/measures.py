@@ -303,7 +303,8 @@ def _owned_bundle_counts(snapshot: PulsarSnapshot) -> Floats:
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if bundles.num_rows == 0:
         return column_values(brokers, "bundle_count")
-    movable = bundles.filter(pc.invert(bundles["is_broker_bound"]))
+    owners = bundles.select(["owner", "owner_source"])  # forty columns are long to filter
+    movable = owners.filter(pc.invert(bundles["is_broker_bound"]))
     rows = row_of(brokers["broker"], movable["owner"])
     counts = np.bincount(rows[rows >= 0], minlength=brokers.num_rows).astype(np.float64)
     unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))

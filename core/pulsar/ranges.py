@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
@@ -52,3 +53,8 @@ class RangeCounts:
         pairs = np.repeat(starts, lengths) + np.arange(lengths.sum()) - skipped
         counts[rows, self.broker[pairs]] = self.count[pairs]
         return counts
+
+
+def row_index(names: pa.ChunkedArray) -> dict[str, int]:
+    """Return the row of each name."""
+    return {name: row for row, name in enumerate(names.to_pylist())}

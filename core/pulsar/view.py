@@ -5,6 +5,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` stands for *no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -26,7 +27,7 @@ from core.pulsar.javahash import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import DEFAULT_MSGS_PER_S, usage_is_known, weighted_max_usage
 from core.pulsar.quotas import quota_note, seeded_averages
-from core.pulsar.ranges import Codes, Ints, RangeCounts
+from core.pulsar.ranges import Codes, Ints, RangeCounts, row_index
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
 
@@ -46,7 +47,7 @@ class LoadView:
         has_report: Whether anything of the broker's load report is known.
         broker_long_rate: msg/s, sum of long-term averages of its bundles, as the leader holds it;
             ``broker_long_doubt`` off at the most, either way.
-        bundle_names: The same as ``bundles``, for searching.
+        bundle_names: The same as ``bundles``, for searching; ``shared_index`` gives their rows.
         owner: Broker of each bundle by ownership.
         reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
             without topics, which no report names; the owner where its report is unknown.
@@ -70,6 +71,7 @@ class LoadView:
     namespaces: tuple[str, ...]
     bundles: NDArray[np.object_]
     bundle_names: pa.ChunkedArray
+    shared_index: Callable[[], dict[str, int]]
     # brokers
     usage: Floats
     usage_known: Flags
@@ -176,7 +178,7 @@ class LoadView:
     @cached_property
     def bundle_index(self) -> dict[str, int]:
         """Row of each bundle."""
-        return {name: row for row, name in enumerate(self.bundles.tolist())}
+        return self.shared_index()
 
     @cached_property
     def namespace_index(self) -> dict[str, int]:
@@ -317,7 +319,7 @@ def _codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
 def _bundle_columns(
     snapshot: PulsarSnapshot, brokers: tuple[str, ...], has_report: Flags
 ) -> dict[str, Any]:
-    table = snapshot.bundles
+    table, names = snapshot.bundles, snapshot.bundles.column("bundle")
     broker_names = pa.array(brokers, pa.string())
     of_bundles = pc.unique(table.column("namespace"))
     declared = pc.unique(snapshot.namespaces.column("namespace"))
@@ -337,7 +339,8 @@ def _bundle_columns(
     return {
         "namespaces": namespaces,
         "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
-        "bundle_names": table.column("bundle"),
+        "bundle_names": names,
+        "shared_index": lambda: snapshot.derived.get(("bundle index",), lambda: row_index(names)),
         "bundle_namespace": _codes(table.column("namespace"), pa.array(namespaces, pa.string())),
         "owner": owner,
         "reporter": reporter,
