@@ -1,0 +1,161 @@
+"""``trimtab pegasus`` carries plans out: on a sandbox, through journal and executor, and back."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.snapshot.pegasus import PegasusSnapshot
+from dashboard import services, services_pegasus
+from dashboard.cli import run
+
+FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.5)
+NAME = "sandbox-pegasus"
+LOOKS = 600
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[PegasusSandbox]:
+    with PegasusSandbox(FAST) as running:
+        yield running
+
+
+@pytest.fixture
+def config(sandbox: PegasusSandbox, tmp_path: Path) -> Path:
+    return written(sandbox, tmp_path)
+
+
+def written(sandbox: PegasusSandbox, folder: Path, more: str = "read_only = false") -> Path:
+    """A configuration with a journal of its own."""
+    path = folder / "trimtab.toml"
+    path.write_text(
+        f"state_dir = {json.dumps(str(folder))}\n"
+        "[[clusters]]\n"
+        f'name = "{NAME}"\nkind = "pegasus"\nenvironment = "demo"\nrate_sample_s = 0.05\n'
+        f"meta_servers = {json.dumps(sandbox.meta_servers)}\n{more}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def captured(config: Path) -> PegasusSnapshot:
+    return services_pegasus.capture(services.load_config(config).cluster(NAME))
+
+
+def partition(config: Path, gpid: str) -> dict[str, Any]:
+    app_id, _, index = gpid.partition(".")
+    rows = captured(config).tables["partitions"].to_pylist()
+    return next(row for row in rows if (row["app_id"], row["index"]) == (int(app_id), int(index)))
+
+
+def applied(capsys: pytest.CaptureFixture[str], config: Path, *words: str) -> dict[str, Any]:
+    """Carry a command out and return its run."""
+    more = ["--reason", "a test", "--config", str(config), "--json"]
+    code = run([*words, *more])
+    told = capsys.readouterr()
+    assert code == 0, told.out + told.err
+    answer: dict[str, Any] = json.loads(told.out)["run"]
+    assert answer["state"] == "DONE"
+    return answer
+
+
+def test_the_level_is_set_and_set_back(capsys, config):
+    assert captured(config).settings["level.stored"] == "400"
+    applied(capsys, config, "pegasus", "level", NAME, "set", "blind")
+    assert captured(config).settings["level.stored"] == "200"
+    applied(capsys, config, "pegasus", "level", NAME, "set", "steady")
+    assert captured(config).settings["level.stored"] == "400"
+
+
+def test_a_primary_moves_and_undo_brings_it_back(capsys, config):
+    before = partition(config, "2.3")
+    giver, taker = before["primary"], before["secondaries"][0]
+    words = ("2.3", "move_pri", "--from", giver, "--to", taker)
+    done = applied(capsys, config, "pegasus", "move", NAME, *words, "--apply")
+    assert partition(config, "2.3")["primary"] == taker
+    applied(capsys, config, "undo", done["run_id"], "--yes")
+    assert partition(config, "2.3")["primary"] == giver
+
+
+def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):
+    node = sandbox.nodes[2]
+    applied(capsys, config, "pegasus", "drain", NAME, node, "--apply")
+    after = captured(config)
+    for row in after.tables["partitions"].to_pylist():
+        members = {row["primary"], *row["secondaries"]}
+        assert node not in members
+        assert len(members) == 3
+    assert after.settings["assign_secondary_black_list"] == ""
+
+
+def test_a_rolling_update_says_what_the_operator_has_to_do_and_waits_for_it(
+    capsys, config, sandbox
+):
+    node = sandbox.nodes[0]
+    pause = threading.Event()
+
+    def operator() -> None:
+        """Restart the node once the run waits for that."""
+        loaded = services.load_config(config)
+        for _ in range(LOOKS):
+            [view] = services.runs(loaded, NAME) or [None]
+            if view is not None and any("restart" in step.waiting for step in view.steps):
+                sandbox.restart_node(node)
+                return
+            pause.wait(0.1)
+
+    hand = threading.Thread(target=operator)
+    hand.start()
+    code = run(
+        [
+            *("pegasus", "rolling-update", NAME, node, "--apply"),
+            *("--reason", "a test", "--config", str(config)),
+        ]
+    )
+    hand.join(timeout=60)
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    assert f"Restart the replica server of {node} now" in told.err
+    after = captured(config)
+    held = {name for row in after.tables["replicas"].to_pylist() for name in [row["node"]]}
+    assert node in held
+    assert after.settings["add_secondary_max_count_for_one_node"] == "10"
+    assert after.settings["assign_delay_ms"] == "600000"
+
+
+def test_a_dry_run_says_what_would_be_sent(capsys, config):
+    row = partition(config, "1.1")
+    words = ["1.1", "move_pri", "--from", row["primary"], "--to", row["secondaries"][0]]
+    code = run(["pegasus", "move", NAME, *words, "--dry-run", "--config", str(config), "--json"])
+    assert code == 0
+    dry = json.loads(capsys.readouterr().out)["dry_run"]
+    assert [step["kind"] for step in dry["steps"]] == ["move_replica"]
+    assert partition(config, "1.1")["ballot"] == row["ballot"]
+
+
+def test_a_read_only_cluster_is_left_alone(capsys, sandbox, tmp_path):
+    config = written(sandbox, tmp_path, "read_only = true")
+    words = ["level", NAME, "set", "blind", "--reason", "a test", "--config", str(config)]
+    assert run(["pegasus", *words]) == 1
+    assert "read-only" in capsys.readouterr().err
+    assert captured(config).settings["level.stored"] == "400"
+
+
+def test_an_excluded_table_is_left_alone(capsys, sandbox, tmp_path):
+    config = written(sandbox, tmp_path, 'read_only = false\nexclusions = ["tem*"]')
+    row = partition(config, "2.1")
+    words = ["2.1", "move_pri", "--from", row["primary"], "--to", row["secondaries"][0]]
+    assert run(["pegasus", "move", NAME, *words, "--config", str(config)]) == 1
+    assert "excluded" in capsys.readouterr().err
+
+
+def test_a_name_that_no_cluster_has_brings_near_ones(capsys, config):
+    words = ["level", "sandbox-pegsus", "set", "steady", "--config", str(config)]
+    assert run(["pegasus", *words]) == 1
+    assert f"Did you mean {NAME}?" in capsys.readouterr().err
