@@ -76,6 +76,7 @@ class PegasusWorld(World):
     values_before: dict[str, str] = field(default_factory=lambda: dict(VALUES))
     queue: dict[str, int] = field(default_factory=dict)
     dead: set[str] = field(default_factory=set)
+    is_forgotten: bool = False
     lively_since_s: float | None = None
     balanced_after_s: float = 3.0
     doubted_until_s: float = 0.0
@@ -130,6 +131,7 @@ class PegasusWorld(World):
         """Let somebody set the level: from then on that is what has to be left."""
         self.set_level(level)
         self.level_before = level
+        self.is_forgotten = False
         self.doubted_until_s = self.now_s + 1e9
 
     def fail_over(self) -> None:
@@ -137,8 +139,7 @@ class PegasusWorld(World):
         self.values = dict(VALUES)
         self.set_level("steady")
         self.doubted_until_s = self.now_s + 90.0
-        if self.level_before == "lively":
-            self.level_before = "either"
+        self.is_forgotten = True
 
     def move_primary_by_others(self, gpid: str) -> None:
         config = self.configs[gpid]

@@ -29,6 +29,7 @@ from core.actions.settle import (
 from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
 from core.pegasus.snapshot import PegasusFacts
+from core.plan.model import Diagnostic
 from core.plan.verify import recheck
 from core.snapshot import AnySnapshot, PegasusSnapshot
 
@@ -161,13 +162,15 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     except (RemoteError, SnapshotError) as exc:
         return unreadable(session, exc)
     session.could_read()
-    found = recheck(
-        fresh,
-        session.plan,
-        cluster.exclusions,
-        session.ports.clock.now(),
-        steps=[step.index for step in pending],
-    )
+    found: Mapping[int, Diagnostic] = {}
+    if fresh is not session.snapshot:  # the very same one (a rehearsal) has nothing new
+        found = recheck(
+            fresh,
+            session.plan,
+            cluster.exclusions,
+            session.ports.clock.now(),
+            steps=[step.index for step in pending],
+        )
     doubtful = [item for item in found.values() if item.code in _DOUBTFUL]
     if doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
         session.doubts += 1

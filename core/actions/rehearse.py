@@ -186,6 +186,8 @@ class _Stage:
     def begin(self, step: Step) -> None:
         """Note a step that would have been carried out."""
         self._begun.append(step)
+        if step.kept is not None:
+            self._values[step.subject] = step.kept
 
     def is_as_it_was(self, step: Step) -> bool:
         """Whether no earlier step would have changed what a step depends on."""
