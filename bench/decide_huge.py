@@ -116,9 +116,11 @@ def report(found: dict[str, float]) -> None:
     for name, lasted in found.items():
         print(f"  {name}: {lasted:.3f} s")
     for title, ending in (("the first time", " (first time)"), ("from then on", "")):
-        total = sum(found[f"{step}{ending}"] for step in ("decide", "plan", "preview"))
-        verdict = "met" if total <= TARGET_S else "MISSED"
-        print(f"  decide + plan + preview {title}: {total:.3f} s (target {TARGET_S:g}): {verdict}")
+        for steps in (("decide", "preview"), ("decide", "plan", "preview")):
+            total = sum(found[f"{step}{ending}"] for step in steps)
+            verdict = "met" if total <= TARGET_S else "MISSED"
+            name = " + ".join(steps)
+            print(f"  {name} {title}: {total:.3f} s (target {TARGET_S:g}): {verdict}")
     verdict = "met" if gib <= TARGET_GIB else "MISSED"
     print(f"  highest memory: {gib:.2f} GiB (target {TARGET_GIB:g}): {verdict}", flush=True)
 

@@ -262,6 +262,8 @@ def _touched_rows(
 
 
 def _rows_of(snapshot: PulsarSnapshot, bundles: Sequence[str]) -> NDArray[np.int64]:
+    if not bundles:  # not worth an index of a million names
+        return np.zeros(0, np.int64)
     rows = row_of(snapshot.bundles["bundle"], pa.chunked_array([bundles], pa.string()))
     return rows[rows >= 0]
 

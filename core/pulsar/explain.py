@@ -180,7 +180,7 @@ class Explanation:
             bundles=leaving,
             skipped=skipped,
             otherwise=_broker_otherwise(
-                self.deciding_gate(broker), why, sheds=bool(leaving), is_held=is_held
+                self.deciding_gate(broker), sheds=bool(leaving), is_held=is_held
             ),
         )
 
@@ -233,7 +233,7 @@ def _held_back(landings: Sequence[Landing]) -> str:
     )
 
 
-def _broker_otherwise(gate: Gate | None, why: str, *, sheds: bool, is_held: bool) -> str:
+def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
     """Say what besides settings would have to be otherwise for the verdict on a broker to turn."""
     if is_held:
         return "Isolation, anti-affinity or placement would have to let another broker have them."
@@ -241,7 +241,7 @@ def _broker_otherwise(gate: Gate | None, why: str, *, sheds: bool, is_held: bool
         told = f": {gate.sentence}" if gate else ""
         return f"It stays as it is when its load falls far enough, or that of others rises{told}."
     if gate is None:
-        return f"Its place among the brokers would have to change: {why}."
+        return "Its place among the brokers would have to change."
     if gate.unit == "bundles":
         return f"It would have to have more to give: {gate.sentence}."
     if gate.unit == "rounds":

@@ -203,7 +203,7 @@ class _Trial:
         names, brokers = self.basis.view.brokers, self.basis.brokers
         idle, busy = self.pairs.idle[pair], self.pairs.busy[pair]
         if idle == busy:
-            alone = "is in the middle of the ranking: no other broker is paired with it"
+            alone = "in the middle of the ranking, where no other broker is paired with it"
             return BrokerTrace(broker=names[brokers[busy]], sheds=False, gates=(), sentence=alone)
         gates = self._gates(pair, names[brokers[idle]])
         sheds = gates[-1].is_open
