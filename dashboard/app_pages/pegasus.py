@@ -11,6 +11,7 @@ from dashboard.components import (
     frame,
     pegasus_level,
     pegasus_node,
+    pegasus_past,
     pegasus_settings,
     tables,
     words,
@@ -21,6 +22,7 @@ page = frame.open_pegasus_page("Cluster")
 facts = page.facts
 verdict = page.reading.verdict
 words.answer(presenter.answer(facts, verdict))
+pegasus_past.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No node is in this snapshot", page.snapshot.manifest)
     st.stop()
@@ -88,3 +90,4 @@ with left:
 with right:
     pegasus_settings.one_setting(page, may_plan=not is_previewed)
 pegasus_settings.settings_list(page)
+pegasus_past.settings_past(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
-from dashboard.components import frame, pegasus_partitions, tables, words
+from dashboard.components import frame, pegasus_partitions, pegasus_past, tables, words
 from dashboard.components.pegasus_table_columns import table_columns
 from dashboard.presenters import pegasus_tables as presenter
 
@@ -14,6 +14,7 @@ ROWS = (100, 500, 2_000)
 page = frame.open_pegasus_page("Tables & partitions")
 facts = page.facts
 words.answer(presenter.answer(facts))
+pegasus_past.note_newer_runs(page)
 if facts.columns.table_count == 0:
     words.nothing("No table is in this snapshot", page.snapshot.manifest)
     st.stop()

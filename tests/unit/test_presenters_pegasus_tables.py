@@ -19,7 +19,7 @@ def facts_of(content=None):
 
 def mixed():
     """A table with every state, an uneven one, and one that was not read."""
-    dropped = [DddNode(NODES[3], 1_700_000_000_000, False, False, -1, -1, -1)]  # noqa: FBT003  # values
+    dropped = [DddNode(NODES[3], 1_700_000_000_000, False, False, -1, -1, -1)]  # noqa: FBT003  # fields of a record in their order
     parts = [
         part_row(1, 0, NODES[0], [NODES[1], NODES[2]]),
         part_row(1, 1, NODES[1], [NODES[2]], last_drops=[NODES[3]]),

@@ -1,0 +1,61 @@
+"""What was applied to a Pegasus cluster from here: newer than the snapshot, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import runs
+from dashboard.components import tables, words
+from dashboard.components.activity import run_link
+from dashboard.presenters import pegasus_cluster_past as presenter
+
+if TYPE_CHECKING:
+    from core.actions.views import RunView
+    from dashboard.components.frame import PegasusPage
+
+
+def note_newer_runs(page: PegasusPage) -> None:
+    """Say that a run has changed the cluster since the snapshot that is shown."""
+    if page.is_past:
+        return
+    sentence = presenter.newer_sentence(_views(page), page.shelved.taken_at)
+    if sentence:
+        st.info(words.plain(sentence), icon=":material/update:")
+
+
+def settings_past(page: PegasusPage) -> None:
+    """Show who set the level or a setting from here, and what came of it."""
+    rows = presenter.settings_past(_views(page))
+    words.section("Set from here", "Level and settings, the newest first.")
+    if rows.empty:
+        st.caption("No run has set the level or a setting yet.")
+        return
+    tables.table(
+        rows,
+        {
+            "run": tables.opener("Run", "_settings_run", run_link),
+            "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+            "state": tables.words("State"),
+            "what": tables.words("What"),
+            "from": tables.words("From"),
+            "to": tables.words("To"),
+            "who": tables.words("Who"),
+            "why": tables.words("Why"),
+        },
+        key="settings_runs",
+        alt="Runs that set the level or a setting",
+        height=min(300, tables.height_of(len(rows))),
+        missing="",
+    )
+
+
+def _views(page: PegasusPage) -> Sequence[RunView]:
+    """The cluster's runs; an unreadable journal is said where something would be applied."""
+    try:
+        return runs.of_cluster(page.config, page.name)
+    except OpsError:
+        return ()

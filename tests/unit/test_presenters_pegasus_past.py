@@ -1,0 +1,80 @@
+"""Runs of a Pegasus cluster as its pages tell them: who set what, and what is newer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from journal_entries import NOON, RUN, plan_of
+
+from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.views import RunView, StepView
+from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
+from dashboard.presenters.pegasus_cluster_past import newer_sentence, settings_past
+
+LEVEL = SetMetaLevel(before="steady", level="lively")
+SETTING = SetServerSetting(key="meta.lb.only_move_primary", before="false", value="true")
+
+
+def view(*steps, run_id=RUN, done_after_s=5, state="DONE"):
+    """A run that did its steps so long after noon."""
+    moment = NOON + timedelta(seconds=done_after_s)
+    return RunView(
+        run_id=RunId(run_id),
+        cluster="peg",
+        plan=replace(plan_of(1), steps=steps),
+        options=RunOptions(),
+        reason="evening out",
+        requested_by="ann",
+        requested_at=NOON,
+        undoes=None,
+        steps=tuple(
+            StepView(
+                index=at,
+                step=step,
+                state=state,
+                before=Observation(exists=True, value="steady"),
+                ending=Ending(
+                    state=state,
+                    code="set",
+                    sentence="Set.",
+                    after=Observation(exists=True, value="lively"),
+                ),
+                begun_at=moment,
+                ended_at=moment,
+            )
+            for at, step in enumerate(steps)
+        ),
+        last_seq=1,
+        last_at=moment,
+    )
+
+
+def test_level_and_settings_are_told_with_who_why_and_what_was():
+    rows = settings_past([view(LEVEL, SETTING, AwaitState(state="healthy"))])
+    assert rows["what"].tolist() == ["meta level", "meta.lb.only_move_primary"]
+    assert rows.loc[0, ["from", "to", "who", "why"]].tolist() == [
+        "steady",
+        "lively",
+        "ann",
+        "evening out",
+    ]
+
+
+def test_no_run_leaves_the_list_with_its_columns_and_no_rows():
+    rows = settings_past([])
+    assert rows.empty
+    assert "what" in rows.columns
+
+
+def test_run_that_changed_something_after_the_snapshot_is_named():
+    said = newer_sentence([view(LEVEL)], NOON)
+    assert said.startswith("1 run has changed the cluster since this snapshot, at 12:00:05 UTC")
+    assert RUN in said
+
+
+def test_run_before_the_snapshot_or_without_effect_is_no_news():
+    assert newer_sentence([view(LEVEL)], NOON + timedelta(minutes=1)) == ""
+    assert newer_sentence([view(LEVEL, state="FAILED")], NOON) == ""
+    assert newer_sentence([view()], NOON) == ""
+    assert newer_sentence([], NOON) == ""
