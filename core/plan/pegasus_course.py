@@ -69,7 +69,7 @@ class Course:
         """The nodes by registered name."""
         return {node.name: node for node in self.facts.nodes}
 
-    @property
+    @cached_property
     def alive(self) -> list[str]:
         """Living nodes, by host and port."""
         return sorted((one.name for one in self.facts.nodes if one.is_alive), key=parse_node)

@@ -8,15 +8,9 @@ from typing import Any
 
 import pytest
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
+from pegasus_stage import BLACK_LIST, Stage
 
 from core.errors import InputError, UnknownNameError
-from core.pegasus.answers import NodeEntry
-from core.pegasus.balance.model import ConfigType, ProposalAction
-from core.pegasus.levels import FunctionLevel
-from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight
-from core.pegasus.reconfigure import way_of
-from core.pegasus.snapshot import PegasusFacts
 from core.plan.bare import Terms
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
@@ -28,7 +22,6 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
-from core.plan.pegasus_verify import proposal_of
 from core.plan.pegasus_wizards import (
     drain_plan,
     migrate_plan,
@@ -42,10 +35,7 @@ TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 LIVELY = {"level.stored": "500", "level.effective": "lively"}
 WIDE = generated(4, 16, 6)
 WIDE_NODES = tuple(row["node"] for row in WIDE.tables["nodes"].to_pylist())
-BLACK_LIST = "meta.lb.assign_secondary_black_list"
 NODES_OF_SIX = tuple(f"db{at}:34801" for at in range(1, 7))
-ADD_LIMIT = "meta.lb.add_secondary_max_count_for_one_node"
-FLOW_CONTROL = "meta.lb.add_secondary_enable_flow_control"
 Maker = Callable[[PegasusSnapshot], Plan]
 WIZARDS: dict[str, Maker] = {
     "migrate": lambda snapshot: migrate_plan(snapshot, NODES[0], TERMS),
@@ -76,71 +66,6 @@ def outline(plan: Plan) -> list[str]:
             case AwaitState():
                 words.append(f"await {step.state}")
     return words
-
-
-class Stage:
-    """A cluster that does what steps ask, and whose guardian chooses in an order of its own."""
-
-    def __init__(self, snapshot: PegasusSnapshot, *, prefer_last: bool = True) -> None:
-        facts = PegasusFacts(snapshot)
-        self.nodes = {node.name: node for node in facts.nodes}
-        every = [config for table in facts.partitions.values() for config in table]
-        self.configs: dict[str, PartitionConfig] = {config.gpid: config for config in every}
-        self.black: set[str] = set()
-        self.may_add = True
-        self.dropped: dict[str, str] = {}
-        self.fewest = 9
-        self.prefer_last = prefer_last
-
-    def play(self, plan: Plan) -> None:
-        for step in plan.steps:
-            match step:
-                case SetServerSetting(key=key, value=value):
-                    if key == BLACK_LIST:
-                        self.black = set(value.split(","))
-                    if key == ADD_LIMIT:
-                        self.may_add = value != "0"
-                case ProposeMany():
-                    self._propose(step)
-                case AwaitState():
-                    self._await(step)
-                case CloseReplicas():
-                    assert all(step.node not in self.configs[g].members for g in step.partitions)
-
-    def _propose(self, step: ProposeMany) -> None:
-        alive = {name: NodeEntry(name, None, is_alive=True) for name in self.nodes}
-        sight = ClusterSight(nodes=alive, level=FunctionLevel.STEADY)
-        for item in step.items:
-            config = self.configs[item.partition.gpid]
-            actions = proposal_of(sight, config, step).actions
-            self.configs[config.gpid] = way_of(config, actions)[-1]
-            if step.verb != "move_pri":
-                self.dropped[config.gpid] = step.node
-            self.fewest = min(self.fewest, self.configs[config.gpid].replica_count)
-            assert self.configs[config.gpid].primary is not None
-
-    def _await(self, step: AwaitState) -> None:
-        led = {config.primary for config in self.configs.values()}
-        held = {name for config in self.configs.values() for name in config.members}
-        match step.state:
-            case "no_primaries":
-                assert step.node not in led
-            case "no_replicas":
-                assert step.node not in held
-            case "healthy":
-                self._repair()
-
-    def _repair(self) -> None:
-        """Put what is missing on its last node, or where that is kept out on the first or last."""
-        assert self.may_add
-        for gpid, config in list(self.configs.items()):
-            if config.replica_count >= config.max_replica_count:
-                continue
-            able = [name for name in self.nodes if name not in {*config.members, *self.black}]
-            back = self.dropped[gpid]
-            node = back if back in able else able[-1 if self.prefer_last else 0]
-            learn = ProposalAction(ConfigType.ADD_SECONDARY, config.primary or "", node)
-            self.configs[gpid] = way_of(config, [learn])[-1]
 
 
 class TestSteps:
