@@ -8,6 +8,7 @@ import streamlit as st
 
 from dashboard import state
 from dashboard.components import tables, words
+from dashboard.components.pegasus_past import past_of
 from dashboard.presenters import pegasus_cluster_node as presenter
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def one_node(page: PegasusPage) -> None:
         _disks(page, node)
     with right:
         _tables(page, node)
+    past_of(page, node, key="node")
 
 
 def _disks(page: PegasusPage, node: str) -> None:

@@ -12,6 +12,7 @@ from core.units import counted
 from dashboard import state
 from dashboard.charts.pegasus_grid import partition_matrix, table_grid
 from dashboard.components import figures, tables, words
+from dashboard.components.pegasus_past import past_of
 from dashboard.presenters import pegasus_partitions as presenter
 from dashboard.presenters import pegasus_tables
 
@@ -103,6 +104,7 @@ def partition_list(page: PegasusPage, table: str) -> None:
         _shell(table, [])
         return
     shown, found = presenter.partitions_frame(facts, rows)
+    is_single = bool(table) and len(rows) == 1
     if len(rows) > len(shown):
         st.caption(f"{len(shown):,} of {len(rows):,} are shown.")
     _partition_table(shown, of_one_table=bool(table))
@@ -112,6 +114,8 @@ def partition_list(page: PegasusPage, table: str) -> None:
         what=f"partitions-of-{table}" if table else "unhealthy-partitions",
         moment=page.shelved.taken_at,
     )
+    if is_single:
+        past_of(page, str(shown["gpid"][0]), key="partition")
     lost = presenter.lost(found)
     if lost:
         _lost(lost)

@@ -12,6 +12,7 @@ from dashboard import runs
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.presenters import pegasus_cluster_past as presenter
+from dashboard.presenters.past import touching
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
@@ -48,6 +49,37 @@ def settings_past(page: PegasusPage) -> None:
         },
         key="settings_runs",
         alt="Runs that set the level or a setting",
+        height=min(300, tables.height_of(len(rows))),
+        missing="",
+    )
+
+
+def past_of(page: PegasusPage, subject: str, *, key: str) -> None:
+    """Show the steps of runs in which a node or a partition took part, the newest first.
+
+    Args:
+        page: The page.
+        subject: Registered name of a node, or a partition's gpid.
+        key: Unique on the page.
+    """
+    rows = touching(_views(page), subject)
+    if rows.empty:
+        st.caption(f"No run has touched {words.plain(subject)} yet.")
+        return
+    tables.table(
+        rows,
+        {
+            "run": tables.opener("Run", f"_{key}_run", run_link),
+            "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss"),
+            "state": tables.words("State"),
+            "bundle": tables.words("What"),
+            "from": tables.words("From"),
+            "to": tables.words("To"),
+            "who": tables.words("Who"),
+            "why": tables.words("Why"),
+        },
+        key=f"{key}_runs",
+        alt=f"Runs that touched {subject}",
         height=min(300, tables.height_of(len(rows))),
         missing="",
     )
