@@ -185,7 +185,7 @@ class PartitionAction(ABC):
         verdict = self._judged(before)
         sentence = verdict.sentence if verdict is not None else ""
         if self._is_orphaned(before):
-            return self._orphaned(verdict, now)
+            return self._orphaned(before, now, verdict)
         return Ending(
             state="UNKNOWN",
             code="timed_out",
@@ -236,16 +236,16 @@ class PartitionAction(ABC):
         config = self._config
         copies = config is not None and self._wanted(config).is_copy
         is_over = self._now_s() - self._lost_since_s >= AFTER_FAILOVER_S
-        return self._orphaned(verdict, now) if is_over and not copies else None
+        return self._orphaned(before, now, verdict) if is_over and not copies else None
 
-    def _orphaned(self, verdict: Verdict | None, now: Observation) -> Ending:
-        is_begun = verdict is not None and verdict.is_begun
-        lost = "The rest of it was lost" if is_begun else "It was lost before anything of it began"
+    def _orphaned(self, before: Observation, now: Observation, verdict: Verdict | None) -> Ending:
+        is_untouched = before.token == now.token
+        lost = "It" if is_untouched else "What was left of it"
+        told = verdict.sentence if verdict is not None else ""
         return Ending(
             state="FAILED",
-            code="half_done" if is_begun else "not_done",
-            sentence=f"{lost} when another meta server took over ({self._reign}). "
-            f"{verdict.sentence if verdict is not None else ''}".strip(),
+            code="not_done" if is_untouched else "half_done",
+            sentence=f"{lost} was lost when another meta server took over ({self._reign}). {told}",
             hint=_PLAN_ANEW,
             after=now,
         )

@@ -56,12 +56,10 @@ class Verdict:
             ``returned``: a replica was taken away and added again; ``half_done``: it never will be
             whole; ``waiting``: nothing or a part of it has happened, and the rest may.
         sentence: The same for people.
-        is_begun: A part of it has happened.
     """
 
     state: State
     sentence: str
-    is_begun: bool = False
 
 
 def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verdict:
@@ -74,17 +72,17 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
     """
     found = settle(before, wanted.actions, now)
     if found.state == "done" or (now.ballot > before.ballot and wanted.is_reached(now)):
-        return Verdict("done", found.sentence, is_begun=True)
+        return Verdict("done", found.sentence)
     if found.state in ("not_begun", "under_way"):
-        return Verdict("waiting", found.sentence, is_begun=found.done_count > 0)
+        return Verdict("waiting", found.sentence)
     sentence = f"{found.sentence} Before it was {membership(before)}."
     if wanted.is_primary and now.primary not in (None, wanted.giver, wanted.taker):
-        return Verdict("elsewhere", sentence, is_begun=True)
+        return Verdict("elsewhere", sentence)
     if _has_stepped_back(wanted, before, now):
-        return Verdict("half_done", sentence, is_begun=True)
+        return Verdict("half_done", sentence)
     if _has_returned(wanted, before, now):
-        return Verdict("returned", sentence, is_begun=True)
-    return Verdict("waiting", sentence, is_begun=False)
+        return Verdict("returned", sentence)
+    return Verdict("waiting", sentence)
 
 
 def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
