@@ -1,0 +1,48 @@
+"""Look at a bundle, read its topics, split it, see it verified: the Splits page in a browser."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlencode
+
+from playwright.sync_api import expect
+
+from core.snapshot.store import Shelf, load_snapshot
+from tests.e2e.test_apply_journey import RUN_S, SNAPSHOT_S, heading
+
+BROKER_S = 60_000
+
+
+def bundle_of_several_topics(product):
+    """The coolest bundle that a split helps, of a namespace without policies."""
+    (root,) = product.log.parent.glob("state/**/snapshots")
+    rows = load_snapshot(Shelf(root).entries("sandbox")[-1].path).bundles.to_pylist()
+    fit = [
+        row
+        for row in rows
+        if row["namespace"] == "initech/telemetry" and row["owner"] and row["topic_count"] >= 4
+    ]
+    return min(fit, key=lambda row: (row["msg_throughput_in"] or 0.0, row["bundle"]))["bundle"]
+
+
+def test_a_bundle_is_split_and_the_split_is_verified(product, tab):
+    bundle = bundle_of_several_topics(product)
+    page = tab.open("splits?" + urlencode({"bundle": bundle}))
+    expect(page.get_by_text("Its topics were not read")).to_be_visible(timeout=SNAPSHOT_S)
+    page.get_by_role("button", name="Fetch topics").click()
+    expect(page.get_by_text("Its topics were not read")).to_be_hidden(timeout=BROKER_S)
+    expect(page.get_by_text(re.compile(r"\d+ topics?\. "))).to_be_visible()
+
+    page.get_by_role("button", name="Apply…").click(timeout=SNAPSHOT_S)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text(re.compile(f"{re.escape(bundle)} would be split"))).to_be_visible()
+    send = dialog.get_by_role("button", name=re.compile("^Split 1 bundle"))
+    expect(send).to_be_disabled()
+    dialog.get_by_label("Why?").fill("cut by the tests")
+    dialog.get_by_label("to confirm").fill("sandbox")
+    expect(send).to_be_enabled()
+    send.click()
+    heading(tab, "Run")
+    expect(page.get_by_text(re.compile("1 of 1 bundle split; ended"))).to_be_visible(timeout=RUN_S)
+    expect(page.get_by_text("cut by the tests")).to_be_visible()
+    assert tab.complaints == []
