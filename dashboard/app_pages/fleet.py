@@ -22,7 +22,11 @@ if page.pulsar is not None:
     pulsar[chosen.name] = reading.cluster_summary(page.pulsar.shelved)
 if page.pegasus is not None:
     pegasus[chosen.name] = reading_pegasus.cluster_summary(page.pegasus.shelved)
-words.answer(presenter.answer([*pulsar.items(), *pegasus.items()]))
+rows = {**pulsar, **pegasus}
+words.answer(presenter.answer(list(rows.items())))
+mine = rows[chosen.name]
+if len(rows) > 1 and mine is not None:
+    st.markdown(words.plain(f"{chosen.name}: {mine.sentence}"))
 
 if page.pulsar is not None:
     view = page.pulsar.reading

@@ -30,11 +30,13 @@ class Searching:
 
     Attributes:
         find: Returns what a query names.
+        label: Of the field.
         examples: Shown in the empty field.
         advice: What may be asked for, in a sentence.
     """
 
     find: Callable[[str], list[Hit]]
+    label: str
     examples: str
     advice: str
 
@@ -58,7 +60,7 @@ def search_dialog(searching: Searching) -> None:
 
 def _search_body(searching: Searching) -> None:
     query = st.text_input(
-        "Part of a name",
+        searching.label,
         key="_search",
         type="search",
         live="200ms",

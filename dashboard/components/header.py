@@ -165,11 +165,13 @@ def _searching(cluster: Cluster, shelved: Shelved) -> Searching:
     if cluster.kind == PEGASUS:
         return Searching(
             find=partial(search_pegasus, pegasus_reading(shelved).facts),
+            label="Part of a name, or an id",
             examples="localhost:34801, orders, 3, 3.12",
             advice="Nodes and tables by part of their name; tables by id, partitions as id.index.",
         )
     return Searching(
         find=partial(search, reading(shelved).snapshot),
+        label="Part of a name, or a full topic name",
         examples="10.1.0.3, acme/orders, 0x40000000, persistent://acme/orders/topic-1",
         advice="Brokers, namespaces and bundles by part of their name; topics by full name.",
     )

@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.snapshot.store import load_snapshot
+from core.snapshot.store import Shelf, load_snapshot
 from dashboard.cli import run
+from dashboard.services import load_config
 
 pytestmark = pytest.mark.zookeeper
 
@@ -164,9 +165,22 @@ def demo(tmp_path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
 def test_the_demo_starts_and_ends_everything(demo) -> None:
     log, process = demo
     children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 5  # sandbox, its ZooKeeper, collector, worker, dashboard
+    assert len(children) >= 6  # sandbox, its ZooKeeper, that of Pegasus, collector, worker, pages
     assert "dashboard  http://127.0.0.1:" in log.read_text()
-    assert f"export TRIMTAB_CONFIG={log.parent / 'state' / 'trimtab.toml'}\n" in log.read_text()
+    state = log.parent / "state"
+    assert f"export TRIMTAB_CONFIG={state / 'trimtab.toml'}\n" in log.read_text()
+    clusters = load_config(state / "trimtab.toml").clusters
+    kinds = {one.name: (one.kind, one.environment, one.read_only) for one in clusters}
+    assert kinds == {
+        "sandbox": ("pulsar", "demo", False),
+        "sandbox-pegasus": ("pegasus", "demo", False),
+    }
+    shelf = Shelf(state / "snapshots")
+    wait_until(lambda: shelf.latest("sandbox-pegasus") is not None, "a snapshot of Pegasus")
+    wait_until(
+        lambda: all((state / "workers" / f"{name}.json").is_file() for name in kinds),
+        "a worker for each cluster",
+    )
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 0
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)

@@ -81,6 +81,39 @@ def test_check_names_every_meta_server(config, capsys):
     assert all("leads" in item["detail"] for item in items)
 
 
+def nodes_told(config, capsys, *words: str) -> dict[str, dict[str, bool]]:
+    capsys.readouterr()
+    assert run(["sandbox-node", *words, "--config", str(config), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["nodes"]
+
+
+def test_a_node_is_broken_and_mended(config, capsys):
+    name = list(nodes_told(config, capsys))[1]
+    assert not nodes_told(config, capsys, name, "stop")[name]["running"]
+    assert nodes_told(config, capsys, name, "start")[name]["running"]
+    pause = threading.Event()
+    for _ in range(int(DEADLINE_S / 0.5)):
+        if nodes_told(config, capsys)[name]["alive"]:
+            break
+        pause.wait(0.5)
+    assert nodes_told(config, capsys)[name]["alive"]
+
+
+def test_a_change_that_there_is_none_of_is_refused_with_those_there_are(config, capsys):
+    name = next(iter(nodes_told(config, capsys)))
+    assert run(["sandbox-node", name, "burn", "--config", str(config)]) != 0
+    assert "restart" in capsys.readouterr().err
+
+
+def test_without_a_pegasus_sandbox_it_says_where_one_comes_from(tmp_path, capsys):
+    file = tmp_path / "trimtab.toml"
+    file.write_text(
+        '[[clusters]]\nname = "real"\nkind = "pegasus"\nmeta_servers = ["meta1:34601"]\n'
+    )
+    assert run(["sandbox-node", "--config", str(file)]) != 0
+    assert "trimtab demo" in capsys.readouterr().err
+
+
 def test_collect_keeps_snapshots_of_it(config, capsys):
     assert run(["collect", "--every", "0", "--config", str(config)]) == 0
     assert "sandbox-pegasus" in capsys.readouterr().err
