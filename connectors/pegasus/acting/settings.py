@@ -112,7 +112,7 @@ class ServerSettings:
             with self._http(self._leader()) as http:
                 return http.fetch_flag(setting.key).value
         words = ("get",) if setting.key == _IGNORED else ()
-        return _read(setting.key, self._client.send_command(setting.key, *words))
+        return read_answer(setting.key, self._client.send_command(setting.key, *words))
 
     def tick_s(self) -> float | None:
         """Return how often the meta server looks at its partitions; ``None``: it does not say.
@@ -129,8 +129,8 @@ class ServerSettings:
             with self._http(self._leader()) as http:
                 http.apply_flag(setting.key, value)
             return
-        _accepted(
-            setting.key, value, self._client.send_command(setting.key, *_words(setting, value))
+        check_accepted(
+            setting.key, value, self._client.send_command(setting.key, *words_of(setting, value))
         )
 
     def _leader(self) -> str:
@@ -163,10 +163,10 @@ class ServerSettings:
         return [node]
 
     def _of_node(self, setting: Changeable, node: NodeEntry) -> str | None:
-        return _read(setting.key, self.ask(node, setting.key))
+        return read_answer(setting.key, self.ask(node, setting.key))
 
     def _to_node(self, setting: Changeable, node: NodeEntry, value: str) -> None:
-        _accepted(setting.key, value, self.ask(node, setting.key, *_words(setting, value)))
+        check_accepted(setting.key, value, self.ask(node, setting.key, *words_of(setting, value)))
 
     def ask(self, node: NodeEntry, command: str, *arguments: str) -> Any:
         """Send a remote command to a node, by its name, else by its address.
@@ -239,14 +239,14 @@ def _checked(setting: Changeable, value: str | None) -> str:
         raise _refused(setting.key, exc.message, exc.hint) from exc
 
 
-def _words(setting: Changeable, value: str) -> tuple[str, ...]:
+def words_of(setting: Changeable, value: str) -> tuple[str, ...]:
     """Return the arguments of the remote command that sets a value."""
     if setting.setting.kind in _LISTS and not value:
         return ("clear",)
     return ("set", value) if setting.key == _IGNORED else (value,)
 
 
-def _read(key: str, answer: Any) -> str | None:
+def read_answer(key: str, answer: Any) -> str | None:
     """Return the value in the answer of a remote command."""
     if not isinstance(answer, Mapping):
         return None
@@ -255,7 +255,7 @@ def _read(key: str, answer: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _accepted(key: str, value: str, answer: Any) -> None:
+def check_accepted(key: str, value: str, answer: Any) -> None:
     """Raise unless a server has taken a value."""
     error = answer.get("error", "") if isinstance(answer, Mapping) else str(answer)
     if error in ("ok", "OK", "ERR_OK"):
