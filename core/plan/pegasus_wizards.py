@@ -137,6 +137,7 @@ def offline_plan(
     draft.set_setting(ASSIGN_DELAY, str(_SHORT_DELAY_MS), is_restored=True)
     for node in leaving:
         _empty(draft, node, leaving)
+        _await(draft, "healthy")  # safer than the scripts, which stop it while copies are missing
         _await(draft, "gone", node, reason=f"Stop the replica server of {node} now.")
         _await(draft, "healthy")
     stops = f"The run waits until the process of {' and then of '.join(leaving)} was stopped."

@@ -142,6 +142,7 @@ class TestSteps:
             "DOWNGRADE_TO_INACTIVE 4",
             "await no_replicas",
             "close 4",
+            "await healthy",
             "await gone",
             "await healthy",
         ]
