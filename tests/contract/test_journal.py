@@ -30,8 +30,16 @@ from journal_entries import (
 
 from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import METADATA
-from core.actions.events import FIRST_LINK, ControlAsked, RunEnded, RunRefused, canonical, link
-from core.actions.model import RunId
+from core.actions.events import (
+    FIRST_LINK,
+    ControlAsked,
+    RunEnded,
+    RunRefused,
+    StepBegun,
+    canonical,
+    link,
+)
+from core.actions.model import Observation, RunId
 from core.errors import ConfigError, RemoteError
 
 NAMED = os.environ.get("TRIMTAB_TEST_JOURNAL_URL", "")
@@ -155,6 +163,14 @@ def test_the_latest_move_of_a_cluster_is_known(journal) -> None:
     journal.append(record_of(begun(0), second=9, cluster="test"))
     assert journal.last_begun("prod", NOON) == record.at
     assert journal.last_begun("prod", record_of(begun(0), second=3).at) is None
+
+
+def test_a_step_that_is_not_paced_is_no_move(journal) -> None:
+    said = Observation(exists=True, detail='It says "is_paced":false.')
+    journal.append(record_of(StepBegun(step=0, seen=said), second=1))
+    journal.append(record_of(StepBegun(step=1, seen=said, is_paced=False), second=2))
+    assert journal.moves_since("prod", NOON) == 1
+    assert journal.last_begun("prod", NOON) == record_of(begun(0), second=1).at
 
 
 def test_runs_that_ended_since_a_moment_are_found(journal) -> None:
