@@ -108,7 +108,8 @@ if before is not None and not listed.plans:
 if before is not None and listed.plans:
     words.section("Changes", "Tick some to take only those; else all that are listed are taken.")
     listed = listed.of_table(before, moves.table_choice(before, listed))
-    picked = moves.choose_moves(page, before, ground, listed)
+    evened = measure if pick == dials.EVEN else ""
+    picked = moves.choose_moves(page, before, ground, listed, evened)
     moves.draw_cost(before, ground, picked, rate)
     with st.expander("Tables that change", icon=":material/table_rows:"):
         moves.draw_tables(before, after, ground, listed)

@@ -164,8 +164,7 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
 def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
     """Draw what our own planner is asked, and return it."""
     most_here = page.cluster.apply.max_steps
-    left, right = st.columns(2, gap="medium")
-    with left:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         within = st.slider(
             "Every node within, % of the mean",
             min_value=1,
@@ -173,14 +172,15 @@ def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
             value=5,
             key=state.WITHIN,
             bind="query-params",
+            width=250,
         )
-    with right:
         most = st.number_input(
             "Most changes (0: no limit)",
             min_value=0,
             value=most_here,
             key=state.MOST,
             bind="query-params",
+            width=250,
             help=f"One run of this cluster may have {most_here} steps.",
         )
         may_copy = st.toggle(
@@ -188,6 +188,7 @@ def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
             value=True,
             key="may_copy",
             bind="query-params",
+            width=250,
             help="Without, only roles change, which copies nothing.",
         )
     st.caption(

@@ -85,10 +85,22 @@ def table_choice(view: ClusterView, listed: presenter.Listed) -> str:
 
 
 def choose_moves(
-    page: PegasusPage, view: ClusterView, ground: kernel.Ground, listed: presenter.Listed
+    page: PegasusPage,
+    view: ClusterView,
+    ground: kernel.Ground,
+    listed: presenter.Listed,
+    measure: str = "",
 ) -> presenter.Listed:
-    """Draw the moves with ticks; return those ticked, all of them where none is."""
-    rows = presenter.moves_frame(view, ground, listed)
+    """Draw the moves with ticks; return those ticked, all of them where none is.
+
+    Args:
+        page: The page.
+        view: Any state in the policy's numbering.
+        ground: Has the sizes.
+        listed: The moves.
+        measure: What our own planner evens out; empty: the moves are a policy's.
+    """
+    rows = presenter.moves_frame(view, ground, listed, measure)
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {

@@ -143,9 +143,11 @@ def _look(compared: Compared) -> None:
     if compared.is_whole:
         st.rerun()
     partitions = compared.ground.view.partition_count
+    is_slow = CLUSTER in compared.followed
     st.caption(
         f":material/progress_activity: Following {partitions:,} partitions to the end, beside "
-        "this page; it fills in what comes of it."
+        f"this page, which takes {'up to a minute' if is_slow else 'some seconds'}; it fills in "
+        "what comes of it."
     )
 
 

@@ -41,7 +41,7 @@ def draw_remarks(plan: Plan) -> None:
     for severity, sentences in remarks(plan).items():
         mark = "- " if len(sentences) > 1 else ""
         show[severity](
-            "\n".join(mark + words.plain(one) for one in sentences), icon=_ICONS[severity]
+            "\n".join(mark + words.coded(one) for one in sentences), icon=_ICONS[severity]
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -292,12 +291,8 @@ def even_answer(plan: EvenPlan, measure: Measure) -> str:
         return f"Nothing is known of {measure}: choose another measure."
     if not plan.steps:
         return f"Every node is within {before} of the mean {measure}: nothing to do."
-    kinds = Counter(plan.kind for plan in plan.steps)
-    changes = counted(kinds[PlanKind.MOVE_PRIMARY], "role change")
-    if plan.cost.copy_count:
-        copied = copied_words(plan.cost.copy_count, plan.cost.copy_mb, plan.cost.unknown_count)
-        changes = f"{changes} and {copied}"
+    changes = changes_words(plan.steps, plan.cost)
     return (
-        f"{changes} bring the farthest node from {before} to {after} off the mean {measure}; no "
-        f"plan that reaches the goal has fewer than {counted(plan.bound.step_count, 'change')}."
+        f"With {changes} the farthest node comes from {before} to {after} off the mean {measure}; "
+        f"no plan that reaches the goal has fewer than {counted(plan.bound.step_count, 'change')}."
     )

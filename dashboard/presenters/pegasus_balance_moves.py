@@ -59,13 +59,16 @@ class Listed:
         )
 
 
-def moves_frame(view: ClusterView, ground: Ground, listed: Listed) -> pd.DataFrame:
+def moves_frame(
+    view: ClusterView, ground: Ground, listed: Listed, measure: str = ""
+) -> pd.DataFrame:
     """Return one row a plan, the first :data:`MOST_LISTED`.
 
     Args:
         view: Any state of the cluster in the policy's numbering.
         ground: Has the sizes.
         listed: The plans.
+        measure: What our own planner evens out; empty: the plans are a policy's.
     """
     shown = listed.plans[:MOST_LISTED]
     copied = [plan.kind is not PlanKind.MOVE_PRIMARY for plan in shown]
@@ -82,9 +85,20 @@ def moves_frame(view: ClusterView, ground: Ground, listed: Listed) -> pd.DataFra
             "from": [view.nodes[plan.source] for plan in shown],
             "to": [view.nodes[plan.target] for plan in shown],
             "size_mb": pd.Series(sizes, dtype="float64"),
-            "why": [reason_of(view, plan) for plan in shown],
+            "why": [
+                even_reason(view, plan, measure) if measure else reason_of(view, plan)
+                for plan in shown
+            ],
         }
     )
+
+
+def even_reason(view: ClusterView, plan: BalancePlan, measure: str) -> str:
+    """Return why our own planner makes a change, in one sentence."""
+    source, target = view.nodes[plan.source], view.nodes[plan.target]
+    if plan.kind is PlanKind.MOVE_PRIMARY:
+        return f"{source} is above the mean {measure}; {target} is lower and has a secondary of it."
+    return f"{source} is above the mean {measure} and no role change relieves it; {target} is low."
 
 
 def bars(before: ClusterView, after: ClusterView, ground: Ground, by: By) -> BeforeAfter:

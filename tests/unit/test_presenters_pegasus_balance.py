@@ -1,0 +1,161 @@
+"""What the Balance and Maintenance pages say, on small and on generated clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pegasus_builder import make_view
+from pegasus_snapshots import NODES, part_row, snapshot_of, whole
+
+from core.pegasus.balance.model import BalanceOptions, PlanKind
+from core.pegasus.balance.rounds import balance_round
+from core.pegasus.even.cost import copy_cost
+from core.pegasus.snapshot import PegasusFacts
+from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_balance_hand as hand
+from dashboard.presenters import pegasus_balance_moves as moves
+from dashboard.presenters import pegasus_maintenance as maintenance
+from dashboard.rebalancing_pegasus import Ground
+
+APP = BalanceOptions()
+
+
+def ground_of(view, **more):
+    count = view.partition_count
+    known = {
+        "view": view,
+        "sizes_mb": np.full(count, 100.0),
+        "requests": np.ones(count),
+        "units": np.ones(count),
+        "free_mb": dict.fromkeys(view.nodes, 10_000.0),
+        "disk_counts": dict.fromkeys(view.nodes, 4),
+        "copy_rate_mb_per_s": 50.0,
+        "obstacles": (),
+    }
+    return Ground(**{**known, **more})
+
+
+def test_a_numbering_backwards_and_back_again_is_the_same_state():
+    view = make_view(3, 8, 5)
+    there = view.renumbered(view.nodes[::-1])
+    assert [there.nodes[code] for code in there.members[:, 0]] == [
+        view.nodes[code] for code in view.members[:, 0]
+    ]
+    back = there.renumbered(view.nodes)
+    assert (back.members == view.members).all()
+
+
+def test_missing_members_stay_missing_in_another_numbering():
+    view = make_view(1, 4, 5)
+    members = view.members.copy()
+    members[0, 1:] = -1
+    lame = view.with_members(members, view.member_disks)
+    assert (lame.renumbered(view.nodes[::-1]).members[0, 1:] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (replace(APP, policy="cluster"), "PB-1"),
+        (replace(APP, policy="cluster", ignored_app_ids=frozenset({1})), "PB-2"),
+    ],
+)
+def test_quirks_of_the_cluster_policy_are_named_where_they_matter(options, word):
+    told = presenter.quirks(options, make_view(2, 8, 5), None, ())
+    assert any(one.startswith(word) for one in told)
+
+
+def test_single_replica_tables_are_a_warning_only_under_the_cluster_policy():
+    view = replace(make_view(1, 8, 5), max_replica_counts=np.array([1], dtype=np.int32))
+    cluster = replace(APP, policy="cluster")
+    assert any("PB-3" in one for one in presenter.quirks(cluster, view, None, ()))
+    assert not presenter.quirks(APP, view, None, ())
+
+
+def test_copies_tell_bytes_time_and_room():
+    view = make_view(2, 16, 5)
+    ground = ground_of(view)
+    plans = balance_round(view, replace(APP, policy="cluster"))
+    copies = [
+        replace(plan, kind=PlanKind.COPY_SECONDARY, target=(plan.target + 1) % 5) for plan in plans
+    ]
+    cost = copy_cost(view, copies, ground.sizes_mb)
+    assert presenter.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
+    assert presenter.time_words(cost, ground, 50.0) != "no time"
+    lacking, tightest = moves.headroom(view, ground, cost.received_mb)
+    assert not lacking
+    assert "gets tightest" in tightest
+    full = ground_of(view, free_mb=dict.fromkeys(view.nodes, 1.0))
+    assert len(moves.headroom(view, full, cost.received_mb)[0]) > 0
+
+
+def test_unknown_room_counts_as_none():
+    view = make_view(1, 4, 5)
+    ground = ground_of(view, free_mb=dict.fromkeys(view.nodes, float("nan")))
+    lacking, tightest = moves.headroom(view, ground, np.array([1.0, 0, 0, 0, 0]))
+    assert "unknown free" in lacking[0]
+    assert not tightest
+
+
+def test_a_table_is_a_part_of_the_listed_moves():
+    view = make_view(4, 16, 5)
+    listed = moves.Listed.of([balance_round(view, APP)])
+    part = listed.of_table(view, "table1")
+    assert part.plans
+    assert {int(view.table_of_row[plan.row]) for plan in part.plans} == {1}
+    assert listed.of_table(view, "no such table") is listed
+
+
+def test_bars_of_very_many_nodes_show_those_that_change_most():
+    before = make_view(20, 32, 60)
+    after = make_view(20, 32, 60, seed=2)
+    data = moves.bars(before, after, ground_of(before), "primaries")
+    assert len(data.brokers) == moves.MAX_BARS
+    assert np.abs(data.after - data.before).min() > 0
+
+
+def facts_of(**settings):
+    parts = [part_row(2, at, NODES[0], [NODES[1], NODES[2]]) for at in range(4)]
+    return PegasusFacts(snapshot_of(whole(parts, settings=settings)))
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "counts -1"),
+        (None, "did not tell"),
+        ('{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}', "one round's worth"),
+    ],
+)
+def test_the_forecast_is_explained_and_unknown_is_not_balanced(counts, words):
+    assert words in presenter.forecast(facts_of(balance_operation_count=counts))
+
+
+def test_at_freezed_no_node_may_take_anything_and_the_reason_is_the_level():
+    facts = facts_of(**{"level.effective": "freezed"})
+    config = hand.config_of(facts, "temp", 0)
+    rows = hand.targets_frame(facts, config, "move_pri", NODES[0])
+    assert hand.allowed(rows) == []
+    assert rows["verdict"].str.contains("level freezed").any()
+
+
+def test_the_emptiest_node_stands_first_among_those_that_may_take_a_copy():
+    facts = facts_of()
+    config = hand.config_of(facts, "temp", 1)
+    assert hand.allowed(hand.targets_frame(facts, config, "copy_sec", NODES[1])) == [NODES[3]]
+    assert hand.config_of(facts, "temp", 99) is None
+
+
+def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
+    facts = facts_of()
+    assert maintenance.empty_nodes(facts) == [NODES[3]]
+    assert "db4:34801 holds no replica" in maintenance.answer(facts, None)
+
+
+def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
+    offline = maintenance.BY_LABEL["Take offline"]
+    usual = maintenance.command(offline, "peg", ["n1:1"], offline.rate_mb_per_s)
+    assert usual == "trimtab pegasus offline peg n1:1"
+    assert maintenance.command(offline, "peg", ["n1:1"], 70).endswith("--rate 70")
