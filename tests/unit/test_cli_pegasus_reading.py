@@ -216,7 +216,7 @@ def test_people_read_tables(capsys, tmp_path, content):
         assert run(["pegasus", word, str(tmp_path / "s")]) == 0
     out = capsys.readouterr().out
     assert "db1:34801" in out
-    assert "comes with the executor" in out
+    assert "in force   lively" in out
 
 
 def test_each_kind_of_snapshot_is_refused_by_the_commands_of_the_other(tmp_path, content, capsys):
