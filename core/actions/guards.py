@@ -15,6 +15,7 @@ from typing import Final, Literal
 from core.actions.model import Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
+from core.plan.pegasus_steps import AwaitState
 from core.units import counted, format_age
 
 FRESH_FOR_S: Final = 60.0
@@ -120,9 +121,14 @@ def read_only(session: Session) -> Hold | None:
 
 
 def not_overdue(session: Session) -> Hold | None:
-    """End a run that was paused or taken over after its plan had expired."""
+    """End a run that was paused or taken over after its plan had expired.
+
+    A plan with waits is made to last: each of its steps is checked again after the wait before it.
+    """
     since = session.interrupted_at
     if since is None or not session.plan.is_expired(since):
+        return None
+    if any(isinstance(step, AwaitState) for step in session.plan.steps):
         return None
     age_s = (since - session.plan.expires_at).total_seconds()
     return _hold(

@@ -103,6 +103,16 @@ def test_a_wait_is_counted_from_its_first_look_also_after_a_worker_died() -> Non
     assert world.now_s < 30.0
 
 
+def test_a_run_with_waits_goes_on_after_its_plan_expired() -> None:
+    world = a_world()
+    world.at(700.0, lambda: world.told_to_end.add(world.current))
+    for index in range(4):
+        world.at(800.0, lambda gpid=f"2.{index}": world.move_primary_by_others(gpid))
+    view = run(world, AwaitState(state="no_primaries", node=N1), move("2.0", N3, N1))
+    assert view.takeovers == 1
+    assert codes(view) == ["reached", "moved"]
+
+
 def test_a_stop_ends_a_wait_within_a_second() -> None:
     world = a_world()
     world.at(12.0, lambda: world.control("stop"))
