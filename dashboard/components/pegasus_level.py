@@ -9,6 +9,7 @@ import streamlit as st
 from core.pegasus.levels import FunctionLevel
 from core.plan.pegasus_steps import SetMetaLevel
 from dashboard.components import pegasus_plan, tables, words
+from dashboard.components.pegasus_past import level_past
 from dashboard.planning_pegasus_settings import LevelRequest, level_plan_of
 from dashboard.presenters import pegasus_cluster_level as presenter
 
@@ -47,6 +48,7 @@ def level_switch(page: PegasusPage) -> bool:
         alt="What each level allows; stored and effective level are marked",
     )
     words.notes(presenter.level_remarks(facts))
+    level_past(page)
     if wanted is not None and not is_previewed and presenter.may_clear(wanted):
         st.button(
             f"Set {wanted.word} again…",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
@@ -13,10 +14,14 @@ from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.presenters import pegasus_cluster_past as presenter
 from dashboard.presenters.past import touching
+from dashboard.reading import thinned, within
+from dashboard.reading_pegasus_levels import moments
 
 if TYPE_CHECKING:
     from core.actions.views import RunView
     from dashboard.components.frame import PegasusPage
+
+_HOUR: Final = timedelta(hours=1)
 
 
 def note_newer_runs(page: PegasusPage) -> None:
@@ -26,6 +31,12 @@ def note_newer_runs(page: PegasusPage) -> None:
     sentence = presenter.newer_sentence(_views(page), page.shelved.taken_at)
     if sentence:
         st.info(words.plain(sentence), icon=":material/update:")
+
+
+def level_past(page: PegasusPage) -> None:
+    """Say when another meta server took over, or the level changed, in the last hour."""
+    entries = within(page.kept.entries, page.shelved.taken_at, _HOUR)
+    words.notes(presenter.level_changes(moments(thinned(entries))))
 
 
 def settings_past(page: PegasusPage) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Final
 
 import pandas as pd
 
 from core.actions.views import RunView, StepView
+from core.errors import UnknownNameError
+from core.pegasus.levels import level_of
 from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.units import counted
 from dashboard.presenters.naming import clock, listed
@@ -60,3 +64,49 @@ def _last_change(view: RunView) -> datetime:
     """Return when a run last did a step; the beginning of time where it did none."""
     moments = [step.ended_at for step in view.steps if step.ended_at and step.state == "DONE"]
     return max(moments, default=datetime.min.replace(tzinfo=view.requested_at.tzinfo))
+
+
+# -- the level over time ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One kept snapshot: who led, and the number of the stored level; ``None``: not told."""
+
+    taken_at: datetime
+    leader: str | None
+    level: str | None
+
+
+def level_changes(moments: Sequence[Moment], most: int = 5) -> list[str]:
+    """Return the changes of the leading meta server and of the level, the newest first.
+
+    Args:
+        moments: Oldest first; those that tell nothing are passed over.
+        most: Sentences.
+    """
+    told = [one for one in moments if one.leader is not None and one.level is not None]
+    found = [
+        _change_words(before, after)
+        for before, after in pairwise(told)
+        if (before.leader, before.level) != (after.leader, after.level)
+    ]
+    return found[::-1][:most]
+
+
+def _change_words(before: Moment, after: Moment) -> str:
+    when = f"Between {clock(before.taken_at)} and {clock(after.taken_at)}"
+    was, became = _level_word(before.level), _level_word(after.level)
+    if before.leader == after.leader:
+        return f"{when} the level was set from {was} to {became}."
+    took_over = f"{when} {after.leader} took over from {before.leader}"
+    if was == became:
+        return f"{took_over}; the level is {became} as before."
+    return f"{took_over}: the level was {was} and became {became}."
+
+
+def _level_word(number: str | None) -> str:
+    try:
+        return level_of(int(number or "")).word
+    except (ValueError, UnknownNameError):
+        return f"{number}, none of the five"

@@ -153,6 +153,15 @@ def test_the_stored_level_has_no_preview_but_can_be_set_again_to_clear_proposals
     assert "Every pending proposal is thrown away" in said
 
 
+def test_level_that_was_lost_with_its_leader_is_told(site):
+    before = {"level.stored": "500", "level.effective": "lively"}
+    put(site, whole(settings=before), taken_at=now() - timedelta(minutes=5))
+    put(site, whole(settings={"primary_meta_server": "meta2:34601"}))
+    app = site.open("pegasus")
+    assert_calm(app)
+    assert "meta2:34601 took over from meta1:34601: the level was lively" in texts(app)
+
+
 def test_nonsense_level_in_the_address_is_passed_over(site):
     put(site)
     app = site.open("pegasus", level="frozen")

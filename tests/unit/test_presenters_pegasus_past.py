@@ -10,7 +10,12 @@ from journal_entries import NOON, RUN, plan_of
 from core.actions.model import Ending, Observation, RunId, RunOptions
 from core.actions.views import RunView, StepView
 from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
-from dashboard.presenters.pegasus_cluster_past import newer_sentence, settings_past
+from dashboard.presenters.pegasus_cluster_past import (
+    Moment,
+    level_changes,
+    newer_sentence,
+    settings_past,
+)
 
 LEVEL = SetMetaLevel(before="steady", level="lively")
 SETTING = SetServerSetting(key="meta.lb.only_move_primary", before="false", value="true")
@@ -78,3 +83,31 @@ def test_run_before_the_snapshot_or_without_effect_is_no_news():
     assert newer_sentence([view(LEVEL, state="FAILED")], NOON) == ""
     assert newer_sentence([view()], NOON) == ""
     assert newer_sentence([], NOON) == ""
+
+
+def seen(*pairs):
+    """Leader and stored level, a minute apart."""
+    return [Moment(NOON + timedelta(minutes=at), *pair) for at, pair in enumerate(pairs)]
+
+
+def test_level_lost_with_its_leader_is_told_as_such():
+    (said,) = level_changes(seen(("m1", "500"), ("m2", "400")))
+    assert said == (
+        "Between 12:00:00 UTC and 12:01:00 UTC m2 took over from m1: the level was lively and "
+        "became steady."
+    )
+
+
+def test_changes_of_the_level_are_told_newest_first_and_quiet_times_not_at_all():
+    told = level_changes(seen(("m1", "400"), ("m1", "500"), ("m1", "500"), ("m1", "300")))
+    assert [one.partition("the level")[2] for one in told] == [
+        " was set from lively to freezed.",
+        " was set from steady to lively.",
+    ]
+    assert level_changes(seen(("m1", "400"), ("m1", "400"))) == []
+
+
+def test_snapshots_that_do_not_tell_are_passed_over():
+    told = level_changes(seen(("m1", "400"), (None, None), ("m2", "400"), ("m2", "450")))
+    assert told[1].endswith("m2 took over from m1; the level is steady as before.")
+    assert told[0].endswith("from steady to 450, none of the five.")
