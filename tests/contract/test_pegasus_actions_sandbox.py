@@ -137,6 +137,44 @@ def test_what_would_do_harm_is_refused_before_a_byte_is_sent(
     assert proposals(sandbox) == before
 
 
+@pytest.mark.parametrize(
+    ("change", "whom"),
+    [
+        ("ADD_SECONDARY", "primary"),
+        ("ADD_SECONDARY", "stranger"),
+        ("ASSIGN_PRIMARY", "secondary"),
+        ("DOWNGRADE_TO_INACTIVE", "primary"),
+        ("REMOVE", "primary"),
+        ("REMOVE", "stranger"),
+        ("REMOVE", "nobody"),
+    ],
+)
+def test_a_single_change_that_would_do_harm_is_refused_before_a_byte_is_sent(
+    sandbox: PegasusSandbox, site: PegasusSite, change: Any, whom: str
+) -> None:
+    table, config = site.some()
+    names = {
+        "primary": str(config.primary),
+        "secondary": config.secondaries[0],
+        "stranger": site.stranger(config),
+        "nobody": "",
+    }
+    before = proposals(sandbox)
+    step = ChangeReplica(partition=Partition.of(config, table), change=change, node=names[whom])
+    acted = site.act(step)
+    assert acted.refusal is not None
+    assert proposals(sandbox) == before
+
+
+def test_a_level_outside_the_five_is_never_stored(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    acted = site.act(SetMetaLevel(before="steady", level="frozen"))
+    assert acted.refusal is not None
+    assert acted.refusal.code == "unknown_level"
+    assert sandbox.look(lambda state: state.stored_level) == FunctionLevel.STEADY
+
+
 def test_at_freezed_nothing_is_proposed(sandbox: PegasusSandbox, site: PegasusSite) -> None:
     table, config = site.some()
     site.client.apply_level(FunctionLevel.FREEZED)

@@ -8,6 +8,7 @@ from typing import Final
 from connectors.pegasus.acting.settings import DEFAULT, ServerSettings, is_same
 from connectors.pegasus.acting.sight import Eyes
 from core.actions.model import Ending, Observation, Refusal
+from core.errors import InputError
 from core.pegasus.levels import clears_proposals, parse_level
 from core.pegasus.server_settings import BLACK_LIST, LIVE_PERCENTAGE, changeable, dangers
 from core.pegasus.snapshot import PegasusFacts
@@ -135,6 +136,10 @@ class LevelAction:
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why it may not be set as planned."""
         step = self._step
+        try:
+            parse_level(step.level)
+        except InputError as exc:  # the meta server would store it, and die of it later
+            return Refusal(code="unknown_level", sentence=exc.message, hint=exc.hint)
         if seen.value == step.level != step.before:  # else it is meant to clear what is pending
             sentence = f"The meta level is {step.level} already."
             return Refusal(code="already_set", sentence=sentence, hint="Nothing has to be done.")
