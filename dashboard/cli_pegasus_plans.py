@@ -41,7 +41,6 @@ class PegasusWish:
         is_applied: Ask for a run and follow it.
         is_dry: Say what would be sent.
         is_detached: Only ask for the run.
-        pace: ``10/min``; ``None``: the cluster's limit.
         as_json: One JSON object on standard output.
     """
 
@@ -52,7 +51,6 @@ class PegasusWish:
     is_applied: bool = False
     is_dry: bool = False
     is_detached: bool = False
-    pace: str | None = None
     as_json: bool = False
 
     @property
@@ -144,7 +142,6 @@ def _run(wish: PegasusWish, plan: Plan, found: PegasusPreview) -> int:
     show_preview(plan, found, note)
     run = ApplyWish(
         reason=wish.reason,
-        pace=wish.pace,
         is_dry=wish.is_dry,
         is_detached=wish.is_detached,
         as_json=wish.as_json,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from core.errors import InputError, UnknownNameError
+from core.pegasus.ids import parse_node
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting, checked_value
 from core.pegasus.snapshot import PegasusFacts
 
@@ -128,9 +129,11 @@ def wished_value(one: Changeable, text: str) -> str:
     """
     if one.setting.kind in ("nodes", "tables") and text.strip().lower() == "clear":
         return ""
-    value = checked_value(one.setting, text)
+    value = canonical(one, checked_value(one.setting, text))
     if one.setting.kind in ("number", "percent"):
         value = str(int(value))
+    elif value and one.setting.kind in ("nodes", "tables"):
+        value = _in_order(one.setting.kind, value)
     if one.key in _RATE_COLUMNS and 0 < int(value) < LEAST_RATE_MB_PER_S:
         raise InputError(
             f"{one.key} cannot be {value}: a block of 4 MiB would not fit into a second.",
@@ -138,6 +141,26 @@ def wished_value(one: Changeable, text: str) -> str:
         )
     if one.key == "min_live_node_count_for_unfreeze" and value == "0":
         raise InputError(f"{one.key} must be above 0.", hint="1 is the least.")
+    return value
+
+
+def _in_order(kind: str, value: str) -> str:
+    """Return a list as the server tells it afterwards: it keeps sets, which have an order."""
+    parts = set(value.split(","))
+    ordered = sorted(parts, key=parse_node) if kind == "nodes" else sorted(parts, key=int)
+    return ",".join(ordered)
+
+
+def canonical(one: Changeable, value: str) -> str:
+    """Return a value in the one form in which it is compared: lists in order, each name once.
+
+    Servers keep lists as sets and tell them in an order of their own.
+    """
+    parts = {part.strip() for part in value.split(",")} - {""}
+    if one.setting.kind == "nodes":
+        return ",".join(sorted(parts))
+    if one.setting.kind == "tables" and all(part.isdecimal() for part in parts):
+        return ",".join(sorted(parts, key=int))
     return value
 
 
@@ -151,7 +174,8 @@ def value_before(one: Changeable, facts: PegasusFacts, server: str | None = None
             living one, as a JSON object of node to value where they differ.
     """
     if one.whose == "meta":
-        return facts.snapshot.settings.get(one.setting.name)
+        value = facts.snapshot.settings.get(one.setting.name)
+        return None if value is None else canonical(one, value)
     column = _RATE_COLUMNS[one.key]
     told = {
         row["node"]: None if row[column] is None else f"{row[column]:g}"

@@ -85,9 +85,7 @@ def drain_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) ->
     leaving = _named(draft, nodes)
     check_left(draft, leaving)
     was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
-    draft.hold_steady()
-    draft.check_level()
-    check_healthy(draft)
+    _begin(draft)
     if not any(draft.course.replicas[node] for node in leaving):
         draft.tell("warning", "nothing_to_do", f"{', '.join(leaving)}: no replicas are there.")
         return _nothing(draft)
@@ -128,9 +126,7 @@ def offline_plan(
     draft = Draft(snapshot, terms)
     leaving = _named(draft, nodes)
     check_left(draft, leaving)
-    draft.hold_steady()
-    draft.check_level()
-    check_healthy(draft)
+    _begin(draft)
     _set_rates(draft, rate_mb_per_s)
     _keep_out(draft, leaving)
     unfreeze(draft, leaving)
@@ -158,9 +154,7 @@ def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: 
     """
     draft = Draft(snapshot, terms)
     wanted = _named(draft, nodes or draft.course.alive)
-    draft.hold_steady()
-    draft.check_level()
-    check_healthy(draft)
+    _begin(draft)
     warn_of_freezing(draft)
     draft.set_setting(ASSIGN_DELAY, str(_LONG_DELAY_MS), is_restored=True)
     if draft.facts.snapshot.settings.get("add_secondary_enable_flow_control") != "true":
@@ -260,6 +254,15 @@ def _named(draft: Draft, nodes: Sequence[str]) -> list[str]:
             hint = "Wait until every partition is healthy; there is nothing to move off it."
             draft.tell("error", "node_down", sentence, subject=name, hint=hint)
     return names
+
+
+def _begin(draft: Draft) -> None:
+    """Hold the level at steady; what the balancer had under way is let come to its end."""
+    draft.hold_steady()
+    draft.check_level()
+    check_healthy(draft)
+    if draft.steps:
+        _await(draft, "healthy")
 
 
 def _nothing(draft: Draft) -> Plan:

@@ -236,6 +236,18 @@ class TestSettings:
         with pytest.raises(InputError):
             setting_plan(snapshot_of(whole()), key, value, TERMS)
 
+    @pytest.mark.parametrize(
+        ("key", "text", "value"),
+        [
+            ("meta.lb.assign_secondary_black_list", "b:2,a:10,b:1,b:2", "a:10,b:1,b:2"),
+            ("meta.lb.assign_secondary_black_list", "clear", ""),
+            ("meta.lb.ignored_app_list", "10,9", "9,10"),
+            ("meta.lb.assign_delay_ms", "007", "7"),
+        ],
+    )
+    def test_a_value_is_written_as_the_server_tells_it_afterwards(self, key, text, value):
+        assert wished_value(changeable(key), text) == value
+
     def test_a_name_that_nobody_has_brings_near_ones(self):
         with pytest.raises(UnknownNameError, match="only_move_primary"):
             setting_plan(snapshot_of(whole()), "meta.lb.only_move_primry", "true", TERMS)

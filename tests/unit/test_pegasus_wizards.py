@@ -81,6 +81,7 @@ class TestSteps:
         plan = drain_plan(snapshot_of(whole(settings=LIVELY)), [NODES[0]], TERMS)
         assert outline(plan) == [
             "level steady",
+            "await healthy",
             f"assign_secondary_black_list={NODES[0]}",
             "move_pri 4",
             "await no_primaries",
@@ -179,7 +180,7 @@ class TestSteps:
         told = {"assign_secondary_black_list": NODES[3]}
         plan = offline_plan(snapshot_of(whole(settings=told)), [NODES[0]], TERMS)
         step = next(step for step in plan.steps if getattr(step, "key", "") == BLACK_LIST)
-        assert (step.before, step.value) == (NODES[3], f"{NODES[3]},{NODES[0]}")
+        assert (step.before, step.value) == (NODES[3], f"{NODES[0]},{NODES[3]}")
 
 
 class TestPlayed:
