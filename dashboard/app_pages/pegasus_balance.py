@@ -11,7 +11,6 @@ from core.pegasus.balance.model import BalancePlan
 from core.plan.pegasus_build import AskedMove, asked_moves
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
-from dashboard.cli_config import words_of
 from dashboard.components import frame, pegasus_plan, words
 from dashboard.components import pegasus_balance as dials
 from dashboard.components import pegasus_balance_moves as moves
@@ -118,6 +117,7 @@ if before is not None and listed.plans:
         st.caption(f"One run here may have {most + 1:,} steps: the first {most:,} are planned.")
     asked = tuple(asked_moves(before, picked.plans[:most]))
 
+is_held = False
 if asked:
     words.section("The plan", "What a run of it would do, checked along its steps.")
     is_held = st.toggle(
@@ -131,12 +131,11 @@ if asked:
         MovesRequest(
             shelved=page.shelved,
             asked=asked,
-            keep_level=bool(is_held),
+            keep_level=is_held,
             exclusions=tuple(page.cluster.exclusions),
             reason=f"{pick}, chosen on the Balance page",
         )
     )
     pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
-words.section("In a terminal", "The balancer's rounds to the end; nothing is touched.")
-st.code(f"trimtab pegasus balance {page.name}{words_of(page.config)}", language="bash")
+ways.draw_terminal(compared, pick, asked, is_held=is_held)

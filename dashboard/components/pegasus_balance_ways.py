@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,11 +11,14 @@ import streamlit as st
 
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
+from core.plan.pegasus_build import AskedMove
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
+from dashboard.cli_config import words_of
 from dashboard.components import tables, words
 from dashboard.components.pegasus_balance import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_balance_commands as commands
 from dashboard.presenters import pegasus_balance_lines as lines_of
 
 if TYPE_CHECKING:
@@ -168,3 +172,21 @@ def draw_remarks(compared: Compared, name: str) -> None:
     if name == CLUSTER and compared.dials.here.policy == "app":
         told.append("`balance_cluster` would have to be true for this policy.")
     words.notes(told)
+
+
+def draw_terminal(
+    compared: Compared, pick: str, asked: Sequence[AskedMove], *, is_held: bool
+) -> None:
+    """Show the line of the command line that shows, or prepares, the same."""
+    page = compared.page
+    words.section(
+        "In a terminal", "Shows or prepares the same; nothing is touched without --apply."
+    )
+    if pick in POLICIES:
+        options = replace(compared.dials.options, policy=POLICIES[pick])
+        line = commands.policy_line(page.shelved.path, options, compared.dials.here)
+    elif pick == EVEN or not asked:
+        line = commands.even_line(page.name, compared.wish)
+    else:
+        line = commands.move_line(page.name, asked[0], is_held=is_held)
+    st.code(f"{line}{words_of(page.config)}", language="bash")

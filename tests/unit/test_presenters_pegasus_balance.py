@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pegasus_builder import make_view
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
+from core.ids import SnapshotId
 from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.snapshot import PegasusFacts
+from core.plan.pegasus_build import AskedMove
+from core.snapshot.store import Shelved
 from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_balance_commands as commands
 from dashboard.presenters import pegasus_balance_hand as hand
 from dashboard.presenters import pegasus_balance_moves as moves
 from dashboard.presenters import pegasus_maintenance as maintenance
-from dashboard.rebalancing_pegasus import Ground
+from dashboard.rebalancing_pegasus import EvenWish, Ground
 
 APP = BalanceOptions()
 
@@ -159,3 +165,24 @@ def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
     usual = maintenance.command(offline, "peg", ["n1:1"], offline.rate_mb_per_s)
     assert usual == "trimtab pegasus offline peg n1:1"
     assert maintenance.command(offline, "peg", ["n1:1"], 70).endswith("--rate 70")
+
+
+def test_the_line_of_a_policy_names_only_what_stands_differently():
+    turned = replace(APP, only_move_primary=True, ignored_app_ids=frozenset({2, 1}))
+    line = commands.policy_line(Path("kept"), turned, APP)
+    assert line == (
+        "trimtab pegasus balance kept --rounds 0 --set only_move_primary=true "
+        "--set 'ignored_app_list=[1,2]'"
+    )
+    assert commands.policy_line(Path("kept"), APP, APP).endswith("--rounds 0")
+
+
+def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes():
+    kept = Shelved(datetime(2026, 11, 21, tzinfo=UTC), SnapshotId("a"), Path("kept"))
+    wish = EvenWish(shelved=kept, measure="requests", max_steps=20, may_copy=False)
+    even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
+    assert commands.even_line("peg", wish) == even
+    asked = AskedMove("2.1", "move_pri", "n1:1", "n2:1")
+    assert commands.move_line("peg", asked, is_held=True) == (
+        "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"
+    )
