@@ -11,7 +11,7 @@ import pytest
 from connectors.pegasus.acting.settings import check_accepted, is_same, read_answer, words_of
 from connectors.pegasus.rpc.parse import parse_command_answer
 from core.errors import ConflictError
-from core.pegasus.server_settings import CHANGEABLE, changeable
+from core.pegasus.server_settings import CHANGEABLE, canonical, changeable
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "cli" / "meta_remote_commands.json"
 OURS = {one.key for one in CHANGEABLE}
@@ -63,6 +63,20 @@ def test_each_setting_is_written_in_its_own_words(
     key: str, value: str, words: tuple[str, ...]
 ) -> None:
     assert words_of(changeable(key), value) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "form"),
+    [
+        ("meta.lb.assign_secondary_black_list", "b:2, a:1,b:2,", "a:1,b:2"),
+        ("meta.lb.ignored_app_list", "10,9", "9,10"),
+        ("meta.lb.assign_delay_ms", "10", "10"),
+    ],
+)
+def test_lists_have_one_form_whatever_order_a_server_tells_them_in(
+    key: str, value: str, form: str
+) -> None:
+    assert canonical(changeable(key), value) == form
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from core.errors import (
 )
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
-from core.pegasus.server_settings import Changeable, changeable, wished_value
+from core.pegasus.server_settings import Changeable, canonical, changeable, wished_value
 from core.plan.pegasus_steps import EVERY_NODE, LEADER, LEVEL_KEY
 
 DEFAULT: Final = "DEFAULT"
@@ -62,7 +62,8 @@ class ServerSettings:
             return self._client.fetch_stored_level().word
         setting, server = _found(name)
         if server == LEADER:
-            return self._of_leader(setting)
+            value = self._of_leader(setting)
+            return None if value is None else canonical(setting, value)
         told = {node.name: self._of_node(setting, node) for node in self._asked(server)}
         values = {value for value in told.values() if value is not None}
         if len(values) == 1 and None not in told.values():
@@ -212,7 +213,7 @@ def _meaning(key: str, value: str) -> object:
     if text.startswith("{"):
         return tuple(sorted((_by_node(text) or {}).items()))
     if key != LEVEL_KEY and changeable(key).setting.kind in _LISTS:
-        return frozenset(part for part in text.split(",") if part and part != "clear")
+        return "" if text == "clear" else canonical(changeable(key), text)
     return text.lower()
 
 
