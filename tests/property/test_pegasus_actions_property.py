@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegasus_world import FLOW, LIMIT, N1, N2, N3, N4, PegasusWorld, batch, move, pegasus_plan
 
-from core.actions.apply import settle_afterwards
+from core.actions.apply import carry_out, settle_afterwards
 from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.plan.pegasus_steps import LEVEL_KEY, AwaitState, SetMetaLevel, SetServerSetting
@@ -171,6 +171,31 @@ def test_a_worker_on_pegasus_may_die_at_any_moment(story) -> None:
         _settled(_world_of(story), deaths=(moment,))
     for moment in range(place % 29, total, 29):
         _settled(_world_of(story), deaths=(moment, moment % 17, moment % 11))
+
+
+@pytest.mark.parametrize("story", [*STORIES[:4], STORIES[7]], ids=lambda story: story.name)
+def test_a_worker_on_pegasus_that_slept_through_its_lease_does_no_harm(story) -> None:
+    """Another one does the whole run while the first is asleep; see the property of Pulsar."""
+    first = _world_of(story)
+    first.outlive(lives=1)
+    for moment in range(STORIES.index(story), len(first.crossings), 13):
+        if first.crossings[moment] not in ("before send", "before setting"):
+            world = _world_of(story)
+            _sleeps_at(world, moment)
+            _settled(world)
+
+
+def _sleeps_at(world: PegasusWorld, moment: int) -> None:
+    def asleep(_where: str) -> None:
+        if len(world.crossings) <= moment:
+            return
+        world.on_cross = None
+        sleeper = world.current
+        world.holder = "rival"
+        carry_out(RUN, Worker(world, "rival").ports)
+        world.holder, world.current = None, sleeper
+
+    world.on_cross = asleep
 
 
 HAPPENINGS: dict[str, Callable[[PegasusWorld], None]] = {
