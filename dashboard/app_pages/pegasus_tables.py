@@ -13,7 +13,9 @@ ROWS = (100, 500, 2_000)
 
 page = frame.open_pegasus_page("Tables & partitions")
 facts = page.facts
-words.answer(presenter.answer(facts))
+named = state.text(state.TABLE)
+is_named = named in facts.columns.app_names
+words.answer(presenter.table_answer(facts, named) if is_named else presenter.answer(facts))
 pegasus_past.note_newer_runs(page)
 if facts.columns.table_count == 0:
     words.nothing("No table is in this snapshot", page.snapshot.manifest)

@@ -63,7 +63,7 @@ def members_of(page: PegasusPage, table: str) -> None:
     count = int(columns.partition_counts[columns.app_names.index(table)])
     stretches = presenter.windows(count)
     words.section(
-        f"Members of {table}", "P primary, s secondary. Below: replicas that are missing."
+        f"Members of {table}", "P primary, s secondary; a last row, if any, what is missing."
     )
     window = stretches[0]
     if len(stretches) > 1:

@@ -110,12 +110,41 @@ def answer(facts: PegasusFacts) -> str:
     )
 
 
+def table_answer(facts: PegasusFacts, name: str) -> str:
+    """Return how one table is: healthy or not, and how evenly it is led."""
+    columns = facts.columns
+    at = columns.app_names.index(name)
+    size = (
+        f"{name}: {counted(int(columns.partition_counts[at]), 'partition')} of "
+        f"{counted(int(columns.max_replica_counts[at]), 'replica')}"
+    )
+    if not columns.is_read[at]:
+        return f"{size}; how they are could not be read."
+    ill = int((~columns.is_guardian_healthy[columns.part_table == at]).sum())
+    health = "all of them healthy" if not ill else f"{ill:,} not healthy"
+    led = columns.counts(primaries_only=True)[at]
+    living = [int(node) for node in np.nonzero(columns.is_alive)[0]]
+    if not living:
+        return f"{size}, {health}; no node is alive."
+    most = max(living, key=lambda node: int(led[node]))
+    least = min(living, key=lambda node: int(led[node]))
+    if led[most] - led[least] <= 1:
+        return f"{size}, {health}; its primaries are even over the living nodes."
+    return (
+        f"{size}, {health}; {columns.nodes[most]} leads {led[most]} of them, "
+        f"{columns.nodes[least]} leads {led[least]}."
+    )
+
+
 def _uneven_sentence(facts: PegasusFacts) -> str:
     uneven = int((primary_gaps(facts) > 1).sum())
     if not uneven:
         return "Primaries of every table are even over the living nodes."
     verb = "has" if uneven == 1 else "have"
-    return f"{counted(uneven, 'table')} {verb} uneven primaries: most less least is more than one."
+    return (
+        f"{counted(uneven, 'table')} {verb} uneven primaries: the living nodes with most and with "
+        "least differ by more than one."
+    )
 
 
 def primary_gaps(facts: PegasusFacts) -> Floats:

@@ -70,6 +70,18 @@ def test_answer_of_an_even_healthy_cluster_says_so():
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("orders", "orders: 6 partitions of 3 replicas, 5 not healthy; db1:34801 leads 2 of them,"),
+        ("profiles", "profiles: 4 partitions of 3 replicas, all of them healthy; db1:34801 leads"),
+        ("unread", "unread: 8 partitions of 3 replicas; how they are could not be read."),
+    ],
+)
+def test_answer_about_one_table_tells_health_and_evenness(name, said):
+    assert tables.table_answer(facts_of(mixed()), name).startswith(said)
+
+
 def test_three_countings_of_one_table_differ_on_purpose():
     orders = rows_of(mixed()).loc["orders"]
     assert (orders["fully_healthy"], orders["unhealthy"]) == (2, 4)
