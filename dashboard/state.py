@@ -177,7 +177,7 @@ def go(page: str, **params: str | list[str]) -> None:
     if CLUSTER in st.query_params:
         chosen.setdefault(CLUSTER, st.query_params[CLUSTER])
     _stop_ticks()
-    st.switch_page(PAGES[page], query_params=chosen)
+    _switch(page, chosen)
 
 
 def leave_undo() -> None:
@@ -218,7 +218,19 @@ def stay() -> None:
     """
     drawn, params = st.session_state.get(_DRAWN, ("", {}))
     if drawn and drawn != _page_of_this_run():
-        st.switch_page(PAGES[st.session_state[_PAGE]], query_params=params)
+        _switch(st.session_state[_PAGE], params)
+
+
+def _switch(page: str, params: Mapping[str, str | list[str]]) -> None:
+    """Open a page; a parameter that a widget of the page that is left holds is let go first."""
+    context = get_script_run_ctx()
+    if context is not None:
+        with context.session_state.query_params() as held:
+            for key in params:
+                binding = held.get_binding_for_param(key)
+                if binding is not None:
+                    held.unbind_widget(binding.widget_id)
+    st.switch_page(PAGES[page], query_params=params)
 
 
 def is_busy() -> bool:

@@ -35,7 +35,6 @@ def control(page: PageContext) -> what_if.Fleet:
             "Brokers that join",
             min_value=0,
             max_value=_MOST_JOINING,
-            value=0,
             key=state.JOIN,
             bind="query-params",
             help="Empty ones, as large as most of those that are there.",

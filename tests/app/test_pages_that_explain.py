@@ -141,3 +141,13 @@ def test_broker_that_does_not_lead_points_to_the_leader(site, fleet):
     app.button(key="_to_leader").click().run()
     assert_calm(app)
     assert "As the leader" in texts(app)
+
+
+def test_a_page_whose_parameter_a_widget_holds_opens_another_with_it(site, fleet):
+    app = site.open("splits")
+    assert_calm(app)
+    bundle = app.text_input(key="bundle").value
+    next(one for one in app.button if one.label == "Open the bundle").click().run()
+    assert_calm(app)
+    assert app.title[0].value == "Bundle"
+    assert bundle in texts(app)
