@@ -176,4 +176,4 @@ def outstanding(session: Session, key: str) -> SettingView | None:
 
 def text_of(value: str | None) -> str:
     """Return a setting's value for people."""
-    return "not set dynamically" if value is None else value
+    return "not set dynamically" if value is None else value or "empty"

@@ -205,7 +205,7 @@ def test_a_partition_that_moved_meanwhile_is_left_alone(
 
 
 def test_a_second_proposal_for_the_same_partition_is_refused_by_the_server(
-    site: PegasusSite,
+    sandbox: PegasusSandbox, site: PegasusSite
 ) -> None:
     table, config = site.some()
     target = site.stranger(config)
@@ -216,10 +216,12 @@ def test_a_second_proposal_for_the_same_partition_is_refused_by_the_server(
     late = site.action(step)
     later = late.look()
     assert late.forbids(later) is None
+    sandbox.look(lambda state: setattr(state, "stored_level", 300))  # it stays pending
     copy.send()
     with pytest.raises(RemoteError) as caught:
         late.send()
     assert caught.value.outcome == "refused"
+    sandbox.look(lambda state: setattr(state, "stored_level", 400))
     assert site.settled(step, seen, copy).state == "DONE"
 
 

@@ -12,7 +12,7 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from connectors.worker import run_worker, work_on
-from core.actions.model import RunId
+from core.actions.model import SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.errors import RemoteError
 from core.pegasus.partition import PartitionConfig
@@ -26,7 +26,7 @@ from core.plan.pegasus_steps import (
 )
 
 QUICK = PegasusOptions(tick_s=0.2, step_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.5)
-SLOWLY = pytest.mark.parametrize("sandbox", [1.5], indirect=True)
+SLOWLY = pytest.mark.parametrize("sandbox", [2.5], indirect=True)
 """Roles change so slowly that something can break between two of them."""
 
 DELAY = "meta.lb.assign_delay_ms"
@@ -252,7 +252,7 @@ def test_a_leader_that_dies_during_a_run_is_waited_for_and_the_rest_is_done(
         view = ended(site, tmp_path, run_id)
     for step, planned in zip(view.steps, steps, strict=True):
         now = config_of(sandbox, planned.partition.gpid)
-        assert step.state in ("DONE", "FAILED")
+        assert step.state in SETTLED_STEPS
         assert (step.state == "DONE") == (now.primary == planned.target)
     assert proposals(sandbox) <= len(steps)
 
