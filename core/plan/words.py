@@ -95,7 +95,12 @@ def would(step: Step, holder: str | None = None) -> str:
 
 def tally(steps: Iterable[Step]) -> str:
     """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
-    counts = Counter(step.kind for step in steps)
+    # one node is emptied in several steps
+    told = {
+        (step.kind, step.subject if step.kind == "propose_many" else str(at))
+        for at, step in enumerate(steps)
+    }
+    counts = Counter(kind for kind, _ in told)
     parts = [
         f"{verb} {counted(counts[kind], thing)}"
         for kind, (verb, thing, _) in _KINDS.items()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from pegasus_builder import make_view
@@ -16,8 +17,12 @@ from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.snapshot import PegasusFacts
+from core.plan.bare import Terms
 from core.plan.pegasus_build import AskedMove
+from core.plan.pegasus_wizards import migrate_plan
+from core.plan.words import tally
 from core.snapshot.store import Shelved
+from dashboard.presenters import applying
 from dashboard.presenters import pegasus_balance as presenter
 from dashboard.presenters import pegasus_balance_commands as commands
 from dashboard.presenters import pegasus_balance_hand as hand
@@ -186,3 +191,14 @@ def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes(
     assert commands.move_line("peg", asked, is_held=True) == (
         "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"
     )
+
+
+def test_a_node_that_is_emptied_in_several_steps_counts_once():
+    parts = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
+    plan = migrate_plan(snapshot_of(whole(parts)), NODES[0], Terms(now=datetime.now(UTC)))
+    batches = [step for step in plan.steps if step.kind == "propose_many"]
+    assert tally([*batches, *batches]) == "empty 1 node"
+    assert applying.must_type_name(plan, "demo") is None
+    both = replace(plan, steps=(*batches, msgspec.structs.replace(batches[0], node=NODES[1])))
+    assert applying.must_type_name(both, "demo") == "2 nodes are emptied"
+    assert "2 more steps" in applying.step_lines(replace(both, steps=both.steps * 7))[-1]
