@@ -117,7 +117,9 @@ class AwaitAction:
 
     def _still_there(self) -> str:
         node = self._eyes.nodes().get(self._step.node or "")
-        return f"{self._step.node} is still alive." if node is not None and node.is_alive else ""
+        if node is None or not node.is_alive:
+            return ""
+        return f"{self._step.node} is still alive: stop its process now."
 
     def _not_restarted(self) -> str:
         name = self._step.node or ""
