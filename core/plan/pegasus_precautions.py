@@ -88,6 +88,17 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
         )
 
 
+def check_whole(draft: Draft) -> None:
+    """Refuse to empty a node of which not everything is known."""
+    if not draft.facts.has_all_partitions:
+        draft.tell(
+            "error",
+            "incomplete_snapshot",
+            "The partitions of some table were not read: what lies on the node is not known.",
+            hint="Take another snapshot; its problems name what did not answer.",
+        )
+
+
 def check_healthy(draft: Draft) -> None:
     """Refuse to take replicas away while others are missing."""
     ill = draft.course.unhealthy

@@ -31,6 +31,7 @@ from core.plan.pegasus_precautions import (
     check_healthy,
     check_left,
     check_policy,
+    check_whole,
     unfreeze,
     warn_of_freezing,
 )
@@ -61,6 +62,7 @@ def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: Terms) -> Plan:
     [node] = _named(draft, [node])
     draft.hold_steady()
     draft.check_level()
+    check_whole(draft)
     if not migrate(draft, node, [node]):
         draft.tell("warning", "nothing_to_do", f"{node} has no primaries.", subject=node)
         return _nothing(draft)
@@ -260,6 +262,7 @@ def _begin(draft: Draft) -> None:
     """Hold the level at steady; what the balancer had under way is let come to its end."""
     draft.hold_steady()
     draft.check_level()
+    check_whole(draft)
     check_healthy(draft)
     if draft.steps:
         _await(draft, "healthy")

@@ -256,6 +256,12 @@ class TestRefusals:
         plan = migrate_plan(snapshot_of(content), NODES[0], TERMS)
         assert "could lead 2.0" in plan.by_severity("error")[0].sentence
 
+    @pytest.mark.parametrize("name", ["migrate", "drain", "offline", "rolling update"])
+    def test_a_table_that_was_not_read_stops_whatever_empties_a_node(self, name):
+        content = whole(tables=[table_row(2, "temp", 4), table_row(3, "unread", 8)])
+        plan = WIZARDS[name](snapshot_of(content))
+        assert "incomplete_snapshot" in codes(plan, "error")
+
     def test_many_refusals_are_told_by_number(self):
         parts = [part_row(2, at, NODES[0], [], max_replica_count=1) for at in range(9)]
         content = whole(parts, tables=[table_row(2, "temp", 9, max_replica_count=1)])
