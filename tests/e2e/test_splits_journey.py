@@ -31,11 +31,13 @@ def test_a_bundle_is_split_and_the_split_is_verified(product, tab):
     expect(page.get_by_text("Its topics were not read")).to_be_visible(timeout=SNAPSHOT_S)
     page.get_by_role("button", name="Fetch topics").click()
     expect(page.get_by_text("Its topics were not read")).to_be_hidden(timeout=BROKER_S)
-    expect(page.get_by_text(re.compile(r"\d+ topics?\. "))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"\d+ topics?\. "))).to_be_visible(timeout=BROKER_S)
 
     page.get_by_role("button", name="Apply…").click(timeout=SNAPSHOT_S)
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text(re.compile(f"{re.escape(bundle)} would be split"))).to_be_visible()
+    expect(dialog.get_by_text(re.compile(f"{re.escape(bundle)} would be split"))).to_be_visible(
+        timeout=BROKER_S
+    )
     send = dialog.get_by_role("button", name=re.compile("^Split 1 bundle"))
     expect(send).to_be_disabled()
     dialog.get_by_label("Why?").fill("cut by the tests")
@@ -44,5 +46,5 @@ def test_a_bundle_is_split_and_the_split_is_verified(product, tab):
     send.click()
     heading(tab, "Run")
     expect(page.get_by_text(re.compile("1 of 1 bundle split; ended"))).to_be_visible(timeout=RUN_S)
-    expect(page.get_by_text("cut by the tests")).to_be_visible()
+    expect(page.get_by_text("cut by the tests")).to_be_visible(timeout=BROKER_S)
     assert tab.complaints == []
