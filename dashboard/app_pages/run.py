@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 LIVE_S, LATER_S = 1.0, 4.0
+FEW_LINES = 12
 MEASURED_WITHIN = timedelta(minutes=3)
 
 
@@ -90,8 +91,7 @@ if found.is_ended:
         run_panel.journal(config, found)
 
 words.section("The same by hand", "What this run sends, as lines to copy.")
-st.code(
-    "\n".join(line for step in found.plan.steps for line in lines_by_hand(step)), language="bash"
-)
+lines = [line for step in found.plan.steps for line in lines_by_hand(step)]
+st.code("\n".join(lines), language="bash", height=320 if len(lines) > FEW_LINES else "content")
 words.section("In a terminal", "Reads this run; it sends nothing.")
 st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")

@@ -47,11 +47,9 @@ def _draw_run(page: PegasusPage, drawn: RunView) -> None:
     st.markdown(f"**{words.plain(run_words.answer(view, now))}**")
     done = run_words.progress(view, now)
     st.progress(done.ratio, text=done.text)
-    for step in view.steps:
-        if step.waiting and step.state == "PENDING":
-            since = "" if step.waiting_since is None else run_words.ago(step.waiting_since, now)
-            text = f"{step.waiting} (asked first {since})" if since else step.waiting
-            st.info(words.plain(text), title="It waits", icon=":material/hourglass_top:")
+    waits = run_words.waiting_step(view)
+    if waits is not None:
+        st.info(words.plain(waits.waiting), title="It waits", icon=":material/hourglass_top:")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"Open run {view.run_id}",

@@ -132,7 +132,18 @@ def _under_way(view: RunView, now: datetime) -> str:
         return f"{step.step.subject} has been under way for {since}."
     if view.unsettled:
         return f"{plan_words.whether(view.unsettled[0].step)} is not known yet."
+    waits = waiting_step(view)
+    if waits is not None:
+        since = ago(waits.waiting_since, now)
+        return f"step {waits.index + 1} waits, first {since}: {waits.waiting}"
     return "the next step has not begun yet."
+
+
+def waiting_step(view: RunView) -> StepView | None:
+    """Return the step whose precondition is waited for, ``None``: none is."""
+    if view.is_ended:
+        return None
+    return next((one for one in view.steps if one.waiting and one.state == "PENDING"), None)
 
 
 _NOT_DONE: Final[dict[StepState, str]] = {
@@ -145,7 +156,9 @@ _NOT_DONE: Final[dict[StepState, str]] = {
 def _done_words(view: RunView) -> str:
     counts = view.counts
     asked = view.plan.steps
-    head = f"{counts.get('DONE', 0)} of {plan_words.things(asked)} {plan_words.done(asked)}"
+    is_mixed = len({step.kind for step in asked}) > 1
+    things = counted(len(asked), "step") if is_mixed else plan_words.things(asked)
+    head = f"{counts.get('DONE', 0)} of {things} {plan_words.done(asked)}"
     rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
     return f"{head}, {', '.join(rest)}" if rest else head
 
@@ -161,6 +174,8 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append(f"{rate:.1f} steps a minute")
     if view.is_ended and view.started_at is not None:
         parts.append(f"took {format_age(_seconds(view.started_at, end))}")
+    elif waiting_step(view) is not None:
+        parts.append("how long the wait takes is not known")
     elif view.state == "RUNNING" and settled < total and not view.counts.get("UNKNOWN"):
         parts.append(f"about {format_age(_left_s(view, total - settled))} to go")
     return Progress(

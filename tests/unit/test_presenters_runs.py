@@ -20,7 +20,14 @@ from journal_entries import (
     requested,
 )
 
-from core.actions.events import ControlAsked, Measured, RunEnded, RunMeasured, RunPaused
+from core.actions.events import (
+    ControlAsked,
+    Measured,
+    RunEnded,
+    RunMeasured,
+    RunPaused,
+    StepWaiting,
+)
 from core.actions.runs import fold
 from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
@@ -163,6 +170,7 @@ def test_worker_is_alive_only_when_heard_of_a_moment_ago(status, is_alive, words
         (QUEUED, "waits for a worker: 3 bundles on prod"),
         (RUNNING, "1 of 3 bundles moved; acme/orders/0x00000001_0x00000002 has been under way"),
         (RUNNING[:-1], "the next step has not begun yet"),
+        ((*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet.")), "step 2 waits, first "),
         ((*RUNNING[:-1], RunPaused(sentence="Ann wished it.")), "paused. Ann wished it."),
         (DONE[:-1], "whether acme/orders/0x00000002_0x00000003 moved is not known yet"),
         (DONE, "2 of 3 bundles moved, 1 unknown; ended"),
@@ -178,6 +186,14 @@ def test_progress_counts_settled_steps_and_foresees_the_end():
     assert done.ratio == pytest.approx(1 / 3)
     assert "to go" in done.text
     assert "took" in runs.progress(view_of(*DONE), LATER).text
+
+
+def test_a_wait_has_no_foreseen_end_and_is_over_when_its_step_began():
+    waiting = (*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet."))
+    view = view_of(*waiting)
+    assert "how long the wait takes is not known" in runs.progress(view, LATER).text
+    assert runs.waiting_step(view).waiting == "Not yet."
+    assert runs.waiting_step(view_of(*waiting, begun(1))) is None
 
 
 @pytest.mark.parametrize(
