@@ -23,7 +23,7 @@ if reading.snapshot.settings.num_rows == 0:
         icon=":material/help:",
     )
 
-left, right = st.columns([0.5, 0.5], gap="medium")
+left, right = st.columns([0.42, 0.58], gap="medium")
 with left:
     settings.combination_list(found)
 with right:

@@ -17,6 +17,7 @@ from dashboard.presenters import outcome as results
 from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
+from dashboard.presenters.run_controls import about_to_begin
 from dashboard.run_queue import run_ahead
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ _PEGASUS_ORDER: Final = (
 def headline(config: Config, view: RunView) -> None:
     """Show how the run stands, what is known about it, and what may be asked of it."""
     now = services.now()
-    words.answer(presenter.answer(view, now, run_ahead(config, view)))
+    ahead = run_ahead(config, view)
+    is_next = view.state == "QUEUED" and ahead is None
+    if is_next and runs.worker(config, view.cluster).is_alive:
+        words.answer(about_to_begin(view, now))
+    else:
+        words.answer(presenter.answer(view, now, ahead))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         words.badge(presenter.state_badge(view))
         st.caption(words.plain(presenter.facts_line(view)))

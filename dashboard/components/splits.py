@@ -117,19 +117,25 @@ def compared(chosen: Chosen) -> None:
         for name in ALGORITHMS
         if best or name != presenter.SPECIFIED
     ]
-    tables.table(
-        presenter.algorithms_table(found),
-        {
-            "algorithm": tables.words("Algorithm", pinned=True),
-            "verdict": tables.words("Verdict"),
-            "at": tables.words("Boundary"),
-            "largest": tables.percent("Largest part", "Share of the load that stays together."),
-            "basis": tables.words("Known"),
-            "why": st.column_config.TextColumn("Because", width=560),
-        },
+    rows = presenter.algorithms_table(found)
+    columns = {
+        "algorithm": tables.words("Algorithm", pinned=True),
+        "verdict": tables.words("Verdict"),
+        "at": tables.words("Boundary"),
+        "largest": tables.percent("Largest part", "Share of the load that stays together."),
+        "basis": tables.words("Known"),
+        "why": st.column_config.TextColumn("Because", width=480),
+    }
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_order=list(columns),
+        column_config=columns,
         key="split_algorithms",
         alt=f"Split algorithms on {chosen.bundle}",
-        missing="unknown",
+        height=tables.height_of(len(rows), tables.WRAPPED_PX),
+        row_height=tables.WRAPPED_PX,
+        placeholder="unknown",
     )
     st.caption(f"{presenter.SPECIFIED} is shown at the position that halves the load best.")
 

@@ -8,7 +8,15 @@ from core.actions.model import Control
 from core.actions.undo_setting import is_set
 from core.actions.views import RunView
 from core.plan.model import SplitBundle
+from core.plan.words import things
 from dashboard.presenters.runs import ago
+
+
+def about_to_begin(view: RunView, now: datetime) -> str:
+    """Return how a run stands that is asked for while its worker is there and free."""
+    steps = things(view.plan.steps)
+    asked = f"asked for by {view.requested_by} {ago(view.requested_at, now)}"
+    return f"Run {view.run_id} is about to begin: {steps} on {view.cluster}, {asked}."
 
 
 def pending_words(view: RunView, now: datetime) -> str:

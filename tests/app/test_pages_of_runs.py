@@ -78,7 +78,7 @@ def test_plan_that_is_shown_is_the_plan_that_is_requested(site, snapshot):
     assert event.reason == "level the peak"
     assert entry.record.actor == "test@example.com"
     assert app.title[0].value == "Run"
-    assert "waits for a worker" in texts(app)
+    assert "is about to begin" in texts(app)
 
 
 def test_nothing_is_requested_before_a_reason_is_given(site, snapshot):
