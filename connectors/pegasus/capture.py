@@ -26,14 +26,10 @@ from core.pegasus.answers import (
     TableEntry,
     TableStatus,
 )
-from core.pegasus.metrics import (
-    CAPACITY_UNITS,
-    READ_REQUESTS,
-    WRITE_REQUESTS,
-    MetricsSample,
-)
+from core.pegasus.metrics import CAPACITY_UNITS, MetricsSample
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.snapshot import EFFECTIVE_LEVEL, OPERATIONS, STORED_LEVEL
+from core.pegasus.stats import COUNTERS, GAUGES
 from core.snapshot.znodes import ProblemLog
 
 SIZE: Final = "rdb_total_sst_size_mb"
@@ -41,7 +37,8 @@ MEMORY: Final = "resident_mem_usage_mb"
 LEARNING: Final = "learning_replicas"
 COPY_RATE: Final = "nfs.max_copy_rate_megabytes_per_disk"
 SEND_RATE: Final = "nfs.max_send_rate_megabytes_per_disk"
-_METRICS: Final = (*READ_REQUESTS, *WRITE_REQUESTS, *CAPACITY_UNITS, SIZE, MEMORY, LEARNING)
+_COUNTERS: Final = (*COUNTERS, *CAPACITY_UNITS)
+_METRICS: Final = (*_COUNTERS, SIZE, MEMORY, LEARNING, *GAUGES)
 _LB: Final = "meta.lb."
 _SWITCHES: Final = (
     "meta.lb.only_move_primary",
@@ -304,9 +301,10 @@ class NodesReading:
     def _sample(self, address: str) -> tuple[MetricsSample, MetricsSample]:
         client = HttpClient(address, timeout_s=self._config.timeouts.answer_s)
         try:
-            before = client.fetch_metrics(types=("server", "replica"), metrics=_METRICS)
+            before = client.fetch_metrics(types=("replica",), metrics=_COUNTERS)
             self._pause.wait(self._config.rate_sample_s)  # nobody sets it: a plain pause
-            return before, client.fetch_metrics(types=("server", "replica"), metrics=_METRICS)
+            types = ("server", "replica", "profiler")
+            return before, client.fetch_metrics(types=types, metrics=_METRICS)
         finally:
             client.close()
 

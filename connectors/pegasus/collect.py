@@ -40,6 +40,7 @@ from core.pegasus.metrics import (
     rate_per_s,
 )
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.stats import NODE_COUNTS, node_stats, operation_stats
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, TableManifest
 from core.snapshot.pegasus import KIND, PegasusSnapshot
@@ -80,6 +81,7 @@ class PegasusCollector:
             "replicas": _replica_rows(leader, nodes),
             "disks": _disk_rows(leader, nodes),
             "settings": _setting_rows(leader),
+            "operations": _operation_rows(leader, nodes),
         }
         tables = {
             name: pa.Table.from_pylist(rows[name], schema=schema)
@@ -111,7 +113,7 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
     facts = nodes.get(name, NodeFacts())
     last = None if facts.samples is None else facts.samples[1]
     learning = None if last is None else last.value(_SERVER, LEARNING)
-    return {
+    return _whole_counts({} if facts.samples is None else node_stats(facts.samples)) | {
         "node": name,
         "address": entry.address,
         "is_alive": entry.is_alive,
@@ -121,6 +123,13 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
         "learning_replicas": None if learning is None else int(learning),
         "copy_rate_mb_per_s": facts.rates.get(COPY_RATE),
         "send_rate_mb_per_s": facts.rates.get(SEND_RATE),
+    }
+
+
+def _whole_counts(stats: Mapping[str, float | None]) -> dict[str, Any]:
+    return {
+        name: int(value) if value is not None and name in NODE_COUNTS else value
+        for name, value in stats.items()
     }
 
 
@@ -213,6 +222,21 @@ def _measured(
     }
 
 
+def _operation_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
+    """Return what every primary tells of its partition; nulls where nobody tells."""
+    entities = {
+        name: facts.samples[1].gpids() for name, facts in nodes.items() if facts.samples is not None
+    }
+    rows = []
+    for config in _configs(leader):
+        gpid, node = (config.app_id, config.index), config.primary or ""
+        entity = entities.get(node, {}).get(gpid)
+        samples = nodes[node].samples if node in nodes else None
+        told = {} if entity is None or samples is None else operation_stats(samples, entity)
+        rows.append({"app_id": config.app_id, "index": config.index, **told})
+    return rows
+
+
 def _disk_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
     return [
         {
@@ -243,6 +267,7 @@ def _entries(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> dict[str, T
     if has_samples:
         entries["replicas"] = TableManifest(source="rpc+http", rows=0)
         entries["nodes"] = TableManifest(source="rpc+http", rows=0)
+        entries["operations"] = TableManifest(source="http", rows=0)
     return entries
 
 

@@ -28,6 +28,30 @@ NODES: Final = pa.schema(
         _field("copy_rate_mb_per_s", pa.float64(), "MB/s"),  # limit a disk, receiving
         _field("send_rate_mb_per_s", pa.float64(), "MB/s"),  # limit a disk, sending
         _field("started_at", pa.string()),  # its process, in the server's own words
+        _field("virtual_memory_mb", pa.float64(), "MB"),
+        _field("block_cache_mb", pa.float64(), "MB"),
+        _field("write_buffer_mb", pa.float64(), "MB"),  # all memtables that it manages
+        _field("write_buffer_mutable_mb", pa.float64(), "MB"),  # those still being written
+        _field("memtable_mb", pa.float64(), "MB"),  # of its replicas
+        _field("index_filter_mb", pa.float64(), "MB"),  # index and filter blocks, of its replicas
+        _field("total_replicas", pa.int64()),  # by its own count, as all that follow
+        _field("opening_replicas", pa.int64()),
+        _field("closing_replicas", pa.int64()),
+        _field("inactive_replicas", pa.int64()),
+        _field("error_replicas", pa.int64()),
+        _field("primary_replicas", pa.int64()),
+        _field("secondary_replicas", pa.int64()),
+        _field("splitting_replicas", pa.int64()),
+        _field("get_rate", pa.float64(), "requests/s"),  # of all its replicas, as all that follow
+        _field("multi_get_rate", pa.float64(), "requests/s"),
+        _field("batch_get_rate", pa.float64(), "requests/s"),
+        _field("put_rate", pa.float64(), "requests/s"),
+        _field("multi_put_rate", pa.float64(), "requests/s"),
+        _field("get_p99_ms", pa.float64(), "ms"),  # its profiler's, as all that follow
+        _field("multi_get_p99_ms", pa.float64(), "ms"),
+        _field("batch_get_p99_ms", pa.float64(), "ms"),
+        _field("put_p99_ms", pa.float64(), "ms"),
+        _field("multi_put_p99_ms", pa.float64(), "ms"),
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""
@@ -102,7 +126,44 @@ SETTINGS: Final = pa.schema(
 """What the leading meta server told: its cluster information, levels (``level.stored`` as a number,
 ``level.effective`` as a word), switches by remote command and by flag. No row: unknown."""
 
-ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"nodes": ("started_at",)}
+OPERATIONS: Final = pa.schema(
+    [
+        _field("app_id", pa.int64(), nullable=False),
+        _field("index", pa.int64(), nullable=False),
+        _field("get_rate", pa.float64(), "requests/s"),
+        _field("multi_get_rate", pa.float64(), "requests/s"),
+        _field("batch_get_rate", pa.float64(), "requests/s"),
+        _field("put_rate", pa.float64(), "requests/s"),
+        _field("multi_put_rate", pa.float64(), "requests/s"),
+        _field("remove_rate", pa.float64(), "requests/s"),
+        _field("multi_remove_rate", pa.float64(), "requests/s"),
+        _field("incr_rate", pa.float64(), "requests/s"),
+        _field("check_and_set_rate", pa.float64(), "requests/s"),
+        _field("check_and_mutate_rate", pa.float64(), "requests/s"),
+        _field("scan_rate", pa.float64(), "requests/s"),
+        _field("expired_rate", pa.float64(), "values/s"),  # read, but past their time
+        _field("filtered_rate", pa.float64(), "values/s"),  # read, but left out by a scan's filter
+        _field("abnormal_rate", pa.float64(), "requests/s"),  # reads that took or returned too much
+        _field("delayed_rate", pa.float64(), "requests/s"),  # writes, by throttling
+        _field("rejected_rate", pa.float64(), "requests/s"),  # the same
+        _field("sst_files", pa.float64()),
+        _field("memtable_mb", pa.float64(), "MB"),
+        _field("index_filter_mb", pa.float64(), "MB"),
+        _field("cache_hits", pa.float64()),  # since it was opened, as all that follow
+        _field("cache_lookups", pa.float64()),
+        _field("seek_negatives", pa.float64()),
+        _field("seek_lookups", pa.float64()),
+        _field("point_negatives", pa.float64()),
+        _field("point_positives", pa.float64()),
+        _field("point_true_positives", pa.float64()),
+    ]
+)
+"""One row a partition of an available table, by ``(app_id, index)``: what its primary tells of it.
+A table by itself: most readers of partitions do not want it."""
+
+_LATER_OF_NODES: Final = tuple(NODES.names[NODES.get_field_index("started_at") :])
+
+ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"nodes": _LATER_OF_NODES}
 """Columns that older snapshots do not have, by table; unknown throughout they do not count in a
 snapshot's id, so that an older one keeps its own."""
 
@@ -113,4 +174,8 @@ PEGASUS_TABLES: Final[dict[str, pa.Schema]] = {
     "replicas": REPLICAS,
     "disks": DISKS,
     "settings": SETTINGS,
+    "operations": OPERATIONS,
 }
+
+TABLES_ADDED_LATER: Final = frozenset({"operations"})
+"""Tables that older snapshots do not have; empty ones do not count in a snapshot's id either."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import conform, empty
-from core.schemas.pegasus import ADDED_LATER, PEGASUS_TABLES
+from core.schemas.pegasus import ADDED_LATER, PEGASUS_TABLES, TABLES_ADDED_LATER
 from core.snapshot.model import Manifest, TableManifest
 from core.snapshot.store import load_manifest, read_table
 from core.units import datetime_to_ms
@@ -67,6 +67,8 @@ class PegasusSnapshot:
         head = f"{self.manifest.format_version}|{self.manifest.cluster}|{KIND}|"
         digest.update(f"{head}{datetime_to_ms(self.manifest.taken_at)}".encode())
         for name in sorted(self.tables):
+            if name in TABLES_ADDED_LATER and not self.tables[name].num_rows:
+                continue
             digest.update(name.encode())
             digest.update(_content(_known(name, self.tables[name])))
         return SnapshotId(digest.hexdigest()[:16])
@@ -85,7 +87,8 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
             f"{directory} is a snapshot of a {manifest.kind} cluster, not of a Pegasus one.",
             hint="Commands without the word pegasus read it.",
         )
-    tables = {name: read_table(directory, name) for name in PEGASUS_TABLES}
+    older = TABLES_ADDED_LATER - set(manifest.tables)
+    tables = {name: read_table(directory, name) for name in PEGASUS_TABLES if name not in older}
     snapshot = PegasusSnapshot.build(manifest, tables)
     if snapshot.snapshot_id != snapshot_id:
         raise SnapshotError(

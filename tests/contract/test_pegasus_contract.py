@@ -21,6 +21,17 @@ from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.errors import NotFoundError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.stats import (
+    EVENT_RATES,
+    LOOKUPS,
+    NODE_COUNTS,
+    NODE_GAUGES,
+    NODE_LATENCIES,
+    NODE_RATES,
+    NODE_SUMS,
+    OPERATION_RATES,
+    STORAGE,
+)
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import save_snapshot
 
@@ -177,6 +188,26 @@ def test_a_server_tells_metrics_of_the_replicas_that_it_holds(pegasus):
     finally:
         http.close()
     assert (replica["app_id"], replica["index"]) in sample.gpids()
+
+
+def test_every_living_node_tells_memory_counts_rates_and_latencies(pegasus):
+    wanted = {*NODE_GAUGES, *NODE_COUNTS, *NODE_SUMS, *NODE_RATES, *NODE_LATENCIES}
+    for row in pegasus.facts.rows("nodes"):
+        if row["is_alive"]:
+            assert {name for name in wanted if row[name] is None} == set(), row["node"]
+
+
+def test_every_primary_tells_the_operations_of_its_partition(pegasus):
+    rows = pegasus.facts.rows("operations")
+    led = {
+        (row["app_id"], row["index"])
+        for row in pegasus.facts.rows("partitions")
+        if row["primary"] is not None
+    }
+    wanted = {*OPERATION_RATES, *EVENT_RATES, *STORAGE, *LOOKUPS}
+    told = [row for row in rows if (row["app_id"], row["index"]) in led]
+    assert len(told) == len(led)
+    assert {name for row in told for name in wanted if row[name] is None} == set()
 
 
 def test_a_capture_is_whole_and_comes_back_from_its_directory(pegasus, tmp_path):

@@ -101,7 +101,9 @@ def built(content: dict[str, list[dict[str, object]]]) -> PegasusSnapshot:
     tables = {
         name: pa.table(
             {
-                field.name: pa.array([row.get(field.name) for row in content[name]], field.type)
+                field.name: pa.array(
+                    [row.get(field.name) for row in content.get(name, ())], field.type
+                )
                 for field in schema
             }
         )

@@ -1,0 +1,168 @@
+"""The metrics behind the columns of the shell's ``nodes``, ``server_stat`` and ``app_stat``.
+
+Rates need two samples; what a server does not tell, or tells in one sample only, is ``None``. A sum
+with an unknown part is unknown.
+
+Source:
+    Pegasus ``src/shell/command_helper.h`` and ``src/shell/commands/node_management.cpp``: which
+    metrics each column sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from core.pegasus.metrics import Entity, MetricsSample, rate_per_s
+
+Samples = tuple[MetricsSample, MetricsSample]
+"""Of one server at two moments, the earlier first."""
+Row = dict[str, float | None]
+
+OPERATION_RATES: Final = {
+    "get_rate": "get_requests",
+    "multi_get_rate": "multi_get_requests",
+    "batch_get_rate": "batch_get_requests",
+    "put_rate": "put_requests",
+    "multi_put_rate": "multi_put_requests",
+    "remove_rate": "remove_requests",
+    "multi_remove_rate": "multi_remove_requests",
+    "incr_rate": "incr_requests",
+    "check_and_set_rate": "check_and_set_requests",
+    "check_and_mutate_rate": "check_and_mutate_requests",
+    "scan_rate": "scan_requests",
+}
+"""Requests/s by kind."""
+
+EVENT_RATES: Final = {
+    "expired_rate": "read_expired_values",
+    "filtered_rate": "read_filtered_values",
+    "abnormal_rate": "abnormal_read_requests",
+    "delayed_rate": "throttling_delayed_write_requests",
+    "rejected_rate": "throttling_rejected_write_requests",
+}
+"""What a request met, a second; the shell shows the same as increases over its interval."""
+
+STORAGE: Final = {
+    "sst_files": "rdb_total_sst_files",
+    "memtable_mb": "rdb_memtable_mem_usage_bytes",
+    "index_filter_mb": "rdb_index_and_filter_blocks_mem_usage_bytes",
+}
+LOOKUPS: Final = {
+    "cache_hits": "rdb_block_cache_hit_count",
+    "cache_lookups": "rdb_block_cache_total_count",
+    "seek_negatives": "rdb_bloom_filter_seek_negatives",
+    "seek_lookups": "rdb_bloom_filter_seek_total",
+    "point_negatives": "rdb_bloom_filter_point_lookup_negatives",
+    "point_positives": "rdb_bloom_filter_point_lookup_positives",
+    "point_true_positives": "rdb_bloom_filter_point_lookup_true_positives",
+}
+"""Of block cache and bloom filters since the replica was opened: ratios are made of their sums."""
+
+NODE_RATES: Final = ("get_rate", "multi_get_rate", "batch_get_rate", "put_rate", "multi_put_rate")
+"""Those of which ``nodes -q`` has columns, over all replicas of the node."""
+NODE_SUMS: Final = ("memtable_mb", "index_filter_mb")
+
+NODE_GAUGES: Final = {
+    "virtual_memory_mb": "virtual_mem_usage_mb",
+    "block_cache_mb": "rdb_block_cache_mem_usage_bytes",
+    "write_buffer_mb": "rdb_wbm_total_mem_usage_bytes",
+    "write_buffer_mutable_mb": "rdb_wbm_mutable_mem_usage_bytes",
+}
+NODE_COUNTS: Final = {
+    f"{state}_replicas": f"{state}_replicas"
+    for state in (
+        "total",
+        "opening",
+        "closing",
+        "inactive",
+        "error",
+        "primary",
+        "secondary",
+        "splitting",
+    )
+}
+"""Replicas by what the server itself says of them."""
+
+LATENCY: Final = "profiler_server_rpc_latency_ns"
+NODE_LATENCIES: Final = {
+    "get_p99_ms": "RPC_RRDB_RRDB_GET",
+    "multi_get_p99_ms": "RPC_RRDB_RRDB_MULTI_GET",
+    "batch_get_p99_ms": "RPC_RRDB_RRDB_BATCH_GET",
+    "put_p99_ms": "RPC_RRDB_RRDB_PUT",
+    "multi_put_p99_ms": "RPC_RRDB_RRDB_MULTI_PUT",
+}
+"""Task of the profiler; a server that runs without it tells none."""
+
+COUNTERS: Final = (*OPERATION_RATES.values(), *EVENT_RATES.values())
+"""What both samples have to tell."""
+GAUGES: Final = (
+    *STORAGE.values(),
+    *LOOKUPS.values(),
+    *NODE_GAUGES.values(),
+    *NODE_COUNTS.values(),
+    LATENCY,
+)
+"""What the later sample alone tells."""
+
+_SERVER: Final[Entity] = ("server", "server")
+_BYTES_IN_MB: Final = 1 << 20
+_NS_IN_MS: Final = 1e6
+
+
+def node_stats(samples: Samples) -> Row:
+    """Return what one server tells of itself, by column of the snapshot's ``nodes``."""
+    after = samples[1]
+    replicas = list(after.gpids().values())
+    found: Row = {
+        name: _in_mb(metric, after.value(_SERVER, metric)) for name, metric in NODE_GAUGES.items()
+    }
+    found |= {name: after.value(_SERVER, metric) for name, metric in NODE_COUNTS.items()}
+    for name in NODE_SUMS:
+        metric = STORAGE[name]
+        found[name] = _in_mb(metric, _sum(after.value(one, metric) for one in replicas))
+    for name in NODE_RATES:
+        wanted = (OPERATION_RATES[name],)
+        found[name] = _sum(rate_per_s(*samples, one, wanted) for one in replicas)
+    return found | _latencies(after)
+
+
+def _latencies(sample: MetricsSample) -> Row:
+    tasks = {
+        attributes["task_name"]: entity
+        for entity, attributes in sample.attributes.items()
+        if entity[0] == "profiler" and "task_name" in attributes
+    }
+    told = {
+        name: sample.value(tasks[task], f"{LATENCY}.p99") if task in tasks else None
+        for name, task in NODE_LATENCIES.items()
+    }
+    return {name: None if value is None else value / _NS_IN_MS for name, value in told.items()}
+
+
+def operation_stats(samples: Samples, entity: Entity) -> Row:
+    """Return what one replica tells of the requests to it, by column of ``operations``."""
+    found: Row = {
+        name: rate_per_s(*samples, entity, (metric,))
+        for name, metric in (OPERATION_RATES | EVENT_RATES).items()
+    }
+    values: Mapping[str, float] = samples[1].values.get(entity, {})
+    return found | {
+        name: _in_mb(metric, values.get(metric)) for name, metric in (STORAGE | LOOKUPS).items()
+    }
+
+
+def _in_mb(metric: str, value: float | None) -> float | None:
+    if value is None or not metric.endswith("_bytes"):
+        return value
+    return value / _BYTES_IN_MB
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum; unknown when one part is."""
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
