@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import threading
+from datetime import UTC, datetime
 from time import monotonic
 from urllib.parse import urlencode
 
 from playwright.sync_api import expect
 
+from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf
@@ -20,29 +22,34 @@ from core.snapshot.store import Shelf
 CLUSTER = "sandbox-pegasus"
 RUN_S = 120_000
 SEEN_S = 120.0
+EVER = datetime.min.replace(tzinfo=UTC)
 
 
-def newest(product):
-    """What the newest kept snapshot says; ``None``: there is none yet."""
+def newest(product, since):
+    """What the newest kept snapshot says; ``None``: none was taken since."""
     found = list(product.log.parent.glob("state/**/snapshots"))
-    kept = Shelf(found[0]).entries(CLUSTER) if found else []
+    kept = [
+        one for one in (Shelf(found[0]).entries(CLUSTER) if found else []) if one.taken_at > since
+    ]
     return PegasusFacts(load_pegasus_snapshot(kept[-1].path)) if kept else None
 
 
-def seen(product, is_so, what):
+def seen(product, is_so, what, since=EVER):
     """Wait until a snapshot shows something; return what it says."""
     end, pause = monotonic() + SEEN_S, threading.Event()
     while True:
-        facts = newest(product)
+        facts = newest(product, since)
         if facts is not None and is_so(facts):
             return facts
         assert monotonic() < end, f"no snapshot shows that {what}"
         pause.wait(0.5)
 
 
-def held(facts, node, *, primaries_only):
-    counts = facts.columns.counts(primaries_only=primaries_only).sum(axis=0)
-    return int(counts[facts.columns.nodes.index(node)])
+def leads(facts, node):
+    """Whether the balancer has given the node primaries again, which follow its replicas."""
+    counts = facts.columns.counts(primaries_only=True).sum(axis=0)
+    is_lively = facts.effective_level is FunctionLevel.LIVELY
+    return is_lively and counts[facts.columns.nodes.index(node)] > 0
 
 
 def heading(tab, name):
@@ -87,20 +94,20 @@ def test_drained_node_is_filled_by_the_balancer_and_a_move_is_taken_back(product
     tab.open(path("pegasus_maintenance", pick="Drain", node=node))
     expect(tab.page.get_by_text("Nothing in the snapshot forbids it")).to_be_visible()
     apply(tab, "new disks")
-    seen(product, lambda one: held(one, node, primaries_only=False) == 0, f"{node} is empty")
+    expect(tab.page.get_by_text(re.compile(r"(\d+) of \1 steps done; ended"))).to_be_visible()
+    drained = datetime.now(UTC)
 
     set_level(tab, "lively")
-    seen(product, lambda one: held(one, node, primaries_only=True) > 0, f"{node} leads again")
+    seen(product, lambda one: leads(one, node), f"{node} leads again", drained)
     set_level(tab, "steady")
 
-    facts = seen(
+    seen(
         product,
         lambda one: (
-            one.effective_level is not None
-            and one.effective_level.word == "steady"
-            and one.columns.is_guardian_healthy.all()
+            one.effective_level is FunctionLevel.STEADY and one.columns.is_guardian_healthy.all()
         ),
         "it is steady and healthy",
+        drained,
     )
     page = tab.open(path("pegasus_balance", pick="By hand", table="temp"))
     expect(page.get_by_text(re.compile("^Partition .*: primary on"))).to_be_visible()
