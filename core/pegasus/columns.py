@@ -167,7 +167,7 @@ class PegasusColumns:
     def per_table(self, name: str, *, primaries_only: bool) -> Floats:
         """Return a measure's sum per table; NaN where some replica or partition is unknown."""
         rows = self.rep_is_primary if primaries_only else np.ones(len(self.rep_table), np.bool_)
-        sums = _sums(self.rep_table[rows], self.measures[name][rows], self.table_count)
+        sums = sums_by_place(self.rep_table[rows], self.measures[name][rows], self.table_count)
         return np.where(self.is_read, sums, np.nan)
 
     def per_node(self, name: str, *, primaries_only: bool) -> Floats:
@@ -175,7 +175,7 @@ class PegasusColumns:
         rows = self.rep_node != NOBODY
         if primaries_only:
             rows &= self.rep_is_primary
-        return _sums(self.rep_node[rows], self.measures[name][rows], self.node_count)
+        return sums_by_place(self.rep_node[rows], self.measures[name][rows], self.node_count)
 
     def counts(self, *, primaries_only: bool) -> Counts:
         """Return replicas per table and node, shape ``(n_tables, n_nodes)``."""
@@ -192,7 +192,7 @@ class PegasusColumns:
         if primaries_only:
             rows &= self.rep_is_primary
         size = self.table_count * self.node_count
-        sums = _sums(self._cells(rows), self.measures[name][rows], size)
+        sums = sums_by_place(self._cells(rows), self.measures[name][rows], size)
         return sums.reshape(self.table_count, self.node_count)
 
     def _cells(self, rows: Flags) -> Counts:
@@ -212,7 +212,7 @@ def _floats(values: pa.ChunkedArray) -> Floats:
     return np.asarray(pc.fill_null(values, float("nan")).to_numpy(), dtype=np.float64)
 
 
-def _sums(places: Ints | Counts, values: Floats, size: int) -> Floats:
+def sums_by_place(places: Ints | Counts, values: Floats, size: int) -> Floats:
     """Add up by place; a place with one unknown value is unknown."""
     is_unknown = np.isnan(values)
     sums = np.bincount(places, weights=np.where(is_unknown, 0.0, values), minlength=size)

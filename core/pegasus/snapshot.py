@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from core.errors import IncompleteSnapshotError, OpsError
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
+from core.pegasus.app_stat import AppStat
 from core.pegasus.assemble import view_of_answers
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.columns import PegasusColumns
@@ -98,6 +99,11 @@ class PegasusFacts:
     def columns(self) -> PegasusColumns:
         """Replicas and partitions in columns: for whatever looks at all of them."""
         return PegasusColumns.of(self.snapshot.tables)
+
+    @cached_property
+    def app_stat(self) -> AppStat:
+        """Operations of every partition, as its primary tells them."""
+        return AppStat.of(self.snapshot.tables, self.columns)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Return a table's rows."""

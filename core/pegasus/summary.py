@@ -11,9 +11,12 @@ from core.pegasus.columns import Floats
 from core.pegasus.health import HealthState, ListedHealth
 from core.pegasus.ids import gpid_text
 from core.pegasus.snapshot import PegasusFacts
+from core.schemas.pegasus import ADDED_LATER
 
 MIN_2PC: Final = "mutation_2pc_min_replica_count"
 _COMPILED_MIN_2PC: Final = 2
+NODE_STATS: Final = tuple(name for name in ADDED_LATER["nodes"] if name != "started_at")
+"""What a node tells of itself beyond the columns of :class:`NodeSummary`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class NodeSummary:
         memory_mb: Resident; ``None``: unknown.
         learning: Replicas that it is copying; ``None``: unknown.
         version: ``None``: unknown.
+        stats: What ``nodes -u -q`` and ``server_stat`` show of it, by column of the snapshot.
     """
 
     name: str
@@ -58,6 +62,7 @@ class NodeSummary:
     memory_mb: float | None
     learning: int | None
     version: str | None
+    stats: dict[str, float | int | None]
 
 
 def summarize_nodes(facts: PegasusFacts) -> list[NodeSummary]:
@@ -83,6 +88,7 @@ def summarize_nodes(facts: PegasusFacts) -> list[NodeSummary]:
             memory_mb=row["resident_memory_mb"],
             learning=row["learning_replicas"],
             version=row["version"],
+            stats={name: row[name] for name in NODE_STATS},
         )
         for at, row in enumerate(facts.rows("nodes"))
     ]
@@ -116,6 +122,7 @@ class TableSummary:
         carried: By its replicas.
         states: Partitions by state, counting ``states``; ``None``: they were not read.
         listed: Counting ``listed`` by upstream's words; the same.
+        stats: What ``app_stat`` shows of it: sums over its primaries, and ratios of 0 to 1.
     """
 
     app_id: int
@@ -125,6 +132,7 @@ class TableSummary:
     carried: Carried
     states: dict[str, int] | None
     listed: dict[str, int] | None
+    stats: dict[str, float | None]
 
 
 def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
@@ -136,6 +144,7 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
         columns.per_table("read_rate", primaries_only=True),
         columns.per_table("write_rate", primaries_only=True),
     )
+    stats = {name: _known(values) for name, values in facts.app_stat.per_table().items()}
     return [
         TableSummary(
             app_id=int(app_id),
@@ -145,9 +154,14 @@ def summarize_tables(facts: PegasusFacts) -> list[TableSummary]:
             carried=carried[at],
             states=_by_word(states[at]) if columns.is_read[at] else None,
             listed=_listed(columns.listed, at) if columns.is_read[at] else None,
+            stats={name: values[at] for name, values in stats.items()},
         )
         for at, app_id in enumerate(columns.app_ids)
     ]
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if isnan(value) else value for value in values.tolist()]
 
 
 def minimum_2pc(facts: PegasusFacts) -> int:

@@ -16,6 +16,7 @@ from dashboard.components import (
     tables,
     words,
 )
+from dashboard.components.pegasus_node_columns import node_columns
 from dashboard.presenters import pegasus_cluster as presenter
 
 page = frame.open_pegasus_page("Cluster")
@@ -51,36 +52,25 @@ measure = st.segmented_control(
 bars = presenter.node_bars(facts, measure or "replicas")
 figures.chart(node_bars(bars), key="pegasus_nodes", alt=presenter.bars_sentence(bars))
 rows = presenter.nodes_frame(facts)
+view = st.segmented_control(
+    "Columns",
+    list(presenter.NODE_VIEWS),
+    default="overview",
+    required=True,
+    key=state.VIEW,
+    bind="query-params",
+)
+st.caption(presenter.NODE_VIEWS[view or "overview"])
 tables.table(
     rows,
-    {
-        "node": tables.opener("Node", "_open_node", pegasus_node.choose),
-        "status": tables.words("Status"),
-        "replicas": tables.whole("Replicas"),
-        "primaries": tables.whole("Primaries"),
-        "secondaries": tables.whole("Secondaries"),
-        "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb, res_mem_mb."),
-        "disk_free_pct": tables.percent("Disk free", "Of all disks: disk_avl_total_ratio."),
-        "fullest_free_pct": tables.percent("Fullest disk", "Free there: disk_avl_min_ratio."),
-        "size_mb": tables.whole("Data MB", "Files of all replicas."),
-        "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
-        "read_cu": tables.whole("RCU/s", "Read capacity units."),
-        "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
-        "write_cu": tables.whole("WCU/s", "Write capacity units."),
-        "learning": tables.whole("Learning", "Replicas that it is copying: learning_replicas."),
-        "copy_limit": tables.words("May receive", "nfs.max_copy_rate_megabytes_per_disk."),
-        "send_limit": tables.words("May send", "nfs.max_send_rate_megabytes_per_disk."),
-        "version": tables.words("Version"),
-        "address": tables.words("Address"),
-    },
-    key="pegasus_nodes_table",
+    node_columns(view or "overview", pegasus_node.choose),
+    key=f"pegasus_nodes_{view}",
     alt="All nodes with replicas, load and disks, dead ones first",
     height=min(640, tables.height_of(len(rows))),
 )
 tables.downloads(rows, cluster=page.name, what="nodes", moment=page.shelved.taken_at)
 with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
     st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")
-    st.caption("Block cache, memtables and p99 latencies are in no snapshot: only there.")
 
 pegasus_node.one_node(page)
 

@@ -13,6 +13,7 @@ from dashboard import state
 from dashboard.charts.pegasus_grid import partition_matrix, table_grid
 from dashboard.components import figures, tables, words
 from dashboard.components.pegasus_past import past_of
+from dashboard.components.pegasus_table_columns import operation_columns
 from dashboard.presenters import pegasus_partitions as presenter
 from dashboard.presenters import pegasus_tables
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _GRID: Final = "grid"
 _STRETCH: Final = "stretch"
+_COLUMNS: Final = "columns"
 _MAX_LOST: Final = 5
 _REASON_PX: Final = 46
 """A row with two lines of a reason."""
@@ -90,7 +92,7 @@ def partition_list(page: PegasusPage, table: str) -> None:
         rows = presenter.rows_of_table(facts.columns, table, index)
         rows = presenter.worst_first(facts, rows)
         head = f"Partition {index} of {table}" if index else f"Partitions of {table}"
-        note = "" if index else "Unhealthy first."
+        note = ""
     else:
         rows = presenter.unhealthy_rows(facts)
         head, note = "Partitions that are not healthy", "Of every table, the worst first."
@@ -107,7 +109,10 @@ def partition_list(page: PegasusPage, table: str) -> None:
     is_single = bool(table) and len(rows) == 1
     if len(rows) > len(shown):
         st.caption(f"{len(shown):,} of {len(rows):,} are shown.")
-    _partition_table(shown, of_one_table=bool(table))
+    if (_chosen_columns() if table else "members") == "members":
+        _partition_table(shown, of_one_table=bool(table))
+    else:
+        _operation_table(shown, table)
     tables.downloads(
         shown,
         cluster=page.name,
@@ -120,6 +125,34 @@ def partition_list(page: PegasusPage, table: str) -> None:
     if lost:
         _lost(lost)
     _shell(table, [one.config.gpid for one in lost])
+
+
+def _chosen_columns() -> str:
+    view = st.segmented_control(
+        "Columns of partitions",
+        list(presenter.VIEWS),
+        default="members",
+        required=True,
+        key=_COLUMNS,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    st.caption(presenter.VIEWS[view or "members"])
+    return view or "members"
+
+
+def _operation_table(rows: pd.DataFrame, table: str) -> None:
+    tables.table(
+        rows,
+        {
+            "gpid": tables.words("Partition", pinned=True),
+            "primary": tables.words("Primary"),
+            **operation_columns("size_mb"),
+        },
+        key="pegasus_operations",
+        alt=f"Partitions of {table} with their operations, unhealthy first",
+        height=min(520, tables.height_of(len(rows))),
+    )
 
 
 def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:

@@ -66,10 +66,69 @@ def _app_stat() -> Columns:
     return {
         "reads": tables.whole("Reads/s", "GET, MGET, BGET and SCAN together."),
         "writes": tables.whole("Writes/s", "PUT, MPUT, DEL, MDEL, INCR, CAS and CAM together."),
-        "read_cu": tables.whole("RCU/s", "Read capacity units a second."),
-        "write_cu": tables.whole("WCU/s", "Write capacity units a second."),
-        "size_primary_mb": tables.whole("file_mb", "Files of the primaries."),
+        **operation_columns("size_primary_mb"),
     }
+
+
+def operation_columns(size: str) -> Columns:
+    """Return the columns of ``app_stat`` from GET on, in its order.
+
+    Args:
+        size: The column of the files' size.
+    """
+    return {
+        **{name: _tenths(label, text) for name, (label, text) in _OPERATIONS.items()},
+        "read_cu": _tenths("RCU/s", "Read capacity units: RCU."),
+        "write_cu": _tenths("WCU/s", "Write capacity units: WCU."),
+        **{name: _tenths(label, text) for name, (label, text) in _EVENTS.items()},
+        size: tables.whole("Files MB", "Of the primaries: file_mb."),
+        "sst_files": tables.whole("Files", "file_num."),
+        "memtable_mb": _tenths("Memtables MB", "mem_tbl_mb."),
+        "index_filter_mb": _tenths("Index MB", "Index and filter blocks: mem_idx_mb."),
+        **{name: tables.percent(label, text) for name, (label, text) in _RATIOS.items()},
+    }
+
+
+def _tenths(label: str, help_text: str) -> Any:
+    return st.column_config.NumberColumn(label, format="%,.1f", help=help_text)
+
+
+_OPERATIONS: Final = {
+    "get_rate": ("Get/s", "GET."),
+    "multi_get_rate": ("Multi get/s", "MGET."),
+    "batch_get_rate": ("Batch get/s", "BGET."),
+    "put_rate": ("Put/s", "PUT."),
+    "multi_put_rate": ("Multi put/s", "MPUT."),
+    "remove_rate": ("Remove/s", "DEL."),
+    "multi_remove_rate": ("Multi remove/s", "MDEL."),
+    "incr_rate": ("Increment/s", "INCR."),
+    "check_and_set_rate": ("Check and set/s", "CAS."),
+    "check_and_mutate_rate": ("Check and mutate/s", "CAM."),
+    "scan_rate": ("Scan/s", "SCAN."),
+}
+_EVENTS: Final = {
+    "expired_rate": ("Expired/s", "Values read past their time: expire."),
+    "filtered_rate": ("Filtered/s", "Values that a scan's filter left out: filter."),
+    "abnormal_rate": ("Abnormal/s", "Reads that were too long or too large: abnormal."),
+    "delayed_rate": ("Delayed/s", "Writes that throttling held up: delay."),
+    "rejected_rate": ("Rejected/s", "Writes that throttling refused: reject."),
+}
+_SINCE: Final = "Since the replicas were opened; unknown while nothing was looked up."
+_RATIOS: Final = {
+    "cache_hit_ratio": ("Cache hits", f"Of lookups in the block cache: hit_rate. {_SINCE}"),
+    "seek_negative_ratio": (
+        "Seeks spared",
+        f"That the bloom filter answered with no: seek_n_rate. {_SINCE}",
+    ),
+    "point_negative_ratio": (
+        "Point lookups spared",
+        f"That the bloom filter answered with no: point_n_rate. {_SINCE}",
+    ),
+    "point_fp_ratio": (
+        "False positives",
+        f"A yes of the bloom filter, and nothing was there: point_fp_rate. {_SINCE}",
+    ),
+}
 
 
 def _app_disk() -> Columns:

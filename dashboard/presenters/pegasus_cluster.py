@@ -11,7 +11,7 @@ from core.pegasus.columns import Floats, PegasusColumns
 from core.pegasus.health import HealthState
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.summary import minimum_2pc
+from core.pegasus.summary import NODE_STATS, minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
 from core.units import counted
 from dashboard.charts.pegasus_nodes import NodeBars
@@ -36,6 +36,15 @@ NODE_MEASURES: Final = {
     "write_rate": "Writes",
 }
 """What the bars of the nodes may show; all but replicas are sums over the replicas there."""
+
+NODE_VIEWS: Final = {
+    "overview": "What a node carries, and what it has room for.",
+    "nodes -d": "Counts of `nodes -d`, by the meta server's configuration of the partitions.",
+    "nodes -u": "Usage as `nodes -u` has it: memory of server and storage engine, room on disks.",
+    "nodes -q": "Queries as `nodes -q` has them: over all replicas of a node, p99 by its profiler.",
+    "server_stat": "What `server_stat` shows, and the servers' own counts of their replicas.",
+}
+"""Sets of columns, and which command of the shell they are of."""
 
 Figure = tuple[str, str, str]
 """Label, value, help."""
@@ -194,6 +203,8 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
             "send_limit": [_limit(value) for value in rows["send_rate_mb_per_s"]],
             "version": rows["version"],
             "address": rows["address"],
+            "started": rows["started_at"],
+            **{name: rows[name].astype(float) for name in NODE_STATS},
         }
     )
     _add_disks(frame, facts)

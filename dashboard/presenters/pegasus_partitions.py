@@ -19,12 +19,26 @@ from core.pegasus.summary import minimum_2pc
 from core.units import counted, ms_to_datetime
 from dashboard.charts.pegasus_grid import MAX_MATRIX_TEXT, MatrixData
 from dashboard.presenters.pegasus_cluster import STATE_WORDS, node_labels
+from dashboard.presenters.pegasus_tables import stat_columns
 
 MAX_ROWS: Final = 1_000
 MAX_CURES: Final = 200
 EVERY: Final = "all, in groups"
 _MOST_GROUPS: Final = 24
+_MEASURES: Final = {
+    "size_mb": "size_mb",
+    "read_rate": "read_rate",
+    "write_rate": "write_rate",
+    "read_units": "read_cu",
+    "write_units": "write_cu",
+}
+"""Of the primaries: measure of the replicas, and the column that shows it."""
 _KEY_SHIFT: Final = 1 << 32
+VIEWS: Final = {
+    "members": "Unhealthy first.",
+    "app_stat -a": "Unhealthy first. As primaries tell it; everything a second.",
+}
+"""Sets of columns of one table's partitions."""
 Rows = NDArray[np.int64]
 
 
@@ -182,6 +196,7 @@ def partitions_frame(facts: PegasusFacts, rows: Rows) -> tuple[pd.DataFrame, lis
             "next": [_next_words(one) for one in next_ones],
             "reason": ["" if one is None else one.cure.reason for one in next_ones],
             **_of_primaries(columns, rows),
+            **stat_columns(facts.app_stat.of_partitions(rows)),
         }
     )
     return frame, found
@@ -223,13 +238,13 @@ def _of_primaries(columns: PegasusColumns, rows: Rows) -> dict[str, Floats]:
     at = np.searchsorted(keys[order], wanted)
     at = np.minimum(at, max(len(keys) - 1, 0))
     found = {}
-    for name in ("size_mb", "read_rate", "write_rate"):
+    for name, shown in _MEASURES.items():
         if not len(keys):
-            found[name] = np.full(len(rows), np.nan)
+            found[shown] = np.full(len(rows), np.nan)
             continue
         place = led[order[at]]
         is_there = keys[order[at]] == wanted
-        found[name] = np.where(is_there, columns.measures[name][place], np.nan)
+        found[shown] = np.where(is_there, columns.measures[name][place], np.nan)
     return found
 
 
@@ -286,5 +301,5 @@ def shell_lines(name: str, gpids_lost: Sequence[str]) -> list[str]:
     """Return the lines of Pegasus' shell that show the same."""
     lines = ["ls -d", f"app {name} -d" if name else "app <table> -d"]
     if name:
-        lines.append(f"app_disk {name} -d")
+        lines += [f"app_stat -a {name}", f"app_disk {name} -d"]
     return [*lines, *(f"ddd_diagnose -g {gpid}" for gpid in gpids_lost[:3])]

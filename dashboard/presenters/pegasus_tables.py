@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from core.pegasus.app_stat import RATIOS
 from core.pegasus.columns import Floats
 from core.pegasus.health import HealthState
 from core.pegasus.snapshot import PegasusFacts
@@ -34,7 +36,7 @@ VIEWS: Final = {
         "Counting of the guardian: healthy is exactly the wanted replicas with a primary; "
         "balancing waits for it. Pending proposals, which nobody tells of, are left out."
     ),
-    "app_stat": "Of primaries only, as `app_stat` sums them: requests and capacity units a second.",
+    "app_stat": "Of primaries only, as `app_stat` sums them; everything a second.",
     "app_disk": "As `app_disk`: sizes of files; a sum with an unknown part is unknown.",
 }
 """Sets of columns, and which counting or command they are of."""
@@ -192,10 +194,16 @@ def tables_frame(facts: PegasusFacts) -> pd.DataFrame:
             "size_all_mb": columns.per_table("size_mb", primaries_only=False),
             "sizes_known": _known_words(facts),
             "primary_gap": primary_gaps(facts),
+            **stat_columns(facts.app_stat.per_table()),
             "created": rows["created"],
             "marks": rows["marks"],
         }
     )
+
+
+def stat_columns(stats: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return columns of ``app_stat``, with ratios as percent; NaN: unknown."""
+    return {name: values * 100 if name in RATIOS else values for name, values in stats.items()}
 
 
 def _table_rows(facts: PegasusFacts) -> pd.DataFrame:

@@ -10,6 +10,8 @@ from shelf_site import Site, assert_calm, now, texts
 
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem
+from dashboard.presenters import pegasus_cluster as cluster_presenter
+from dashboard.presenters import pegasus_partitions as partitions_presenter
 
 PAGES = ("pegasus", "pegasus_tables")
 EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
@@ -117,6 +119,24 @@ def test_cluster_page_opens_with_level_health_and_balance(site):
     assert "1 of 3 partitions healthy, as the guardian counts (8 were not read)" in said
     assert "3 of 4 nodes alive" in said
     assert "✖ DOWN" in said
+
+
+@pytest.mark.parametrize("view", cluster_presenter.NODE_VIEWS)
+def test_nodes_have_the_columns_of_every_command_of_the_shell(site, view):
+    put(site, ill())
+    app = site.open("pegasus", view=view)
+    assert_calm(app)
+    assert not app.error
+    assert cluster_presenter.NODE_VIEWS[view] in texts(app)
+
+
+@pytest.mark.parametrize("columns", partitions_presenter.VIEWS)
+def test_partitions_of_a_table_have_the_columns_of_app_stat_too(site, columns):
+    put(site)
+    app = site.open("pegasus_tables", table="temp", columns=columns, view="app_stat")
+    assert_calm(app)
+    assert not app.error
+    assert partitions_presenter.VIEWS[columns] in texts(app)
 
 
 def test_silent_cluster_is_unknown_and_never_balanced(site):

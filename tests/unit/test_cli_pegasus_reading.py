@@ -137,6 +137,17 @@ def test_nodes_tell_replicas_load_and_disks(capsys, tmp_path, content):
     assert (told[0]["disk_capacity_mb"], told[0]["disk_available_mb"]) == (1000, 400)
 
 
+def test_nodes_and_tables_tell_the_columns_of_the_shell(capsys, tmp_path, content):
+    content["nodes"][0] |= {"block_cache_mb": 12.5, "put_p99_ms": 0.5}
+    content["operations"] = [
+        {"app_id": 2, "index": at, "get_rate": 1.5, "scan_rate": None} for at in range(4)
+    ]
+    stats = asked(capsys, tmp_path / "nodes", content, "nodes")["nodes"][0]["stats"]
+    assert (stats["block_cache_mb"], stats["put_p99_ms"], stats["get_rate"]) == (12.5, 0.5, None)
+    (table,) = asked(capsys, tmp_path / "tables", content, "tables")["tables"]
+    assert (table["stats"]["get_rate"], table["stats"]["scan_rate"]) == (6.0, None)
+
+
 def test_a_sum_with_one_unknown_is_unknown_and_a_silent_node_has_no_disks(
     capsys, tmp_path, content
 ):

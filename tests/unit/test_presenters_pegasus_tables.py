@@ -257,6 +257,7 @@ def test_shell_lines_name_the_table_and_the_lost_partitions():
     assert partitions.shell_lines("orders", ["1.4"]) == [
         "ls -d",
         "app orders -d",
+        "app_stat -a orders",
         "app_disk orders -d",
         "ddd_diagnose -g 1.4",
     ]

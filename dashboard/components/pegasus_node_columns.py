@@ -1,0 +1,129 @@
+"""Columns of the list of Pegasus nodes, a set for each of the shell's commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import streamlit as st
+
+from dashboard.components import tables
+
+Columns = dict[str, Any]
+
+
+def node_columns(view: str, open_node: Callable[[str], None]) -> Columns:
+    """Return the columns of one view; the name, which opens the node, is always first."""
+    head = {
+        "node": tables.opener("Node", f"_open_node_{view}", open_node),
+        "status": tables.words("Status"),
+    }
+    return head | _VIEWS[view]()
+
+
+def _overview() -> Columns:
+    return {
+        **_counts(),
+        "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb, res_mem_mb."),
+        **_room(),
+        "size_mb": tables.whole("Data MB", "Files of all replicas."),
+        "reads": tables.whole("Reads/s", "get, multi_get, batch_get and scan, of all replicas."),
+        "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
+        "writes": tables.whole("Writes/s", "Every kind of write, of all replicas."),
+        "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
+        "learning": tables.whole("Learning", "Replicas that it is copying: learning_replicas."),
+        "copy_limit": tables.words("May receive", "nfs.max_copy_rate_megabytes_per_disk."),
+        "send_limit": tables.words("May send", "nfs.max_send_rate_megabytes_per_disk."),
+        "version": tables.words("Version"),
+        "address": tables.words("Address"),
+    }
+
+
+def _counts() -> Columns:
+    return {
+        "replicas": tables.whole("Replicas", "replica_count, by the meta server's configuration."),
+        "primaries": tables.whole("Primaries", "primary_count."),
+        "secondaries": tables.whole("Secondaries", "secondary_count."),
+    }
+
+
+def _room() -> Columns:
+    return {
+        "disk_free_pct": tables.percent("Disk free", "Of all disks: disk_avl_total_ratio."),
+        "fullest_free_pct": tables.percent("Fullest disk", "Free there: disk_avl_min_ratio."),
+    }
+
+
+def _details() -> Columns:
+    return {**_counts(), "version": tables.words("Version"), "address": tables.words("Address")}
+
+
+def _usage() -> Columns:
+    return {
+        "memory_mb": tables.whole("Memory MB", "Resident: memused_res_mb."),
+        "block_cache_mb": _tenths("Block cache MB", "Files' blocks kept: block_cache_mb."),
+        "write_buffer_mb": _tenths(
+            "Write buffers MB", "What RocksDB's write buffer manager holds in all: wbm_total_mb."
+        ),
+        "write_buffer_mutable_mb": _tenths(
+            "Mutable MB", "The part of it that is still written to: wbm_mutable_mb."
+        ),
+        "memtable_mb": _tenths("Memtables MB", "Of all its replicas: mem_tbl_mb."),
+        "index_filter_mb": _tenths(
+            "Index MB", "Index and filter blocks of all its replicas: mem_idx_mb."
+        ),
+        **_room(),
+    }
+
+
+def _queries() -> Columns:
+    return {
+        "get_rate": _tenths("Get/s", "Of all its replicas: get_qps."),
+        "multi_get_rate": _tenths("Multi get/s", "mget_qps."),
+        "batch_get_rate": _tenths("Batch get/s", "bget_qps."),
+        "read_cu": tables.whole("RCU/s", "Read capacity units: read_cu."),
+        "put_rate": _tenths("Put/s", "put_qps."),
+        "multi_put_rate": _tenths("Multi put/s", "mput_qps."),
+        "write_cu": tables.whole("WCU/s", "Write capacity units: write_cu."),
+        "get_p99_ms": _hundredths("Get p99 ms", f"get_p99(ms). {_PROFILER}"),
+        "multi_get_p99_ms": _hundredths("Multi get p99 ms", f"mget_p99(ms). {_PROFILER}"),
+        "batch_get_p99_ms": _hundredths("Batch get p99 ms", f"bget_p99(ms). {_PROFILER}"),
+        "put_p99_ms": _hundredths("Put p99 ms", f"put_p99(ms). {_PROFILER}"),
+        "multi_put_p99_ms": _hundredths("Multi put p99 ms", f"mput_p99(ms). {_PROFILER}"),
+    }
+
+
+def _server_stat() -> Columns:
+    return {
+        "virtual_memory_mb": tables.whole("Virtual MB", "virt_mem_mb."),
+        "memory_mb": tables.whole("Resident MB", "res_mem_mb."),
+        "total_replicas": tables.whole("Total", f"total_replicas. {_OWN}"),
+        "opening_replicas": tables.whole("Opening", "opening_replicas."),
+        "closing_replicas": tables.whole("Closing", "closing_replicas."),
+        "inactive_replicas": tables.whole("Inactive", "inactive_replicas."),
+        "error_replicas": tables.whole("In error", "error_replicas."),
+        "primary_replicas": tables.whole("Primary", "primary_replicas."),
+        "secondary_replicas": tables.whole("Secondary", "secondary_replicas."),
+        "learning": tables.whole("Learning", "learning_replicas."),
+        "splitting_replicas": tables.whole("Splitting", "splitting_replicas."),
+        "started": tables.words("Started", "The server's process, in its own words."),
+    }
+
+
+def _tenths(label: str, help_text: str) -> Any:
+    return st.column_config.NumberColumn(label, format="%,.1f", help=help_text)
+
+
+def _hundredths(label: str, help_text: str) -> Any:
+    return st.column_config.NumberColumn(label, format="%,.2f", help=help_text)
+
+
+_PROFILER: Final = "The server's profiler tells it; unknown where it runs without one."
+_OWN: Final = "By the server's own count, which may be ahead of the meta server's."
+_VIEWS: Final[dict[str, Callable[[], Columns]]] = {
+    "overview": _overview,
+    "nodes -d": _details,
+    "nodes -u": _usage,
+    "nodes -q": _queries,
+    "server_stat": _server_stat,
+}
