@@ -13,6 +13,10 @@ from dashboard.components import frame, words
 from dashboard.components.logo import LOGO, MARK
 from dashboard.sitemap import SECTIONS, Entry
 
+ROOT_PATH = "home"
+"""The default page is served at the root only; its own name is left to a second, hidden entry, so
+that the address of every page is its name."""
+
 _LOG = logging.getLogger("trimtab.pages")
 
 
@@ -22,7 +26,10 @@ def _page(entry: Entry, *, is_default: bool) -> st.Page:
     if not entry.answers:
         return st.Page(file, title=entry.title, url_path=entry.name, visibility="hidden")
     icon = f":material/{entry.icon}:"
-    return st.Page(file, title=entry.title, icon=icon, default=is_default, help=entry.answers)
+    path = ROOT_PATH if is_default else entry.name
+    return st.Page(
+        file, title=entry.title, icon=icon, url_path=path, default=is_default, help=entry.answers
+    )
 
 
 PAGES = {
@@ -31,6 +38,12 @@ PAGES = {
     ]
     for section, entries in SECTIONS.items()
 }
+FIRST = SECTIONS[""][0]
+PAGES[""].append(
+    st.Page(
+        f"app_pages/{FIRST.name}.py", title=FIRST.title, url_path=FIRST.name, visibility="hidden"
+    )
+)
 
 st.set_page_config(
     page_title="Trimtab",

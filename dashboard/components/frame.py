@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import streamlit as st
 
-from core.errors import ConfigError, SnapshotError
-from dashboard import services, state
+from core.errors import ConfigError, OpsError, SnapshotError
+from dashboard import runs, services, state
 from dashboard.components import words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.waiting import no_clusters, no_snapshot
@@ -109,8 +109,20 @@ def draw_header(page: str) -> None:
         st.session_state[_FRAME] = error
         return
     offered = [cluster for cluster in config.clusters if cluster.kind in kinds]
+    if page == "run":
+        offered = _of_shown_run(config, offered)
     choice = render_header(config, offered) if offered else None
     st.session_state[_FRAME] = (config, kinds, choice)
+
+
+def _of_shown_run(config: Config, offered: list[Cluster]) -> list[Cluster]:
+    """Return only the cluster of the run that is shown; all where that cannot be known."""
+    run_id = state.text(state.RUN)
+    try:
+        shown = runs.find(config, run_id) if run_id else None
+    except OpsError:
+        return offered  # the page itself says why
+    return [one for one in offered if shown is not None and one.name == shown.cluster] or offered
 
 
 def _drawn(title: str) -> tuple[Config, Choice]:

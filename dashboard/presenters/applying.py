@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.pegasus.levels import FunctionLevel, parse_level
 from core.plan.model import Plan
-from core.plan.pegasus_steps import AwaitState, ProposeMany
+from core.plan.pegasus_steps import AwaitState, ProposeMany, SetMetaLevel
 from core.plan.steps import Step
 from core.plan.words import describe, things
 from core.units import counted, format_age
@@ -135,9 +136,16 @@ def _is_lasting(step: Step) -> bool:
     return not (isinstance(step, AwaitState) or getattr(step, "is_restored", False))
 
 
+def _more_than_a_move(step: Step) -> str | None:
+    """Return why a step is confirmed by name whatever its number, ``None`` for all others."""
+    if isinstance(step, SetMetaLevel) and parse_level(step.level) < FunctionLevel.STEADY:
+        return f"at level {step.level} nothing is repaired any more"
+    return _MORE.get(step.kind)
+
+
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
-    more = next((_MORE[step.kind] for step in plan.steps if step.kind in _MORE), None)
+    more = next((why for step in plan.steps if (why := _more_than_a_move(step)) is not None), None)
     lasting = [step for step in plan.steps if _is_lasting(step)]
     steps, brokers, emptied = len(lasting), touched_brokers(plan), emptied_nodes(plan)
     counted_things = things(lasting)

@@ -185,3 +185,20 @@ def test_a_change_of_level_opens_the_cluster_page(site):
     app = site.open("run", run=RUN)
     assert_calm(app)
     assert "set_meta_level lively" in texts(app)
+
+
+def test_the_header_of_a_run_is_that_of_its_cluster_whatever_was_chosen_before(site, plan):
+    site.put(snapshot_of(moved(), taken_at=now()))
+    done_story(site, plan)
+    app = site.open("run", run=RUN, cluster="fleet")
+    assert_calm(app)
+    assert app.selectbox(key="cluster").options == ["peg"]
+    assert app.selectbox(key="cluster").value == "peg"
+
+
+def test_the_header_offers_every_cluster_while_no_run_is_known(site):
+    site.put(snapshot_of(moved(), taken_at=now()))
+    app = site.open("run", run="20261121-120000-bbbbbb", cluster="fleet")
+    assert_calm(app)
+    assert app.selectbox(key="cluster").value == "fleet"
+    assert len(app.selectbox(key="cluster").options) > 1

@@ -29,6 +29,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.runs import fold
+from core.plan.pegasus_steps import SetMetaLevel
 from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
 from dashboard.presenters import applying, journal, outcome, past, run_controls, runs, workers
@@ -102,6 +103,23 @@ def test_many_clients_are_confirmed_by_name_even_for_one_bundle():
     plan = plan_of(1)
     crowded = replace(plan, expected=replace(plan.expected, clients=501))
     assert "501 clients" in (applying.must_type_name(crowded, "demo") or "")
+
+
+@pytest.mark.parametrize(
+    ("level", "is_restored", "is_typed"),
+    [
+        ("lively", False, False),
+        ("steady", False, False),
+        ("freezed", False, True),
+        ("blind", True, True),
+        ("stopped", False, True),
+    ],
+)
+def test_a_level_below_steady_is_confirmed_by_name_even_for_a_while(level, is_restored, is_typed):
+    step = SetMetaLevel(before="steady", level=level, is_restored=is_restored)
+    why = applying.must_type_name(replace(plan_of(1), steps=(step,)), "demo")
+    assert (why == f"at level {level} nothing is repaired any more") is is_typed
+    assert (why is None) is not is_typed
 
 
 def test_more_than_two_brokers_are_confirmed_by_name():
