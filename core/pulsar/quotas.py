@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -82,7 +83,8 @@ def seeded_averages(
 ) -> tuple[Floats, Floats, Floats]:
     """Fill unknown averages of bundles with a quota, as a leader that starts now does.
 
-    A quota counts for as many samples as an average holds; a report adds one to it.
+    A quota counts for as many samples as an average holds; a report adds one to it. A leader that
+    leads for longer has added more (deviation QUOTA-1).
 
     Args:
         snapshot: The cluster; the extensible manager keeps no averages and takes no quota.
@@ -100,15 +102,52 @@ def seeded_averages(
     measured = {name: _last(snapshot, name) for name in _FIELDS}
     last_rate, last_flow = (_both(measured, kind) for kind in ("msg_rate", "msg_throughput"))
 
-    def filled(own: Floats, seed: Floats, last: Floats, samples: int) -> Floats:
-        average = np.where(is_sampled, ((samples - 1) * seed + last) / samples, seed)
-        return np.where(np.isnan(own), average, own)
-
     return (
-        filled(held[0], rate, last_rate, SHORT_SAMPLES),
-        filled(held[1], flow, last_flow, SHORT_SAMPLES),
-        filled(held[2], rate, last_rate, LONG_SAMPLES),
+        _filled(held[0], (rate, last_rate), is_sampled, SHORT_SAMPLES),
+        _filled(held[1], (flow, last_flow), is_sampled, SHORT_SAMPLES),
+        _filled(held[2], (rate, last_rate), is_sampled, LONG_SAMPLES),
     )
+
+
+def _filled(
+    own: Floats, begun: tuple[Floats, Floats], is_sampled: NDArray[np.bool_], samples: int
+) -> Floats:
+    """Fill unknown averages; ``begun``: the quota, and what was measured last."""
+    seed, last = begun
+    average = np.where(is_sampled, ((samples - 1) * seed + last) / samples, seed)
+    return np.where(np.isnan(own), average, own)
+
+
+def long_averages(snapshot: PulsarSnapshot) -> tuple[Floats, Floats]:
+    """Return the long-term rate (msg/s) and throughput (bytes/s) of each bundle, in + out.
+
+    Where none is stored, that of a leader that starts now and has read one report: its own quota
+    with one sample.
+
+    Returns:
+        Both ``(n_bundles,)``; NaN where nothing is stored and the bundle has no quota.
+    """
+    bundles = snapshot.bundles
+    kinds = ("msg_rate", "msg_throughput")
+    stored = [known_sum(bundles, f"long_{kind}_in", f"long_{kind}_out") for kind in kinds]
+    seeds = {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
+    if not seeds:
+        return stored[0], stored[1]
+    measured = {name: _last(snapshot, name) for name in _FIELDS}
+    has_stats = ~np.isnan(known_sum(bundles, "msg_rate_in", "msg_rate_out"))
+    is_sampled = has_stats & np.asarray(pc.is_valid(bundles.column("reported_by")), np.bool_)
+    filled = [
+        _filled(own, (_both(seeds, kind), _both(measured, kind)), is_sampled, LONG_SAMPLES)
+        for own, kind in zip(stored, kinds, strict=True)
+    ]
+    return filled[0], filled[1]
+
+
+def known_sum(table: pa.Table, *names: str) -> Floats:
+    """Return the sum of what is known of some columns, row by row; NaN where nothing is."""
+    columns = [table.column(name).to_numpy(zero_copy_only=False) for name in names]
+    parts = np.asarray(np.stack(columns), np.float64)
+    return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
 
 
 def quota_note(snapshot: PulsarSnapshot) -> str:

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +138,11 @@ def _name(namespace: str, bounds: tuple[int, int]) -> str:
     return f"{namespace}/0x{bounds[0]:08x}_0x{bounds[1]:08x}"
 
 
+_NO_TRAFFIC: Final = dict.fromkeys(
+    ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut"), 0.0
+)
+
+
 def modular_case(seed: int) -> tuple[Case, PulsarSnapshot]:
     """Reports of a few brokers with averages, and the snapshot of the same."""
     rng = random.Random(seed)
@@ -153,7 +158,8 @@ def modular_case(seed: int) -> tuple[Case, PulsarSnapshot]:
             mean = _stats(rng)
             if rng.random() < 0.9:
                 averages[name] = {"longTermData": _average(mean), "shortTermData": _average(own)}
-            rows.append(_row(name, bounds, own, broker, mean if name in averages else None))
+            # the class alone takes 0 for one without an average; a leader has one by then
+            rows.append(_row(name, bounds, own, broker, mean if name in averages else _NO_TRAFFIC))
     counts = {name: len(ranges) for name, ranges in spaces.items()}
     conf = check_conf(rng)
     given = {"stats": stats, "averages": averages, "counts": counts}

@@ -142,7 +142,7 @@ def test_avg_shedder_plans_the_destinations_that_the_real_class_plans(told: Answ
                 for _, names, destinations in picked
                 for name, to in zip(names, destinations, strict=True)
             }
-            # the real class keys its plan by the averages: equal ones share an entry (SHED-2)
+            # the real class keys its plan by the averages: equal ones share an entry (AVG-1)
             count = Counter(rates[move.bundle] for move in decision.moves)
             for move in decision.moves:
                 if count[rates[move.bundle]] == 1:

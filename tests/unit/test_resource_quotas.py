@@ -59,6 +59,7 @@ def test_a_bundle_that_nobody_reports_is_taken_for_its_quota() -> None:
 
 
 def test_a_reported_bundle_without_averages_begins_with_its_quota_and_one_sample() -> None:
+    # QUOTA-1: one sample, as for a leader that starts now; how many another has added is unknown
     seen = view(snapshot({FIRST: QUOTA}))
     assert seen.bundle_long_rate[0] == pytest.approx((999 * 1000 + 2000) / 1000)
     assert seen.bundle_short_rate[0] == pytest.approx((9 * 1000 + 2000) / 10)

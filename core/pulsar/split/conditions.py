@@ -144,11 +144,10 @@ def triggers(
         by_average: Modular: long-term averages; else what was measured last.
     """
     prefix = "loadBalancerNamespaceBundleMax"
-    rate, flow, span = subject.msg_rate, subject.throughput, ""
-    if by_average and subject.long_msg_rate is None:
-        span = "last measured (its average is not stored) "
-    elif by_average:
-        rate, flow, span = subject.long_msg_rate, subject.long_throughput, "long-term "
+    averages = (subject.long_msg_rate, subject.long_throughput) if by_average else (None, None)
+    last = (subject.msg_rate, subject.throughput)
+    rate, flow = (now if held is None else held for held, now in zip(averages, last, strict=True))
+    spans = [_span(subject, held) if by_average else "" for held in averages]
     sessions = _Comparison("sessions", "trigger", f"{prefix}Sessions", "producers + consumers")
     return (
         _Comparison("topics", "trigger", f"{prefix}Topics", "topics").more_than(
@@ -158,16 +157,23 @@ def triggers(
         if limits.sessions > 0
         else _fact("sessions", "trigger", "sessions: switched off.", is_met=False),
         _Comparison(
-            f"{span}message rate", "trigger", f"{prefix}MsgRate", "msg/s", format_msgs_per_s
+            f"{spans[0]}message rate", "trigger", f"{prefix}MsgRate", "msg/s", format_msgs_per_s
         ).more_than(rate, limits.msgs_per_s),
         _Comparison(
-            f"{span}throughput",
+            f"{spans[1]}throughput",
             "trigger",
             f"{prefix}BandwidthMbytes",
             "bytes/s",
             format_bytes_per_s,
         ).more_than(flow, limits.bytes_per_s),
     )
+
+
+def _span(subject: SplitSubject, average: float | None) -> str:
+    """Name what the leader's average is made of; a missing one begins with its next sample."""
+    if average is None:
+        return "last measured (its average is not stored) "
+    return "long-term (begun with its quota) " if subject.is_from_quota else "long-term "
 
 
 def _guards(subject: SplitSubject, limits: SplitLimits) -> list[SplitCondition]:

@@ -24,6 +24,7 @@ from core.pulsar.split.algorithms import (
     default_algorithm,
     split_positions,
 )
+from core.pulsar.split.rates import compared_rates
 from core.snapshot import PulsarSnapshot
 
 Reason = Literal["topics", "sessions", "msg_rate", "bandwidth"]
@@ -95,7 +96,7 @@ def find_bundles_to_split(
 
 def _modular(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> tuple[SplitChoice, ...]:
     limits = SplitLimits.of(settings)
-    columns = _columns(snapshot, limits, "reported_by", by_average=True)
+    columns = _columns(snapshot, limits, "reported_by")
     room = _Room(snapshot, limits)
     rows = np.flatnonzero(columns.has_topics & columns.over.any(axis=0))
     chosen = [row for row in rows.tolist() if room.take(columns.spaces[row])]
@@ -108,7 +109,7 @@ def _extensible(
 ) -> tuple[tuple[SplitChoice, ...], SplitState]:
     """Every broker for its own bundles; the caps are per broker."""
     limits = SplitLimits.of(settings)
-    columns = _columns(snapshot, limits, "owner", by_average=False)
+    columns = _columns(snapshot, limits, "owner")
     threshold, most = int(settings.number(_HITS)), int(settings.number(_MOST))
     looked_at = columns.has_topics & columns.is_wide
     is_over = looked_at & columns.over.any(axis=0)
@@ -180,12 +181,11 @@ def _choice(columns: _Columns, row: int) -> SplitChoice:
     return SplitChoice(columns.names[row], columns.brokers[row], _REASONS[first])
 
 
-def _columns(
-    snapshot: PulsarSnapshot, limits: SplitLimits, holder: str, *, by_average: bool
-) -> _Columns:
-    bundles = snapshot.bundles
-    bundles = bundles.filter(pc.is_valid(bundles.column(holder)))
-    prefix = "long_" if by_average else ""
+def _columns(snapshot: PulsarSnapshot, limits: SplitLimits, holder: str) -> _Columns:
+    is_held = pc.is_valid(snapshot.bundles.column(holder))
+    bundles = snapshot.bundles.filter(is_held)
+    held = np.asarray(is_held, np.bool_)
+    msgs_per_s, bytes_per_s = (rates[held] for rates in compared_rates(snapshot))
     topics = _numbers(bundles, "topic_count")
     sessions = _numbers(bundles, "producer_count") + _numbers(bundles, "consumer_count")
     return _Columns(
@@ -196,8 +196,8 @@ def _columns(
             [
                 topics > limits.topics,
                 (sessions > limits.sessions) & (limits.sessions > 0),
-                _both(bundles, f"{prefix}msg_rate") > limits.msgs_per_s,
-                _both(bundles, f"{prefix}msg_throughput") > limits.bytes_per_s,
+                msgs_per_s > limits.msgs_per_s,  # never of NaN: what is unknown splits nothing
+                bytes_per_s > limits.bytes_per_s,
             ]
         ),
         is_wide=_numbers(bundles, "upper") - _numbers(bundles, "lower") > 1,
@@ -208,8 +208,3 @@ def _columns(
 def _numbers(table: pa.Table, name: str) -> Floats:
     filled = pc.fill_null(table.column(name), 0)
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _both(table: pa.Table, name: str) -> Floats:
-    """In + out; a bundle without a stored average counts as the real class counts: as 0."""
-    return np.asarray(_numbers(table, f"{name}_in") + _numbers(table, f"{name}_out"), np.float64)

@@ -22,6 +22,7 @@ class SplitSubject:
         throughput: bytes/s in + out, last measured.
         long_msg_rate: msg/s, long-term average, what the modular leader compares.
         long_throughput: bytes/s, long-term average.
+        is_from_quota: Whether no average is stored, and these begin with the bundle's own quota.
         bundles_in_namespace: How many there are now.
         brokers: Brokers in the cluster.
     """
@@ -41,6 +42,7 @@ class SplitSubject:
     long_throughput: float | None
     bundles_in_namespace: int
     brokers: int
+    is_from_quota: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

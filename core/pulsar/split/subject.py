@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow.compute as pc
 
 from core.errors import UnknownNameError
+from core.pulsar.quotas import long_averages
 from core.pulsar.split.model import SplitSubject
 from core.snapshot import PulsarSnapshot
 
@@ -25,6 +27,8 @@ def split_subject(snapshot: PulsarSnapshot, bundle: str) -> SplitSubject:
         place = f"the snapshot of {snapshot.manifest.cluster}"
         raise UnknownNameError.of("bundle", bundle, known, place=place)
     row = bundles.slice(at, 1).to_pylist()[0]
+    long_msgs_per_s, long_bytes_per_s = (_known(rates[at]) for rates in long_averages(snapshot))
+    is_stored = _total(row, "long_msg_rate_in", "long_msg_rate_out") is not None
     return SplitSubject(
         bundle=bundle,
         namespace=row["namespace"],
@@ -37,11 +41,16 @@ def split_subject(snapshot: PulsarSnapshot, bundle: str) -> SplitSubject:
         sessions=_total(row, "producer_count", "consumer_count"),
         msg_rate=_total(row, "msg_rate_in", "msg_rate_out"),
         throughput=_total(row, "msg_throughput_in", "msg_throughput_out"),
-        long_msg_rate=_total(row, "long_msg_rate_in", "long_msg_rate_out"),
-        long_throughput=_total(row, "long_msg_throughput_in", "long_msg_throughput_out"),
+        long_msg_rate=long_msgs_per_s,
+        long_throughput=long_bytes_per_s,
         bundles_in_namespace=_bundle_count(snapshot, row["namespace"]),
         brokers=snapshot.brokers.num_rows,
+        is_from_quota=long_msgs_per_s is not None and not is_stored,
     )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def _total(row: Mapping[str, Any], *names: str) -> Any:

@@ -7,8 +7,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from core.pulsar.quotas import known_sum
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.split.algorithms import Floats, SplitLimits
+from core.pulsar.split.rates import compared_rates
 from core.snapshot import PulsarSnapshot
 
 MEASURES: Final = ("topics", "sessions", "msg_rate", "throughput")
@@ -41,8 +43,7 @@ def split_watch(
 ) -> pa.Table:
     """Return the bundles nearest to one of the four limits, as :data:`WATCH`.
 
-    The modular manager compares long-term averages, what was measured last where it holds none; the
-    extensible one what was measured last. Bundles that belong to a broker are left out.
+    The rates are those that the next check compares. Bundles that belong to a broker are left out.
 
     Args:
         snapshot: The cluster.
@@ -53,12 +54,12 @@ def split_watch(
     """
     bundles = snapshot.bundles
     limits = SplitLimits.of(settings)
-    prefix = "" if snapshot.manifest.load_manager == "extensible" else "long_"
+    msgs_per_s, bytes_per_s = compared_rates(snapshot)
     values = {
         "topics": _floats(bundles, "topic_count"),
-        "sessions": _sum(bundles, "producer_count", "consumer_count"),
-        "msg_rate": _measured(bundles, "msg_rate", prefix),
-        "throughput": _measured(bundles, "msg_throughput", prefix),
+        "sessions": known_sum(bundles, "producer_count", "consumer_count"),
+        "msg_rate": msgs_per_s,
+        "throughput": bytes_per_s,
     }
     lines = (limits.topics, limits.sessions, limits.msgs_per_s, limits.bytes_per_s)
     ratios = np.stack(
@@ -87,20 +88,6 @@ def split_watch(
 
 def _floats(table: pa.Table, name: str) -> Floats:
     return np.asarray(table.column(name).to_numpy(zero_copy_only=False), np.float64)
-
-
-def _sum(table: pa.Table, *names: str) -> Floats:
-    """Sum of what is known; NaN where nothing is."""
-    columns = np.stack([_floats(table, name) for name in names])
-    return np.where(np.isnan(columns).all(axis=0), np.nan, np.nansum(columns, axis=0))
-
-
-def _measured(table: pa.Table, name: str, prefix: str) -> Floats:
-    last = _sum(table, f"{name}_in", f"{name}_out")
-    if not prefix:
-        return last
-    average = _sum(table, f"{prefix}{name}_in", f"{prefix}{name}_out")
-    return np.where(np.isnan(average), last, average)
 
 
 def _nullable(values: Floats) -> pa.Array:
