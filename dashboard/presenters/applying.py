@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.pegasus.levels import FunctionLevel, parse_level
+from core.pegasus.levels import FunctionLevel
 from core.plan.model import Plan
 from core.plan.pegasus_steps import AwaitState, ProposeMany, SetMetaLevel
 from core.plan.steps import Step
@@ -32,6 +32,9 @@ _MORE: Final = {
     "set_dynamic_setting": "a setting of all brokers changes",
 }
 """Kinds of steps that are more than a move, and why."""
+
+_REPAIRING: Final = frozenset(one.word for one in FunctionLevel if one >= FunctionLevel.STEADY)
+"""Levels at which the meta server repairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +141,7 @@ def _is_lasting(step: Step) -> bool:
 
 def _more_than_a_move(step: Step) -> str | None:
     """Return why a step is confirmed by name whatever its number, ``None`` for all others."""
-    if isinstance(step, SetMetaLevel) and parse_level(step.level) < FunctionLevel.STEADY:
+    if isinstance(step, SetMetaLevel) and step.level not in _REPAIRING:
         return f"at level {step.level} nothing is repaired any more"
     return _MORE.get(step.kind)
 

@@ -36,7 +36,7 @@ _MEASURES: Final = {
 _KEY_SHIFT: Final = 1 << 32
 VIEWS: Final = {
     "members": "Unhealthy first.",
-    "app_stat -a": "Unhealthy first. As primaries tell it; everything a second.",
+    "app_stat -a": "Unhealthy first. As primaries tell it; requests and events a second.",
 }
 """Sets of columns of one table's partitions."""
 Rows = NDArray[np.int64]

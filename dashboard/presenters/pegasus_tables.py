@@ -36,7 +36,7 @@ VIEWS: Final = {
         "Counting of the guardian: healthy is exactly the wanted replicas with a primary; "
         "balancing waits for it. Pending proposals, which nobody tells of, are left out."
     ),
-    "app_stat": "Of primaries only, as `app_stat` sums them; everything a second.",
+    "app_stat": "Of primaries only, as `app_stat` sums them; requests and events a second.",
     "app_disk": "As `app_disk`: sizes of files; a sum with an unknown part is unknown.",
 }
 """Sets of columns, and which counting or command they are of."""

@@ -7,11 +7,21 @@ from datetime import timedelta
 import pytest
 from fleet_builder import make_snapshot
 from pegasus_snapshots import NODES, part_row, snapshot_of, whole
-from shelf_site import PAGES, PEGASUS_PAGES, Site, assert_calm, now, texts
+from shelf_site import (
+    APP,
+    PAGES,
+    PEGASUS_PAGES,
+    RememberingPages,
+    Site,
+    assert_calm,
+    now,
+    texts,
+)
 
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot import Problem
 from dashboard.presenters.search_pegasus import search_pegasus
+from dashboard.sitemap import SECTIONS
 
 
 @pytest.fixture
@@ -146,6 +156,16 @@ def test_choice_of_each_kind_is_remembered_and_in_the_address(filled):
     app.switch_page("app_pages/fleet.py").run()
     assert cluster_box(app).options == ["fleet", "other", "peg", "peg2"]
     assert cluster_box(app).value == "other"
+
+
+def test_every_page_has_its_name_as_its_address_and_the_root_is_the_fleet(filled):
+    filled.open()
+    pages = list(RememberingPages.known[str(APP)].values())
+    names = {entry.name for entries in SECTIONS.values() for entry in entries}
+    assert [one["url_pathname"] for one in pages].count("") == 1
+    assert {one["url_pathname"] for one in pages} == {"", *names}
+    of_fleet = [one["url_pathname"] for one in pages if "fleet.py" in one["script_path"]]
+    assert of_fleet == ["", "fleet"]  # links and buttons of the pages lead to the first
 
 
 def test_search_of_a_pegasus_page_asks_for_nodes_and_tables(filled):

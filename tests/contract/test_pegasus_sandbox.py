@@ -20,6 +20,7 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight, propose_move
 from core.pegasus.reconfigure import settle
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.summary import summarize_nodes
 from core.pegasus.verdict import OperationCounts
 
 FAST = PegasusOptions(tick_s=0.4, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
@@ -169,6 +170,8 @@ def test_a_lost_node_is_dropped_from_its_partitions_and_taken_back(sandbox, meta
     down = [one for one in facts.snapshot.manifest.problems if one.place == lost]
     assert [one.code for one in down] == ["unreachable"]
     assert lost not in facts.disks
+    (told,) = [one for one in summarize_nodes(facts) if one.name == lost]
+    assert set(told.stats.values()) == {None}
 
     sandbox.regain_node(lost)
     wait_until(lambda: is_healthy(sandbox), "healthy again")
