@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.errors import GuardRefusedError, InvariantError
+from core.errors import GuardRefusedError, InputError, InvariantError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel, parse_level
 from core.pegasus.partition import PartitionConfig
@@ -127,9 +127,7 @@ class _Ahead:
     def problem(self, step: Step) -> Diagnostic | None:
         match step:
             case SetMetaLevel():
-                if not self._is_forced:
-                    self._level = parse_level(step.level)
-                return None
+                return self._at_level(step)
             case MoveReplica() | ChangeReplica():
                 return self._about(step, step.partition)
             case ProposeMany():
@@ -142,6 +140,21 @@ class _Ahead:
                 return None  # what it is now is looked at right before it is changed
             case _:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
+
+    def _at_level(self, step: SetMetaLevel) -> Diagnostic | None:
+        try:
+            level = parse_level(step.level)
+        except InputError as exc:  # the meta server would store it, and die of it later
+            return Diagnostic(
+                severity="error",
+                code="unknown_level",
+                sentence=exc.message,
+                subject=step.subject,
+                hint=exc.hint,
+            )
+        if not self._is_forced:
+            self._level = level
+        return None
 
     def _about(
         self, step: MoveReplica | ChangeReplica | ProposeMany, partition: Partition

@@ -297,6 +297,45 @@ def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
     assert table
 
 
+def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
+    site: PegasusSite,
+) -> None:
+    table, config = site.some()
+    node, stranger = str(config.primary), site.stranger(config)
+    wait = site.action(AwaitState(state="closed", node=node))
+    seen = wait.look()
+    refusal = wait.forbids(seen)
+    assert refusal is not None
+    assert refusal.retry_s > 0
+    held = sum(node in one.members for _, one in site.every())
+    assert refusal.sentence == f"{node}: {held:,} of {held:,} replicas are still open."
+    # who settles what was begun because its time was up does not say that it is reached
+    ending = site.action(AwaitState(state="closed", node=node)).ending(seen, wait.look())
+    assert (ending.state, ending.code) == ("FAILED", "not_reached")
+    acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
+    assert acted.ending.sentence.endswith("Its log was flushed.")
+    assert table
+
+
+def test_a_restart_without_a_noted_start_is_refused(site: PegasusSite) -> None:
+    node = str(site.some()[1].primary)
+    wait = site.action(AwaitState(state="restarted", node=node))
+    refusal = wait.forbids(wait.look())
+    assert refusal is not None
+    assert (refusal.code, refusal.retry_s) == ("start_unknown", 0.0)
+
+
+def test_clearing_what_is_pending_is_done_only_where_it_was_sent(site: PegasusSite) -> None:
+    step = SetMetaLevel(before="steady", level="steady")
+    dead, heir = site.action(step), site.action(step)
+    before = dead.look()
+    assert before.value == "steady"
+    assert heir.ending(before, heir.look()) is None
+    ending = heir.ending_at_last(before, heir.look())
+    assert (ending.state, ending.code) == ("FAILED", "not_done")
+    assert code_of(site.act(step)) == ("DONE", "set")
+
+
 # -- settings ----------------------------------------------------------------------------------
 
 
@@ -317,6 +356,37 @@ def test_a_rate_is_set_on_every_living_node_and_put_back_where_it_differed(
     site.cluster.set_dynamic_setting(everywhere, was)
     assert site.cluster.dynamic_setting(everywhere) == was
     site.cluster.set_dynamic_setting(everywhere, "500")
+
+
+def test_a_value_that_one_node_did_not_take_is_told_node_by_node(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    site.cluster.set_dynamic_setting(f"{RATE}@*", "500")
+    deaf = sandbox.nodes[-1]
+    action = site.action(SetServerSetting(key=RATE, server="*", value="100"))
+    before = action.look()
+    assert action.forbids(before) is None
+    sandbox.mute_node(deaf)
+    with pytest.raises(RemoteError, match=f"was set on 4 of 5 nodes, not on {deaf}") as caught:
+        action.send()
+    assert caught.value.outcome == "unknown"
+    sandbox.mute_node(deaf, is_mute=False)
+    now = action.look()
+    assert action.ending(before, now) is None
+    ending = action.ending_at_last(before, now)
+    assert (ending.state, ending.code) == ("FAILED", "partly")
+    assert f"was set on 4 of 5 nodes, not on {deaf} (500)" in ending.sentence
+    site.cluster.set_dynamic_setting(f"{RATE}@*", "500")
+
+
+def test_a_value_that_no_node_took_was_refused(sandbox: PegasusSandbox, site: PegasusSite) -> None:
+    for node in sandbox.nodes:
+        sandbox.mute_node(node)
+    with pytest.raises(RemoteError) as caught:
+        site.cluster.set_dynamic_setting(f"{RATE}@*", "100")
+    assert caught.value.outcome == "refused"
+    for node in sandbox.nodes:
+        sandbox.mute_node(node, is_mute=False)
 
 
 def test_a_list_is_set_compared_without_order_and_cleared(
@@ -421,7 +491,9 @@ def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
     sandbox: PegasusSandbox, site: PegasusSite
 ) -> None:
     node = sandbox.nodes[-1]
-    wait = site.action(AwaitState(state="restarted", node=node))
+    seen = site.action(AwaitState(state="running", node=node)).look()
+    assert seen.detail == ""
+    wait = site.action(AwaitState(state="restarted", node=node, started_at=seen.value))
     refusal = wait.forbids(wait.look())
     assert refusal is not None
     assert "restart it now" in refusal.sentence

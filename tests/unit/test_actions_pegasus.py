@@ -50,6 +50,7 @@ FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)
 STEADY = SetMetaLevel(before="lively", level="steady", is_restored=True)
 LIVELY = SetMetaLevel(before="steady", level="lively", is_restored=True)
 NO_MORE = SetServerSetting(key=LIMIT, before="10", value="0", is_restored=True)
+UPDATE = (AwaitState(state="running", node=N1), AwaitState(state="restarted", node=N1))
 
 
 def a_world(level: str = "steady") -> PegasusWorld:
@@ -128,6 +129,88 @@ def test_a_wait_counts_neither_for_the_pace_nor_for_the_moves_of_the_day() -> No
     view = run(world, STEADY, NO_MORE, move("2.0", N1, N3), options=options)
     assert view.state == "DONE", view.sentence
     assert world.now_s < 10.0
+
+
+def test_a_restart_that_is_older_than_the_turn_of_its_node_does_not_count() -> None:
+    world = a_world()
+    world.restart(N1, "start 2")
+    world.at(30.0, lambda: world.restart(N1, "start 3"))
+    view = run(world, *UPDATE)
+    assert codes(view) == ["reached", "reached"]
+    assert world.now_s >= 30.0
+    assert f"Restart {N1} now." in [event.sentence for event in world.events(StepWaiting)]
+
+
+def test_a_restart_is_noticed_also_by_a_worker_that_comes_after_it() -> None:
+    world = a_world()
+
+    def dies() -> None:
+        world.told_to_end.add(world.current)
+        world.restart(N1, "start 2")
+
+    world.at(20.0, dies)
+    view = run(world, *UPDATE)
+    assert view.takeovers == 1
+    assert codes(view) == ["reached", "reached"]
+    assert world.now_s < 60.0
+
+
+def test_without_a_noted_start_no_restart_is_waited_for() -> None:
+    world = a_world()
+    view = run(world, *UPDATE[1:], move("2.0", N1, N3))
+    assert codes(view) == ["start_unknown", "not_awaited"]
+    assert view.state == "FAILED"
+
+
+def test_a_wait_in_vain_is_never_settled_as_reached_whenever_its_worker_dies() -> None:
+    steps = (AwaitState(state="no_primaries", node=N1, within_s=3.0), move("2.0", N1, N3))
+    first = a_world()
+    first.ask(plan=pegasus_plan(first, steps), options=replace(FAST, max_failures=5))
+    first.outlive(lives=1)
+    for moment in range(len(first.crossings)):
+        world = a_world()
+        world.ask(plan=pegasus_plan(world, steps), options=replace(FAST, max_failures=5))
+        view = world.outlive(deaths=(moment,))
+        assert codes(view) == ["not_reached", "not_awaited"], first.crossings[moment]
+        assert not world.sent_steps
+
+
+BATCH = batch(N1, p0=N3, p1=N2, p2=N3, p3=N2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        (
+            (AwaitState(state="no_primaries", node=N1, within_s=3.0), LIVELY),
+            ["not_reached", "not_awaited"],
+        ),
+        (
+            (BATCH, AwaitState(state="no_primaries", node=N1), LIVELY),
+            ["refused", "not_emptied", "not_emptied"],
+        ),
+        ((BATCH, LIVELY), ["refused", "set"]),
+    ],
+    ids=["a wait", "a batch that is waited for", "a batch that nothing hangs on"],
+)
+def test_what_later_steps_hang_on_ends_the_run_whatever_it_allows(steps, found) -> None:
+    world = a_world()
+    world.faults[N1] = Faults("refused")
+    view = run(world, *steps, options=replace(FAST, max_failures=5))
+    assert codes(view) == found
+    assert world.level == "steady"
+
+
+def test_a_batch_that_was_skipped_ends_the_run_too() -> None:
+    world = a_world()
+    gone = AwaitState(state="no_primaries", node=N3)
+    for index in range(4):
+        world.move_primary_by_others(f"2.{index}")
+    late = batch(N1, p0=N3, p1=N3)
+    world.ask(plan=pegasus_plan(world, [late, gone]), options=replace(FAST, max_failures=5))
+    view = world.outlive()
+    assert [step.state for step in view.steps] == ["SKIPPED", "SKIPPED"]
+    assert codes(view)[1] == "not_emptied"
 
 
 # -- settings for the time of the run --------------------------------------------------------------
@@ -248,6 +331,16 @@ def test_a_setting_is_put_back_by_hand_on_each_server() -> None:
     lines = put_back_lines(step, '{"a:1": "0", "b:1": "9"}')
     assert lines == ("remote_command -l a:1 nfs.rate 0", "remote_command -l b:1 nfs.rate 9")
     assert put_back_lines(step, "7") == ("remote_command -t replica-server nfs.rate 7",)
+
+
+def test_a_level_outside_the_five_in_a_plan_is_told_and_never_sent() -> None:
+    world = a_world()
+    view = run(world, SetMetaLevel(before="steady", level="frozen"), move("2.0", N1, N3))
+    assert codes(view)[0] == "unknown_level"
+    assert view.steps[0].ending is not None
+    assert "frozen" in view.steps[0].ending.sentence
+    assert world.level == "steady"
+    assert 0 not in world.sent_steps
 
 
 # -- checks again ----------------------------------------------------------------------------------

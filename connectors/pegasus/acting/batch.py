@@ -99,14 +99,14 @@ class BatchAction:
             return Refusal(code="already_there", sentence=sentence, hint="Nothing has to be done.")
         why = f"{self._many(reached)} are as wanted; of the rest none may be proposed: "
         return Refusal(
-            code="moved_meanwhile",
+            code="pending" if self._left.keys() <= sight.pending else "moved_meanwhile",
             sentence=why + self._reasons(list(self._left)),
             hint=_PLAN_ANEW,
         )
 
     def send(self) -> None:
         """Propose each, once."""
-        queued = 0
+        queued: list[str] = []
         failure: RemoteError | None = None
         for place, proposal in enumerate(self._proposals):
             gpid = f"{proposal.app_id}.{proposal.index}"
@@ -128,10 +128,14 @@ class BatchAction:
                     continue
                 self._give_up(proposal, self._proposals[place + 1 :], exc)
                 if exc.outcome == "unknown":
-                    queued += 1  # perhaps
+                    queued.append(gpid)  # perhaps
                 break
             else:
-                queued += 1
+                queued.append(gpid)
+        is_unanswered = failure is not None and failure.outcome == "unknown"
+        self._eyes.note_sent(
+            queued, self._reign, failure.endpoint if failure is not None and is_unanswered else None
+        )
         if not queued and failure is not None:
             raise failure
 
@@ -146,12 +150,14 @@ class BatchAction:
         """Return what is to be said when not all were seen in time."""
         verdicts = self._verdicts(before)
         waiting = self._waiting(verdicts)
-        self._reign = self._eyes.reign()
-        if waiting and not self._is_orphaned(before):
+        self._eyes.reign()
+        reign = seen_of(before, ()).reign
+        pending = [gpid for gpid in waiting if not self._eyes.is_lost(gpid, reign)]
+        if pending:
             return Ending(
                 state="UNKNOWN",
                 code="timed_out",
-                sentence=f"{self._sum(verdicts)}; {self._named(waiting)} may still do.",
+                sentence=f"{self._sum(verdicts)}; {self._named(pending)} may still do.",
                 hint="Nothing is proposed again. `set_meta_level steady` throws away what is "
                 "pending.",
                 after=now,
@@ -216,10 +222,6 @@ class BatchAction:
             for gpid, verdict in verdicts.items()
             if verdict.state == "waiting" and gpid not in self._left
         ]
-
-    def _is_orphaned(self, before: Observation) -> bool:
-        reign = seen_of(before, ()).reign
-        return bool(reign and self._reign) and reign != self._reign
 
     def _told(self, verdicts: dict[str, Verdict], now: Observation) -> Ending:
         has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}

@@ -8,6 +8,7 @@ from typing import Final
 from connectors.pegasus.acting.settings import DEFAULT, ServerSettings, is_same
 from connectors.pegasus.acting.sight import Eyes
 from core.actions.model import Ending, Observation, Refusal
+from core.actions.values import by_server
 from core.errors import InputError
 from core.pegasus.levels import clears_proposals, parse_level
 from core.pegasus.server_settings import BLACK_LIST, LIVE_PERCENTAGE, changeable, dangers
@@ -104,10 +105,18 @@ class SettingAction:
                 after=now,
             )
         is_as_before = is_same(step.subject, now.value, before.value)
+        told = f"{step.subject} is {_shown(now.value)}, not {_shown(step.value)}."
+        code = "not_done" if is_as_before else "changed_by_others"
+        each = by_server(now.value) or {}
+        behind = [node for node, text in each.items() if not is_same(step.key, text, step.value)]
+        if 0 < len(behind) < len(each) and not is_as_before:
+            code, total = "partly", len(each)
+            told = f"{step.subject} was set on {total - len(behind)} of {total} nodes, not on "
+            told += ", ".join(f"{node} ({each[node]})" for node in behind) + "."
         return Ending(
             state="FAILED",
-            code="not_done" if is_as_before else "changed_by_others",
-            sentence=f"{step.subject} is {_shown(now.value)}, not {_shown(step.value)}.",
+            code=code,
+            sentence=told,
             hint="Look into the log of that server, then plan anew.",
             after=now,
         )
@@ -128,6 +137,7 @@ class LevelAction:
         self._step = step
         self._settings = settings
         self._eyes = eyes
+        self._is_answered = False
 
     def look(self) -> Observation:
         """Read the stored level."""
@@ -155,11 +165,17 @@ class LevelAction:
     def send(self) -> None:
         """Set it, once."""
         self._settings.set_value(LEVEL_KEY, self._step.level)
+        self._is_answered = True
+
+    def _cannot_tell(self, before: Observation) -> bool:
+        """Whether the level says nothing of the request: it is to clear what is pending."""
+        is_same_level = before.value == self._step.level
+        return is_same_level and _clears(self._step.level) and not self._is_answered
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
-        if now.value != step.level:
+        if now.value != step.level or self._cannot_tell(before):
             return None
         in_force = self._eyes.cluster().level
         lower = (
@@ -180,6 +196,15 @@ class LevelAction:
         found = self.ending(before, now)
         if found is not None:
             return found
+        if now.value == self._step.level:
+            return Ending(
+                state="FAILED",
+                code="not_done",
+                sentence=f"The meta level is {now.value} as before; nobody saw the request that was"
+                " to throw away what is pending being answered.",
+                hint=_PLAN_ANEW,
+                after=now,
+            )
         is_as_before = now.value == before.value
         return Ending(
             state="FAILED",

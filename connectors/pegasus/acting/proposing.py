@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from time import monotonic
 from typing import Final
 
 from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
@@ -20,7 +19,7 @@ from connectors.pegasus.acting.verdict import (
     wanted_of_move,
 )
 from core.actions.model import Ending, Observation, Refusal
-from core.errors import ConflictError, GuardRefusedError, InvariantError
+from core.errors import ConflictError, GuardRefusedError, InvariantError, RemoteError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight, Proposal
@@ -36,9 +35,6 @@ ROLES_WITHIN_S: Final = 60.0
 COPY_WITHIN_S: Final = 600.0
 _SLOW_MB_PER_S: Final = 5.0
 """The slowest copying that is waited for; no server takes a lower limit."""
-
-AFTER_FAILOVER_S: Final = 5.0
-"""How long what an old leader had begun may still show."""
 
 _LOOKS_A_REIGN: Final = 4
 """Who leads is asked at every fourth look."""
@@ -56,9 +52,10 @@ def copy_patience_s(size_mb: float | None) -> float:
     return max(COPY_WITHIN_S, (size_mb or 0.0) / _SLOW_MB_PER_S + ROLES_WITHIN_S)
 
 
-def as_refusal(exc: GuardRefusedError) -> Refusal:
+def as_refusal(exc: GuardRefusedError, *, is_pending: bool = False) -> Refusal:
     """Return a refusal to build a proposal in the executor's form."""
-    return Refusal(code="proposal_refused", sentence=exc.message, hint=exc.hint)
+    code = "pending" if is_pending else "proposal_refused"
+    return Refusal(code=code, sentence=exc.message, hint=exc.hint)
 
 
 def not_sent(exc: GuardRefusedError, operation: str) -> ConflictError:
@@ -75,25 +72,16 @@ class PartitionAction(ABC):
         partition: As it was when the plan was made.
         eyes: Look at the cluster.
         propose: Sends.
-        now_s: Seconds that only ever grow.
     """
 
-    def __init__(
-        self,
-        partition: Partition,
-        eyes: Eyes,
-        propose: Propose,
-        now_s: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, partition: Partition, eyes: Eyes, propose: Propose) -> None:
         self._partition = partition
         self._eyes = eyes
         self._propose = propose
-        self._now_s = now_s
         self._config: PartitionConfig | None = None
         self._proposal: Proposal | None = None
         self._reign = ""
         self._looks = 0
-        self._lost_since_s: float | None = None
 
     # -- what differs ---------------------------------------------------------------------------
 
@@ -153,10 +141,11 @@ class PartitionAction(ABC):
                 f"{membership(planned)}.",
                 hint=_PLAN_ANEW,
             )
+        sight = self._eyes.cluster()
         try:
-            self._proposal = self._built(self._eyes.cluster(), now)
+            self._proposal = self._built(sight, now)
         except GuardRefusedError as exc:
-            return as_refusal(exc)
+            return as_refusal(exc, is_pending=now.gpid in sight.pending)
         return None
 
     def send(self) -> None:
@@ -167,6 +156,11 @@ class PartitionAction(ABC):
             self._propose(self._proposal)
         except GuardRefusedError as exc:
             raise not_sent(exc, "propose") from exc
+        except RemoteError as exc:
+            if exc.outcome == "unknown":
+                self._eyes.note_sent([self._partition.gpid], self._reign, exc.endpoint)
+            raise
+        self._eyes.note_sent([self._partition.gpid], self._reign)
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:
         """Return what came of it, ``None`` while it may still come."""
@@ -174,7 +168,9 @@ class PartitionAction(ABC):
         if verdict is None:
             return Ending(state="FAILED", code="unknown_partition", sentence=now.detail, after=now)
         if verdict.state == "waiting":
-            return self._ended_with_the_leader(before, now, verdict)
+            copies = self._config is not None and self._wanted(self._config).is_copy
+            is_lost = not copies and self._is_lost(before, now)  # a copy goes on without a leader
+            return self._orphaned(before, now, verdict) if is_lost else None
         return self._settled(verdict, now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
@@ -184,7 +180,7 @@ class PartitionAction(ABC):
             return found
         verdict = self._judged(before)
         sentence = verdict.sentence if verdict is not None else ""
-        if self._is_orphaned(before):
+        if self._is_lost(before, now):
             return self._orphaned(before, now, verdict)
         return Ending(
             state="UNKNOWN",
@@ -219,24 +215,11 @@ class PartitionAction(ABC):
             after=now,
         )
 
-    def _is_orphaned(self, before: Observation) -> bool:
-        """Return whether another leads than had it queued: what was left of it is lost."""
-        reign = seen_of(before, [self._partition]).reign
-        return bool(reign and self._reign) and reign != self._reign
-
-    def _ended_with_the_leader(
-        self, before: Observation, now: Observation, verdict: Verdict
-    ) -> Ending | None:
-        """Return the end of what was lost with its leader, once nothing of it can come any more."""
-        if not self._is_orphaned(before) or now.holder is None:
-            self._lost_since_s = None
-            return None
-        if self._lost_since_s is None:
-            self._lost_since_s = self._now_s()
-        config = self._config
-        copies = config is not None and self._wanted(config).is_copy
-        is_over = self._now_s() - self._lost_since_s >= AFTER_FAILOVER_S
-        return self._orphaned(before, now, verdict) if is_over and not copies else None
+    def _is_lost(self, before: Observation, now: Observation) -> bool:
+        """Return whether it was lost with its leader, and nothing of it can come any more."""
+        planned = self._partition
+        reign = seen_of(before, [planned]).reign
+        return now.holder is not None and self._eyes.is_lost(planned.gpid, reign)
 
     def _orphaned(self, before: Observation, now: Observation, verdict: Verdict | None) -> Ending:
         is_untouched = before.token == now.token
@@ -258,17 +241,10 @@ class MoveAction(PartitionAction):
         step: What to do.
         eyes: Look at the cluster.
         propose: Sends.
-        now_s: Seconds that only ever grow.
     """
 
-    def __init__(
-        self,
-        step: MoveReplica,
-        eyes: Eyes,
-        propose: Propose,
-        now_s: Callable[[], float] = monotonic,
-    ) -> None:
-        super().__init__(step.partition, eyes, propose, now_s)
+    def __init__(self, step: MoveReplica, eyes: Eyes, propose: Propose) -> None:
+        super().__init__(step.partition, eyes, propose)
         self._step = step
 
     @property
@@ -307,17 +283,10 @@ class ChangeAction(PartitionAction):
         step: What to do.
         eyes: Look at the cluster.
         propose: Sends.
-        now_s: Seconds that only ever grow.
     """
 
-    def __init__(
-        self,
-        step: ChangeReplica,
-        eyes: Eyes,
-        propose: Propose,
-        now_s: Callable[[], float] = monotonic,
-    ) -> None:
-        super().__init__(step.partition, eyes, propose, now_s)
+    def __init__(self, step: ChangeReplica, eyes: Eyes, propose: Propose) -> None:
+        super().__init__(step.partition, eyes, propose)
         self._step = step
         self._change = ConfigType[step.change]
 

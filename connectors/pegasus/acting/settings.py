@@ -75,8 +75,8 @@ class ServerSettings:
         """Change a setting; ``None``: back to the server's default, where there is such a thing.
 
         Raises:
-            RemoteError: It was refused, or nobody knows. Of many nodes the first failure; the
-                others were asked all the same.
+            RemoteError: It was refused, or nobody knows. Of many nodes all are asked; with some
+                set and others not the outcome is ``unknown``, and the message names them.
         """
         if name == LEVEL_KEY:
             self._set_level(value)
@@ -86,17 +86,19 @@ class ServerSettings:
             self._to_leader(setting, _checked(setting, value))
             return
         wanted = _by_node(value) if server == EVERY_NODE else None
-        failures: list[RemoteError] = []
+        failures: dict[str, RemoteError] = {}
+        asked = 0
         for node in self._asked(server):
             if wanted is not None and node.name not in wanted:
                 continue  # it was dead or not there when the values were read
             text = _checked(setting, value if wanted is None else wanted[node.name])
+            asked += 1
             try:
                 self._to_node(setting, node, text)
             except RemoteError as exc:
-                failures.append(exc)
+                failures[node.name] = exc
         if failures:
-            raise failures[0]
+            raise _failure(name, asked, failures)
 
     def _set_level(self, value: str | None) -> None:
         if value is None:
@@ -285,6 +287,21 @@ def _by_node(value: str | None) -> dict[str, str] | None:
             hint="Set the nodes by hand.",
         ) from exc
     return {str(node): str(text) for node, text in told.items()}
+
+
+def _failure(name: str, asked: int, failures: Mapping[str, RemoteError]) -> RemoteError:
+    """Return what to raise when servers failed: their own error, unless others have done it."""
+    first = next(iter(failures.values()))
+    if len(failures) == asked:
+        return next((one for one in failures.values() if one.outcome == "unknown"), first)
+    return ConflictError(
+        f"{name} was set on {asked - len(failures)} of {asked} nodes, not on "
+        f"{', '.join(failures)}: {first.message}",
+        endpoint="pegasus",
+        operation=f"set {name}",
+        outcome="unknown",
+        hint="Look at those nodes, then plan anew.",
+    )
 
 
 def _refused(name: str, why: str, hint: str) -> ConflictError:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import Any, Final
 
 import msgspec
 
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.model import Observation
-from core.errors import NotFoundError
+from core.errors import NotFoundError, RemoteError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.plan.pegasus_steps import Partition
+
+AFTER_FAILOVER_S: Final = 12.0
+"""How long what an old leader had begun may still show: a tick of a real meta server, and some."""
+
+Pending = Callable[[], frozenset[str]]
+"""Returns the partitions (gpid) that proposals of earlier runs may still change."""
 
 
 class Members(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,10 +89,22 @@ class Eyes:
 
     Args:
         client: Of the cluster's meta servers.
+        pending: Partitions that are not proposed for; by default none is known.
+        now_s: Seconds that only ever grow.
     """
 
-    def __init__(self, client: MetaClient) -> None:
+    def __init__(
+        self,
+        client: MetaClient,
+        pending: Pending = frozenset,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
         self._client = client
+        self._pending = pending
+        self._now_s = now_s
+        self._reign = ""
+        self._reign_seen_s = now_s()
+        self._elsewhere: set[tuple[str, str]] = set()
 
     def partitions(self, planned: Iterable[Partition]) -> dict[str, PartitionConfig]:
         """Return the partitions that are there, by gpid.
@@ -127,11 +146,48 @@ class Eyes:
     def cluster(self) -> ClusterSight:
         """Return what proposals are checked against, just read."""
         info = self._client.fetch_cluster_info()
-        return ClusterSight(self.nodes(), parse_level(info.level_word))
+        return ClusterSight(self.nodes(), parse_level(info.level_word), self._pending())
 
     def reign(self) -> str:
         """Return who leads and since when that process runs: ``host:port since TIME``."""
+        reign = self._told_reign()
+        if reign != self._reign:
+            self._reign, self._reign_seen_s = reign, self._now_s()
+        return reign
+
+    def _told_reign(self) -> str:
         leader = self._client.fetch_cluster_info().leader
         told: Any = self._client.send_command("server-info")
         since = told.get("start_time", "") if isinstance(told, Mapping) else ""
         return f"{leader} since {since}" if since else leader
+
+    # -- whether what was queued is lost -----------------------------------------------------------
+
+    def note_sent(self, gpids: Iterable[str], reign: str, unanswered_by: str | None = None) -> None:
+        """Note whether who led before has got the proposals: only that one can have lost them.
+
+        Args:
+            gpids: Partitions.
+            reign: What :meth:`reign` gave before they were sent.
+            unanswered_by: Endpoint of the server that gave no answer; ``None``: it was answered.
+        """
+        if unanswered_by is not None:
+            is_same = unanswered_by == f"pegasus {reign.partition(' since ')[0]}"
+        else:
+            try:
+                is_same = self.reign() == reign
+            except RemoteError:  # nobody leads right now: who had it queued cannot be told
+                is_same = False
+        if not is_same:
+            self._elsewhere.update((gpid, reign) for gpid in gpids)
+
+    def is_lost(self, gpid: str, reign: str) -> bool:
+        """Return whether what was queued under an earlier reign can certainly not come any more.
+
+        Args:
+            gpid: Partition.
+            reign: Who led before the proposal was sent.
+        """
+        if not reign or reign == self._reign or (gpid, reign) in self._elsewhere:
+            return False
+        return self._now_s() - self._reign_seen_s >= AFTER_FAILOVER_S

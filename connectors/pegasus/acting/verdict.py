@@ -124,4 +124,5 @@ def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> 
         giver=None if is_taking else node,
         taker=node if is_taking else None,
         is_primary=is_primary,
+        is_copy=change is ConfigType.ADD_SECONDARY,
     )
