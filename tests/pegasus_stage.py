@@ -81,7 +81,7 @@ class Stage:
         match step.state:
             case "no_primaries":
                 assert step.node not in led
-            case "no_replicas":
+            case "no_replicas" | "closed":
                 assert step.node not in held
             case "healthy":
                 self._repair()

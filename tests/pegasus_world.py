@@ -18,6 +18,7 @@ from pegasus_snapshots import snapshot_of as snapshot_of_rows
 
 from core.actions.model import Ending, Observation, Refusal
 from core.actions.ports import Action, Cluster
+from core.actions.waits import not_reached
 from core.errors import GuardRefusedError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ProposalAction
@@ -76,6 +77,7 @@ class PegasusWorld(World):
     values_before: dict[str, str] = field(default_factory=lambda: dict(VALUES))
     queue: dict[str, int] = field(default_factory=dict)
     dead: set[str] = field(default_factory=set)
+    started: dict[str, str] = field(default_factory=lambda: dict.fromkeys(NODES, "start 1"))
     is_forgotten: bool = False
     lively_since_s: float | None = None
     balanced_after_s: float = 3.0
@@ -140,6 +142,10 @@ class PegasusWorld(World):
         self.set_level("steady")
         self.doubted_until_s = self.now_s + 90.0
         self.is_forgotten = True
+
+    def restart(self, node: str, start: str) -> None:
+        """Let a person, or a crash, put another process in the place of a node's."""
+        self.started[node] = start
 
     def move_primary_by_others(self, gpid: str) -> None:
         config = self.configs[gpid]
@@ -465,15 +471,24 @@ class _Wait:
     def look(self) -> Observation:
         self.port.cross("look")
         self.port.reach()
-        return Observation(exists=True)
+        start = None
+        if self.step.state in ("running", "restarted"):
+            start = self.port.world.started.get(self.step.node or "")
+        return Observation(exists=True, value=start, detail=self._lacking())
 
-    def forbids(self, _seen: Observation) -> Refusal | None:
+    def forbids(self, seen: Observation) -> Refusal | None:
+        if self.step.state == "restarted" and self.step.started_at is None:
+            return Refusal(code="start_unknown", sentence="Its start was not noted.")
+        if not seen.detail:
+            return None
+        return Refusal(code="not_yet", sentence=seen.detail, retry_s=1.0)
+
+    def _lacking(self) -> str:
         left = self._left()
         self.readings = 0 if left else self.readings + 1
-        if not left and (self.step.state != "balanced" or self.readings >= READINGS):
-            return None
-        sentence = left or f"{self.readings} of {READINGS} readings are calm."
-        return Refusal(code="not_yet", sentence=sentence, retry_s=1.0)
+        if left or self.step.state != "balanced" or self.readings >= READINGS:
+            return left
+        return f"{self.readings} of {READINGS} readings are calm."
 
     def _left(self) -> str:
         world = self.port.world
@@ -481,14 +496,22 @@ class _Wait:
             since_s = world.lively_since_s
             is_calm = since_s is not None and world.now_s - since_s >= world.balanced_after_s
             return "" if is_calm else "The balancer is at it."
+        node = self.step.node or ""
+        if self.step.state in ("running", "restarted"):
+            start = world.started.get(node)
+            if start is None:
+                return f"{node} is not alive."
+            return "" if start != self.step.started_at else f"Restart {node} now."
         led = [one for one in world.configs.values() if one.primary == self.step.node]
         return f"{self.step.node} leads {len(led)} partitions." if led else ""
 
     def send(self) -> None:
         """Change nothing."""
 
-    def ending(self, _before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> Ending:
+        if before.detail and now.detail:
+            return not_reached(self.step, now.detail, now)
         return Ending(state="DONE", code="reached", sentence="It is so.", after=now)
 
-    def ending_at_last(self, _before: Observation, now: Observation) -> Ending:
-        return Ending(state="DONE", code="reached", sentence="It is so.", after=now)
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        return self.ending(before, now)

@@ -15,9 +15,9 @@ from core.actions.ports import Action
 from core.actions.session import PATIENCE_S, Session, Turn
 from core.actions.settle import answer_of, watch, with_answer, write_ending
 from core.actions.views import StepView
+from core.actions.waits import not_reached, with_start
 from core.errors import RemoteError, SnapshotError
 from core.plan.pegasus_steps import AwaitState
-from core.plan.pegasus_words import awaited
 from core.plan.words import doing
 from core.units import format_age
 
@@ -37,7 +37,8 @@ def begin(session: Session, step: StepView) -> Hold | None:
     if turn.refusal is not None and rest_s > 0:
         return Hold(effect="wait", refusal=turn.refusal, wait_s=rest_s)
     try:
-        action = turn.action = turn.action or session.ports.cluster.action(step.step)
+        planned = with_start(session.view, step.index)
+        action = turn.action = turn.action or session.ports.cluster.action(planned)
         seen = action.look()
         refusal = action.forbids(seen) or cannot_be_kept(step.step, seen)
     except RemoteError as exc:
@@ -143,16 +144,6 @@ def _not_yet(session: Session, turn: Turn, refusal: Refusal, seen: Observation) 
         return None
     session.require_ours()
     session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
-    write_ending(session, session.view.steps[step.index], _not_reached(step.step, refusal, seen))
+    ending = not_reached(step.step, refusal.sentence, seen, refusal.hint)
+    write_ending(session, session.view.steps[step.index], ending)
     return None
-
-
-def _not_reached(step: AwaitState, refusal: Refusal, seen: Observation) -> Ending:
-    return Ending(
-        state="FAILED",
-        code="not_reached",
-        sentence=f"It was awaited that {awaited(step)}, for {format_age(step.within_s or 0.0)}, in "
-        f"vain: {refusal.sentence}",
-        hint=refusal.hint or "Look why it takes so long, then plan the rest anew.",
-        after=seen,
-    )

@@ -12,10 +12,12 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from core.actions.model import Refusal
+from core.actions.model import Ending, Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
-from core.plan.pegasus_steps import AwaitState
+from core.actions.views import StepView
+from core.plan.pegasus_steps import AwaitState, CloseReplicas, ProposeMany
+from core.plan.pegasus_words import awaited
 from core.units import counted, format_age
 
 FRESH_FOR_S: Final = 60.0
@@ -28,6 +30,9 @@ PAUSED_KEY: Final = "loadBalancerSheddingEnabled"
 """What is switched off while a run has the balancer paused."""
 
 BUDGET_SPAN: Final = timedelta(hours=24)
+
+_AS_WANTED: Final = frozenset({"already_set", "already_there"})
+"""Codes of steps that were not carried out because nothing was left to do."""
 
 Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"]
 """``skip``: this step. ``end``: all that is pending, then the run. ``leave``: stop acting, leave
@@ -213,18 +218,32 @@ def failures(session: Session) -> Hold | None:
 
 
 def footing(session: Session) -> Hold | None:
-    """End when a setting that the rest of the run relies on could not be changed for it."""
+    """End when what the rest of the run relies on did not come, whatever the options allow."""
     for step in session.steps_in("FAILED", "SKIPPED"):
         ending = step.ending
-        if step.step.kept is None or ending is None or ending.code == "already_set":
+        if ending is None or ending.code in _AS_WANTED:
             continue
-        return _hold(
-            "end",
-            "setting_not_set",
-            f"The run relies on {step.step.subject} being {step.step.kept or 'empty'}, and it is "
-            f"not: {ending.sentence}",
-            ending.hint or "Mend the cause, then plan the rest anew.",
-        )
+        found = _lost_footing(session, step, ending)
+        if found is not None:
+            code, what = found
+            hint = ending.hint or "Mend the cause, then plan the rest anew."
+            return _hold("end", code, f"{what}: {ending.sentence}", hint)
+    return None
+
+
+def _lost_footing(session: Session, step: StepView, ending: Ending) -> tuple[str, str] | None:
+    """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
+    asked = step.step
+    if asked.kept is not None:
+        words = f"The run relies on {asked.subject} being {asked.kept or 'empty'}, and it is not"
+        return "setting_not_set", words
+    if isinstance(asked, AwaitState):
+        return "not_awaited", f"The rest of the run was to begin when {awaited(asked)}"
+    is_batch = isinstance(asked, ProposeMany)
+    is_open = isinstance(asked, CloseReplicas) and ending.code == "still_member"
+    waits = (item.step for item in session.view.steps[step.index + 1 :])
+    if (is_batch or is_open) and any(isinstance(later, AwaitState) for later in waits):
+        return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
     return None
 
 

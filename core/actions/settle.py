@@ -12,6 +12,7 @@ from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
 from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
+from core.actions.waits import with_start
 from core.errors import RemoteError
 from core.plan.words import whether
 
@@ -72,7 +73,8 @@ def watch(
         now_s = clock.monotonic()
         is_last = now_s - began_s >= patience_s
         try:
-            action = action or session.ports.cluster.action(step.step)
+            planned = with_start(session.view, step.index)
+            action = action or session.ports.cluster.action(planned)
             patience_s = max(least_s, action.patience_s)
             is_last = now_s - began_s >= patience_s
             now = action.look()

@@ -21,7 +21,16 @@ EVERY_NODE: Final = "*"
 
 Move = Literal["move_pri", "copy_pri", "copy_sec"]
 Change = Literal["ASSIGN_PRIMARY", "ADD_SECONDARY", "DOWNGRADE_TO_INACTIVE", "REMOVE"]
-Awaited = Literal["no_primaries", "no_replicas", "gone", "restarted", "healthy", "balanced"]
+Awaited = Literal[
+    "no_primaries",
+    "no_replicas",
+    "closed",
+    "gone",
+    "running",
+    "restarted",
+    "healthy",
+    "balanced",
+]
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,15 +282,16 @@ class AwaitState(StepBase, frozen=True, kw_only=True, tag="await_state"):
     """Change nothing: wait until the cluster, or a node of it, is in a state.
 
     Attributes:
-        state: ``no_primaries``, ``no_replicas``: of ``node``; ``gone``: it is not alive any more;
-            ``restarted``: its process is another one than ``started_at`` tells, and it is alive;
+        state: ``no_primaries``, ``no_replicas``: of ``node``; ``closed``: by its own count its
+            process has no replica open; ``gone``: it is not alive any more; ``running``: it is
+            alive and tells since when; ``restarted``: its process is another one than that;
             ``healthy``: every partition has its replicas; ``balanced``: at lively, nothing is left
             to do on several readings.
         node: Registered name, for the states of a node.
         within_s: Longest wait; then the step fails. ``None``: as long as it takes, until somebody
             stops the run.
-        started_at: For ``restarted``: when the node's process had started as the plan was made, in
-            the server's own words.
+        started_at: For ``restarted``: since when the process runs that has to end, in the server's
+            own words; a run takes it from the wait for ``running`` before.
     """
 
     state: Awaited

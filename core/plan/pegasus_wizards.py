@@ -10,6 +10,7 @@ what they wait for is waited for here, by looking at the cluster instead of at p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from core.errors import InputError, OpsError
@@ -42,9 +43,12 @@ from core.units import counted
 OFFLINE_RATE_MB_PER_S: Final = 50
 REBALANCE_RATE_MB_PER_S: Final = 100
 _SHORT_WAIT_S: Final = 600.0
+_CLOSING_WAIT_S: Final = 1800.0
+"""What others took off the node a short while ago is closed by the server itself, 10 min later."""
 _LONG_DELAY_MS: Final = 180_000_000
 """50 h, as the rolling update sets it: nobody else takes over a replica of a node under way."""
 _SHORT_DELAY_MS: Final = 10
+_MOST_NAMED: Final = 4
 _ADDS_AGAIN: Final = 100
 
 
@@ -161,29 +165,16 @@ def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: 
     draft.set_setting(ASSIGN_DELAY, str(_LONG_DELAY_MS), is_restored=True)
     if draft.facts.snapshot.settings.get("add_secondary_enable_flow_control") != "true":
         draft.set_setting(FLOW_CONTROL, "true", is_restored=True)  # else the limit is not looked at
-    started_at = {row["node"]: row["started_at"] for row in draft.facts.rows("nodes")}
     for node in wanted:
         draft.set_setting(ADD_LIMIT, "0", is_restored=True)
         dropped = _empty(draft, node, [node], is_refilled=False)
-        _await(
-            draft,
-            "restarted",
-            node,
-            started_at=started_at.get(node),
-            reason=f"Restart the replica server of {node} now, with the new version.",
-        )
+        _await(draft, "running", node)  # notes which process it is that has to end
+        reason = f"Restart the replica server of {node} now, with the new version."
+        _await(draft, "restarted", node, reason=reason)
         draft.set_setting(ADD_LIMIT, str(_ADDS_AGAIN), is_restored=True)
         for gpid in dropped:
             draft.course.come_back(draft.course.config(gpid), node)
         _await(draft, "healthy")
-    if any(started_at.get(node) is None for node in wanted):
-        draft.tell(
-            "warning",
-            "start_unknown",
-            "When the process of some node started is unknown: a restart would not be noticed "
-            "unless the node was seen down.",
-            hint="Take another snapshot; its problems say which node did not answer.",
-        )
     waits = f"The run waits for {counted(len(wanted), 'restart')} by the operator."
     draft.tell("info", "operator_acts", waits, hint="Nobody but the operator restarts a process.")
     draft.tell(
@@ -216,11 +207,12 @@ def rebalance_plan(
     if draft.facts.stored_level is None or draft.course.level is None:
         draft.check_level()
     check_policy(draft)
+    _warn_of_exclusions(draft)
     if only_move_primary:
         draft.set_setting(ONLY_MOVE_PRIMARY, "true", is_restored=True)
     _set_rates(draft, rate_mb_per_s)
-    if draft.facts.stored_level is not FunctionLevel.LIVELY:
-        draft.set_level(FunctionLevel.LIVELY, is_restored=True)
+    # also where it is stored already: after a new leader took over the run sets it again
+    draft.set_level(FunctionLevel.LIVELY, is_restored=True)
     if draft.course.level is not None and draft.course.level < FunctionLevel.STEADY:
         draft.check_level()
     ill = draft.course.unhealthy
@@ -268,6 +260,21 @@ def _begin(draft: Draft) -> None:
         _await(draft, "healthy")
 
 
+def _warn_of_exclusions(draft: Draft) -> None:
+    """Tell which excluded tables the meta server's own balancer moves all the same."""
+    names = sorted(table.name for table in draft.facts.tables.values())
+    kept = [name for name in names if any(fnmatchcase(name, one) for one in draft.terms.exclusions)]
+    if kept:
+        more = f" and {len(kept) - _MOST_NAMED} more" if kept[_MOST_NAMED:] else ""
+        draft.tell(
+            "warning",
+            "exclusions_not_kept",
+            f"Excluded tables are balanced too: {', '.join(kept[:_MOST_NAMED])}{more}. The meta "
+            "server's own balancer knows nothing of Trimtab's exclusions.",
+            hint="Put them on meta.lb.ignored_app_list first, if they are to stay as they are.",
+        )
+
+
 def _nothing(draft: Draft) -> Plan:
     draft.steps.clear()
     return draft.seal()
@@ -279,7 +286,6 @@ def _await(
     node: str | None = None,
     *,
     within_s: float | None = None,
-    started_at: str | None = None,
     reason: str | None = None,
 ) -> None:
     draft.steps.append(
@@ -287,7 +293,6 @@ def _await(
             state=state,
             node=node,
             within_s=within_s,
-            started_at=started_at,
             reason=draft.terms.reason if reason is None else reason,
         )
     )
@@ -317,6 +322,7 @@ def _empty(
         _await(draft, "no_replicas", node, within_s=_SHORT_WAIT_S)
     if dropped and is_closed:
         close(draft, node, dropped)
+        _await(draft, "closed", node, within_s=_CLOSING_WAIT_S)
     if is_refilled:
         _refill(draft, dropped, leaving)
     return dropped

@@ -48,7 +48,9 @@ _CHANGES: Final = {
 _STATES: Final = {
     "no_primaries": "{node} has no primaries",
     "no_replicas": "{node} has no replicas",
+    "closed": "{node} has closed its replicas",
     "gone": "{node} is not alive",
+    "running": "{node} is alive and tells when it was started",
     "restarted": "{node} was restarted and is alive",
     "healthy": "every partition has its replicas",
     "balanced": "nothing is left to balance",

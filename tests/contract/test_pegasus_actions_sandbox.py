@@ -204,7 +204,7 @@ def test_a_partition_that_moved_meanwhile_is_left_alone(
     assert again.refusal.code == "already_there"
 
 
-def test_a_second_proposal_for_the_same_partition_is_refused_by_the_server(
+def test_a_second_proposal_for_the_same_partition_is_of_somebody_else_is_refused_by_the_server(
     sandbox: PegasusSandbox, site: PegasusSite
 ) -> None:
     table, config = site.some()

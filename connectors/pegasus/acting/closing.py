@@ -12,11 +12,15 @@ from core.pegasus.answers import NodeEntry
 from core.plan.pegasus_steps import CloseReplicas
 
 COMMAND: Final = "replica.kill_partition"
+FLUSH: Final = "flush-log"
 _TAKEN: Final = ("ERR_OK", "OK", "ok")
 
 
 class CloseAction:
-    """``replica.kill_partition`` for some partitions of a node, each once.
+    """``replica.kill_partition`` for some partitions of a node, each once, and ``flush-log``.
+
+    That the log was written out is told in the ending; the end of the process waits for nothing of
+    it.
 
     What is closed already is closed again without harm; so an answer that was lost leaves nothing
     open that a person would have to see to, and a member is never closed.
@@ -36,6 +40,7 @@ class CloseAction:
         self._node: NodeEntry | None = None
         self._served: set[str] = set()
         self._closed: list[str] = []
+        self._flushed = ""
 
     def look(self) -> Observation:
         """Read which of the partitions the node still serves."""
@@ -87,6 +92,18 @@ class CloseAction:
                 self._closed.append(gpid)
         if failure is not None:
             raise failure
+        self._flush()
+
+    def _flush(self) -> None:
+        """Have the log written out before the process ends, as the scripts do."""
+        if self._node is None:
+            return
+        try:
+            self._settings.ask(self._node, FLUSH)
+        except RemoteError as exc:
+            self._flushed = f" Its log was not flushed: {exc.message}"
+        else:
+            self._flushed = " Its log was flushed."
 
     def _close(self, app_id: str, index: str) -> None:
         if self._node is None:
@@ -117,6 +134,7 @@ class CloseAction:
         if len(self._closed) < len(step.partitions):
             return None
         sentence = f"{step.node} closed {len(self._closed):,} replicas that it serves no more."
+        sentence += self._flushed
         return Ending(state="DONE", code="closed", sentence=sentence, after=now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:

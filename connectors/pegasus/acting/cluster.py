@@ -9,9 +9,10 @@ from connectors.pegasus.acting.batch import BatchAction
 from connectors.pegasus.acting.changing import LevelAction, SettingAction
 from connectors.pegasus.acting.closing import CloseAction
 from connectors.pegasus.acting.proposing import ChangeAction, MoveAction
+from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import Eyes
-from connectors.pegasus.acting.waiting import AwaitAction
+from connectors.pegasus.acting.sight import Eyes, Pending
+from connectors.pegasus.acting.waiting import AwaitAction, Senses
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.ports import Action
@@ -36,6 +37,7 @@ class PegasusCluster:
     Args:
         config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
+        pending: Partitions that are not proposed for; by default none is known.
         readings_apart_s: Seconds between two readings that say that nothing is left to balance;
             ``None``: three ticks of the meta server.
     """
@@ -45,6 +47,7 @@ class PegasusCluster:
         config: ClusterConfig,
         limits: Callable[[], ClusterConfig] | None = None,
         *,
+        pending: Pending = frozenset,
         readings_apart_s: float | None = None,
     ) -> None:
         self._config = config
@@ -52,8 +55,14 @@ class PegasusCluster:
         self._readings_apart_s = readings_apart_s
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
-        self._eyes = Eyes(self._client)
+        self._eyes = Eyes(self._client, pending)
         self._settings = ServerSettings(self._client, config.timeouts.answer_s)
+        self._senses = Senses(
+            eyes=self._eyes,
+            settings=self._settings,
+            info=self._client.fetch_cluster_info,
+            open_replicas=ReplicasOpen(config.timeouts.answer_s).of,
+        )
 
     # -- what the configuration says ------------------------------------------------------------
 
@@ -112,13 +121,7 @@ class PegasusCluster:
             case SetServerSetting():
                 action = SettingAction(step, self._settings, self._facts)
             case AwaitState():
-                action = AwaitAction(
-                    step,
-                    eyes,
-                    self._settings,
-                    self._client.fetch_cluster_info,
-                    apart_s=self._readings_apart_s,
-                )
+                action = AwaitAction(step, self._senses, apart_s=self._readings_apart_s)
             case _:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
         return action

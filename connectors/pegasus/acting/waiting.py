@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.acting.sight import Eyes
 from core.actions.model import Ending, Observation, Refusal
+from core.actions.waits import not_reached
 from core.errors import RemoteError
-from core.pegasus.answers import ClusterInfo
+from core.pegasus.answers import ClusterInfo, NodeEntry
 from core.pegasus.partition import PartitionConfig
 from core.plan.pegasus_steps import AwaitState
 from core.plan.pegasus_words import awaited
@@ -26,14 +28,29 @@ _MOST_NAMED: Final = 4
 Info = Callable[[], ClusterInfo]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Senses:
+    """What a wait asks.
+
+    Attributes:
+        eyes: Look at the cluster.
+        settings: Speaks to nodes.
+        info: Asks the leading meta server for the level in force and what it counts.
+        open_replicas: Asks a node how many replicas it has open.
+    """
+
+    eyes: Eyes
+    settings: ServerSettings
+    info: Info
+    open_replicas: Callable[[NodeEntry], int]
+
+
 class AwaitAction:
     """One wait; its precondition is the state that is waited for.
 
     Args:
         step: What for.
-        eyes: Look at the cluster.
-        settings: Speaks to nodes.
-        info: Asks the leading meta server for the level in force and what it counts.
+        senses: Whom to ask.
         apart_s: Seconds between two readings that say that nothing is left to balance; ``None``:
             three ticks of the meta server, 30 s as shipped.
         now_s: Seconds that only ever grow.
@@ -44,45 +61,56 @@ class AwaitAction:
     def __init__(
         self,
         step: AwaitState,
-        eyes: Eyes,
-        settings: ServerSettings,
-        info: Info,
+        senses: Senses,
         *,
         apart_s: float | None = None,
         now_s: Callable[[], float] = monotonic,
     ) -> None:
         self._step = step
-        self._eyes = eyes
-        self._settings = settings
-        self._info = info
+        self._eyes = senses.eyes
+        self._settings = senses.settings
+        self._info = senses.info
+        self._open_replicas = senses.open_replicas
         self._apart_s = apart_s
         self._now_s = now_s
         self._first: int | None = None
         self._took_s = 0.0
         self._calm = 0
         self._next_reading_s = 0.0
-        self._started_at = step.started_at
+        self._start: str | None = None
         self._looks: Mapping[str, Callable[[], str]] = {
             "no_primaries": self._primaries_left,
             "no_replicas": self._replicas_left,
+            "closed": self._still_open,
             "gone": self._still_there,
+            "running": self._start_unknown,
             "restarted": self._not_restarted,
             "healthy": self._unhealthy,
             "balanced": self._unbalanced,
         }
 
     def look(self) -> Observation:
-        """Return how far it is; the detail is empty when the state is reached."""
+        """Return how far it is; the detail is empty when the state is reached.
+
+        The value is when the node's process was started, where the wait asks for that.
+        """
         began_s = self._now_s()
         lacking = self._looks[self._step.state]()
         self._took_s = self._now_s() - began_s
-        return Observation(exists=True, holder=self._step.node, detail=lacking)
+        return Observation(exists=True, holder=self._step.node, value=self._start, detail=lacking)
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return what is still lacking."""
+        if self._step.state == "restarted" and self._step.started_at is None:
+            return Refusal(
+                code="start_unknown",
+                sentence=f"Since when {self._step.node} had run was not noted before: its restart "
+                "could not be told.",
+                hint="Plan the rest anew.",
+            )
         if not seen.detail:
             return None
-        rest_s = _LATER_S if self._step.state in ("restarted", "balanced") else _SOON_S
+        rest_s = _LATER_S if self._step.state in ("running", "restarted", "balanced") else _SOON_S
         # a large cluster takes long to read: most of the time it is left in peace
         rest_s = max(rest_s, _RESTS_A_LOOK * self._took_s)
         return Refusal(code="not_yet", sentence=seen.detail, retry_s=rest_s)
@@ -91,8 +119,9 @@ class AwaitAction:
         """Send nothing."""
 
     def ending(self, before: Observation, now: Observation) -> Ending:
-        """Return that it is reached: it was when the step began."""
-        del before
+        """Return that it is reached, unless it was begun because its time was up."""
+        if before.detail and now.detail:  # who began it had no time to say so
+            return not_reached(self._step, now.detail, now)
         state = awaited(self._step)
         return Ending(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
 
@@ -121,8 +150,21 @@ class AwaitAction:
             return ""
         return f"{self._step.node} is still alive: stop its process now."
 
-    def _not_restarted(self) -> str:
+    def _still_open(self) -> str:
         name = self._step.node or ""
+        node = self._eyes.nodes().get(name)
+        if node is None or not node.is_alive:
+            return ""  # nothing is open in a process that has ended
+        try:
+            count = self._open_replicas(node)
+        except RemoteError as exc:
+            return f"{name} does not tell how many replicas it has open: {exc.message}"
+        self._first = max(self._first or 0, count)
+        return f"{name}: {count:,} of {self._first:,} replicas are still open." if count else ""
+
+    def _start_unknown(self) -> str:
+        """Note since when the process runs; return why that is unknown."""
+        name, self._start = self._step.node or "", None
         node = self._eyes.nodes().get(name)
         if node is None or not node.is_alive:
             return f"{name} is not alive: start its process."
@@ -130,14 +172,15 @@ class AwaitAction:
             told: Any = self._settings.ask(node, "server-info")
         except RemoteError:
             return f"{name} does not answer: its process is ending or starting."
-        started_at = str(told.get("start_time", "")) if isinstance(told, Mapping) else ""
-        if not started_at:
-            return f"{name} does not tell since when its process runs."
-        if self._started_at is None:
-            self._started_at = started_at
-        if started_at != self._started_at:
-            return ""
-        return f"{name} is still the process that started at {started_at}: restart it now."
+        self._start = str(told.get("start_time", "")) if isinstance(told, Mapping) else ""
+        return "" if self._start else f"{name} does not tell since when its process runs."
+
+    def _not_restarted(self) -> str:
+        lacking = self._start_unknown()
+        if lacking or self._start != self._step.started_at:
+            return lacking
+        name = self._step.node
+        return f"{name} is still the process that started at {self._start}: restart it now."
 
     # -- states of the cluster ------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def answer_replica(cluster: Cluster, node: Node, body: Struct) -> str:
             rates[name] = body.arguments[0] if body.arguments[0] != "DEFAULT" else _RATES[name]
             return _text({"error": "ok"})
         return _text({"error": "ok", name: rates[name]})
-    return _unknown(name)
+    return "Flush done." if name == "flush-log" else _unknown(name)
 
 
 def _unknown(name: str) -> str:
