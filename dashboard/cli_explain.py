@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from core.errors import UnknownNameError
 from core.pulsar.combinations import Combination, combinations
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
 from core.pulsar.settings import effective_settings
-from core.pulsar.shedding import BrokerTrace
+from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import distance_in_words
 from core.pulsar.shedding.what_if import TurningPoint, is_searchable
 from core.pulsar.split import SplitWhatIf, explain_split
@@ -71,6 +71,7 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
             raise UnknownNameError.of("broker", wish.broker, found.view.brokers, place=place)
         why = found.of_broker(wish.broker)
         points = tuple(found.turning_points(wish.broker))
+        why = replace(why, otherwise=found.otherwise(wish.broker, points))
         body["broker"] = _broker_json(why, points)
         return _ended(body, started, lambda: _show_broker(found, why, points), as_json=as_json)
     apart = combinations(found.settings, snapshot.manifest.load_manager)
@@ -142,7 +143,7 @@ def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[Turning
     say(why.sentence)
     table(
         ("gate", "open", "because"),
-        [(gate.name, _MET[gate.is_open], gate.sentence) for gate in why.gates],
+        [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
     )
     for name in why.bundles:
         say(f"Picked: {name}.")
@@ -150,6 +151,10 @@ def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[Turning
         say(f"Held back: {name}: {held}.")
     _turns(found, points, why.otherwise)
     _notes(found)
+
+
+def _state(gate: Gate) -> str:
+    return f"{_MET[gate.is_open]}, one suffices" if gate.is_alternative else _MET[gate.is_open]
 
 
 def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:

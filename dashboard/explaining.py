@@ -71,6 +71,15 @@ turning_points = Memo(_turned, max_entries=64)
 """What would turn the verdict on a broker: snapshot, resting bundles, broker id."""
 
 
+def _otherwise(key: tuple[Shelved, frozenset[str], str]) -> str:
+    shelved, resting, broker = key
+    return explanation(shelved, resting).otherwise(broker, turning_points(key))
+
+
+otherwise = Memo(_otherwise, max_entries=64)
+"""What besides one setting would turn the verdict on a broker; two settings are tried."""
+
+
 def _bundle_turned(key: tuple[Shelved, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     shelved, resting, bundle = key
     return tuple(explanation(shelved, resting).bundle_turning_points(bundle))

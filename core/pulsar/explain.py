@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,8 @@ class BrokerReason:
         broker: Broker id.
         sheds: Whether bundles leave it.
         sentence: The verdict.
-        gates: What was asked, of the cluster first, then of the broker; a shut one is the last.
+        gates: What was asked, of the cluster first, then of the broker; a shut one is the last,
+            unless it is one of several alternatives.
         bundles: What leaves it, in picking order.
         skipped: What was picked and stays all the same, with the reason.
         otherwise: What besides settings would have to be otherwise for the verdict to turn.
@@ -150,13 +152,19 @@ class Explanation:
     def deciding_gate(self, broker: str) -> Gate | None:
         """Return the gate that decides about a broker; ``None``: none does by itself.
 
-        The shut one of its own, or its first where all are open; else the shut one of the cluster.
+        The shut one of its own, or its first where all are open; else the shut one of the cluster:
+        of alternatives that are all shut, the nearest.
         """
         trace = self._trace_of.get(broker)
         if trace is not None and trace.gates:
             return trace.gates[0] if trace.gates[-1].is_open else trace.gates[-1]
         whole = next((item for item in self.of_cluster if item.gates and not item.sheds), None)
-        return None if whole is None or whole.gates[-1].is_open else whole.gates[-1]
+        if whole is None or whole.gates[-1].is_open:
+            return None
+        alternatives = [gate for gate in whole.gates if gate.is_alternative]
+        if alternatives and not any(gate.is_open for gate in alternatives):
+            return min(alternatives, key=_comparable_distance)
+        return whole.gates[-1]
 
     def of_broker(self, broker: str) -> BrokerReason:
         """Return why a broker sheds or stays; picked and left alone by the load manager stays."""
@@ -179,10 +187,14 @@ class Explanation:
             gates=gates,
             bundles=leaving,
             skipped=skipped,
-            otherwise=_broker_otherwise(
-                self.deciding_gate(broker), sheds=bool(leaving), is_held=is_held
-            ),
+            otherwise=self._otherwise(broker, sheds=bool(leaving), is_held=is_held),
         )
+
+    def _otherwise(self, broker: str, *, sheds: bool, is_held: bool) -> str:
+        gate = self.deciding_gate(broker)
+        if gate is None and not sheds and not is_held and not self.decision.trace:
+            return f"First something else would have to change: {self.decision.sentence}"
+        return _broker_otherwise(gate, sheds=sheds, is_held=is_held)
 
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a broker by itself; each value is tried.
@@ -192,6 +204,19 @@ class Explanation:
         if not is_searchable(self.view):
             return
         yield from self._what_if.turning_points(broker)
+
+    def otherwise(self, broker: str, points: Sequence[TurningPoint]) -> str:
+        """Return what besides one setting would have to be otherwise, two settings included.
+
+        Args:
+            broker: Broker id.
+            points: Its turning points: where there are any, pairs of settings are not tried.
+        """
+        reason = self.of_broker(broker)
+        if points or reason.sheds or not is_searchable(self.view):
+            return reason.otherwise
+        both = self._what_if.together(broker)
+        return f"{reason.otherwise} Two settings do it: {both}." if both else reason.otherwise
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried.
@@ -233,6 +258,16 @@ def _held_back(landings: Sequence[Landing]) -> str:
     )
 
 
+def _comparable_distance(gate: Gate) -> float:
+    """Return how far a gate is from opening: usage as it is, else a share of the larger value."""
+    larger = max(abs(gate.measured), abs(gate.threshold))
+    if not math.isfinite(gate.distance) or not math.isfinite(larger):
+        return math.inf
+    if gate.unit == "ratio":
+        return gate.distance
+    return gate.distance / larger if larger else 0.0
+
+
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
     """Say what besides settings would have to be otherwise for the verdict on a broker to turn."""
     if is_held:
@@ -242,8 +277,14 @@ def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:
         return f"It stays as it is when its load falls far enough, or that of others rises{told}."
     if gate is None:
         return "Its place among the brokers would have to change."
-    if gate.unit == "bundles":
-        return f"It would have to have more to give: {gate.sentence}."
-    if gate.unit == "rounds":
-        return f"The load would have to stay uneven: {gate.sentence}."
-    return f"The load would have to change: {gate.sentence}."
+    return f"{_what_would_have_to(gate)}: {gate.sentence}."
+
+
+def _what_would_have_to(gate: Gate) -> str:
+    if gate.is_alternative:
+        return "The load would have to become less even"
+    return {
+        "places": "It would have to be one of the busiest",
+        "bundles": "It would have to have more to give",
+        "rounds": "The load would have to stay uneven",
+    }.get(gate.unit, "The load would have to change")

@@ -232,12 +232,27 @@ class BundleTrail:
         picked = [m.bundle for m in self.round.decision.moves if m.broker == broker]
         is_open = self.bundle in picked
         gate = self.round.decision.pick(self.bundle)
-        place, of, load = self._place()
-        where = f"Of {broker}'s bundles it is number {place} of {of} by traffic ({load})"
+        where = self._where(str(broker))
         if gate is not None and gate.is_open is is_open:
             return Hurdle.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_open=is_open)
         told = "it is picked" if is_open else f"{counted(len(picked), 'bundle')} of others went"
         return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {told}.")
+
+    def _where(self, broker: str) -> str:
+        """Say its place among those of its broker that the strategy can choose from."""
+        loads = self.round.view.extensible
+        if self.round.view.load_manager == "extensible" and loads is not None:
+            sizes = {entry.bundle: entry.throughput for entry in loads.top.get(broker, ())}
+            if self.bundle not in sizes:
+                return (
+                    f"It is not among the {counted(len(sizes), 'bundle')} that {broker} published"
+                )
+            own = sizes[self.bundle]
+            place = sum(size > own for size in sizes.values()) + 1
+            told = f"number {place} of {len(sizes)} by traffic ({format_bytes_per_s(own)})"
+            return f"Of the bundles that {broker} published it is {told}"
+        place, of, load = self._place()
+        return f"Of {broker}'s bundles it is number {place} of {of} by traffic ({load})"
 
     def _place(self) -> tuple[int, int, str]:
         """Place of a bundle among the movable ones of its broker by short-term traffic."""

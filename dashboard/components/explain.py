@@ -80,7 +80,7 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
     off = presenter.off_words(explanation)
     st.markdown(words.plain(f"{off} {reason.sentence}".strip()))
     if reason.gates:
-        tables.table(
+        _because(
             presenter.broker_trail(reason),
             {
                 "gate": tables.words("Gate", pinned=True),
@@ -88,7 +88,6 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
                 "threshold": tables.words("Threshold"),
                 "distance": tables.words("Distance"),
                 "state": tables.words("State"),
-                "why": st.column_config.TextColumn("Because", width=420),
             },
             key="broker_gates",
             alt=f"Gates of {name} for {broker} in the order in which they are asked",
@@ -109,6 +108,23 @@ def _rebalance(strategy: str, broker: str) -> None:
     state.go("rebalance", **{state.PICK: strategy, state.BROKER: broker})
 
 
+def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str, alt: str) -> None:
+    """Draw a table whose last column is a sentence: it is wrapped, never cut."""
+    height = presenter.sentence_px(rows["why"])
+    because = st.column_config.TextColumn("Because", width=presenter.SENTENCE_WIDTH_PX)
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_order=[*columns, "why"],
+        column_config={**columns, "why": because},
+        key=key,
+        alt=alt,
+        height=tables.height_of(len(rows), height),
+        row_height=height,
+        placeholder="",
+    )
+
+
 def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -> None:
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
@@ -118,10 +134,11 @@ def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -
         return
     with st.spinner("Trying other settings", show_time=True):
         points = explaining.turning_points((page.shelved, resting, reason.broker))
+        otherwise = explaining.otherwise((page.shelved, resting, reason.broker))
     if points:
         words.notes([f"{point.sentence}: tried, and so it is." for point in points])
     else:
-        st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
+        st.caption(words.plain(f"No single setting turns this verdict. {otherwise}"))
 
 
 def _when_it_reports(page: PageContext, broker: str) -> None:
@@ -223,13 +240,12 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
         off = presenter.off_words(explanation)
         text = f"{off} {reason.sentence} {presenter.landing_words(reason)}"
         st.markdown(words.plain(text.strip()))
-        tables.table(
+        _because(
             presenter.hurdles_table(reason),
             {
                 "hurdle": tables.words("Hurdle", pinned=True),
                 "state": tables.words("State"),
                 "distance": tables.words("Distance", "How far it is from the other verdict."),
-                "why": st.column_config.TextColumn("Because", width=620),
             },
             key="bundle_hurdles",
             alt=f"What {bundle} has to get over before it is shed",
@@ -277,16 +293,14 @@ def _splits(bundle: str) -> None:
 
 def draw_conditions(rows: pd.DataFrame, bundle: str) -> None:
     """Draw the conditions of an automatic split."""
-    tables.table(
+    _because(
         rows,
         {
             "condition": tables.words("Condition", pinned=True),
             "state": tables.words("State"),
             "reached": tables.percent("Reached", "Share of the limit."),
             "kind": tables.words("Kind"),
-            "why": st.column_config.TextColumn("Because", width=520),
         },
         key="split_conditions",
         alt=f"Conditions of an automatic split of {bundle}",
-        missing="",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -32,6 +33,10 @@ from dashboard.presenters.rebalance import trail_table
 
 MAX_LEADER_ROWS: Final = 8
 MAX_RESTING: Final = 100
+SENTENCE_WIDTH_PX: Final = 420
+_LETTER_PX: Final = 7.5
+_LINE_PX: Final = 18
+_PADDING_PX: Final = 11
 _MAX_INTERVAL: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _THRESHOLD: Final = "loadBalancerReportUpdateThresholdPercentage"
 _MEASURES: Final = {
@@ -52,6 +57,13 @@ _KINDS: Final = {
 # -- shedding --------------------------------------------------------------------------------------
 
 
+def sentence_px(sentences: Iterable[str]) -> int:
+    """Return how high rows have to be for the longest of their sentences to be seen whole, px."""
+    letters = SENTENCE_WIDTH_PX / _LETTER_PX
+    lines = max((math.ceil(len(words) / letters) for words in sentences), default=1)
+    return _PADDING_PX + _LINE_PX * max(lines, 1)
+
+
 def off_words(explanation: Explanation) -> str:
     """Return that the cluster sheds nothing by itself; blank when it does."""
     key = explanation.off
@@ -63,7 +75,12 @@ def broker_trail(reason: BrokerReason) -> pd.DataFrame:
     trace = BrokerTrace(
         broker=reason.broker, sheds=reason.sheds, gates=reason.gates, sentence=reason.sentence
     )
-    return trail_table(trace)
+    rows = trail_table(trace)
+    rows["state"] = [
+        f"{state}, one suffices" if gate.is_alternative else state
+        for state, gate in zip(rows.get("state", ()), reason.gates, strict=True)
+    ]
+    return rows
 
 
 def broker_notes(reason: BrokerReason) -> list[str]:

@@ -36,12 +36,17 @@ def worlds(draw: st.DrawFn) -> tuple[PulsarSnapshot, dict[str, object]]:
     return extensible_snapshot(loads, groups=groups), conf
 
 
-def decided(world: tuple[PulsarSnapshot, dict[str, object]], **more: object) -> Decision:
-    """Run the strategy itself."""
+def decided(
+    world: tuple[PulsarSnapshot, dict[str, object]], rounds: int = 1, **more: object
+) -> Decision:
+    """Run the strategy itself, and return the last of some rounds."""
     snapshot, conf = world
     found = effective_settings(snapshot, overrides={**conf, **more})
     view = LoadView.of(snapshot, found)
-    return SHEDDER.decide(view, SHEDDER.config(found), SHEDDER.initial_state(), frozenset())[0]
+    state = SHEDDER.initial_state()
+    for _ in range(rounds):
+        decision, state = SHEDDER.decide(view, SHEDDER.config(found), state, frozenset())
+    return decision
 
 
 def fitting(key: str, value: Any) -> object:
@@ -72,7 +77,8 @@ def test_a_counterfactual_turns_the_verdict_on_a_broker_or_a_bundle(
         points += what_if.bundle_turning_points(bundle)
     event(f"{len(points)} told")
     for point in points:
-        then = decided(world, **{point.key: fitting(point.key, point.needed)}).moves
+        more = {point.key: fitting(point.key, point.needed)}
+        then = decided(world, point.rounds, **more).moves
 
         def concerns(found: Any, *, of: Any = point) -> bool:
             return any(of.broker == move.broker or of.bundle == move.bundle for move in found)

@@ -48,7 +48,9 @@ def test_the_spread_that_is_left_is_told() -> None:
     view, settings = cluster(FIVE, loadBalancerSheddingConditionHitCountThreshold=0)
     decision = next(strategy_rounds(TransferShedder(), view, settings)).decision
     assert "from 39.8 % to 24.4 %" in decision.sentence
-    assert [trace.broker for trace in decision.trace] == [None, "5:80", "4:80"]
+    shown = [trace.broker for trace in decision.trace]
+    assert shown == [None, "5:80", "4:80", "3:80", "2:80", "1:80"]
+    assert [trace.sheds for trace in decision.trace] == [True, True, True, False, False, False]
 
 
 @pytest.mark.parametrize(

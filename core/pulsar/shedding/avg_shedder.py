@@ -15,6 +15,7 @@ import numpy as np
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
+from core.pulsar.shedding.avg_places import idle_half
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, in_words, missing_reports
 from core.pulsar.shedding.java_order import hash_map_order
@@ -196,8 +197,11 @@ class _Trial:
         return turn.within(amount, lambda left, key: left - key, most=rows.size, slack=0.0)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
-        """Return the gates of every pair, under the broker that would give."""
-        return tuple(self.pair_trace(pair) for pair in range(self.pairs.busy.size))
+        """Return the gates of every pair, under the broker that would give; then the others."""
+        busy = np.flatnonzero(self.pairs.idle != self.pairs.busy).tolist()
+        score = self.basis.view.usage[self.basis.brokers] * 100
+        others = idle_half(self.basis, self.pairs, score)
+        return (*(self.pair_trace(pair) for pair in busy), *others)
 
     def pair_trace(self, pair: int) -> BrokerTrace:
         names, brokers = self.basis.view.brokers, self.basis.brokers

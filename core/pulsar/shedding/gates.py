@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from core.pulsar.shedding.basis import SheddingBasis
@@ -17,6 +18,7 @@ _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "bundles": lambda value: counted(int(value), "bundle"),
     "topics": lambda value: counted(int(value), "topic"),
     "rounds": lambda value: counted(int(value), "round"),
+    "places": lambda value: counted(int(value), "place"),
     "points": lambda value: f"{value:.1f} points",
     "percent": lambda value: f"{value:.1f} %",
     "times": lambda value: f"{value:.2f} times",
@@ -58,8 +60,11 @@ def at_least(
         measured: Value.
         threshold: Bound.
         unit: Of both.
-        is_strict: The value must be above the threshold; being equal is not enough.
+        is_strict: The value must be above the threshold; being equal is not enough. What is counted
+            then has to reach the next whole number, and that is the gate's threshold.
     """
+    if is_strict and unit in _COUNTED:
+        threshold, is_strict = math.floor(threshold) + 1.0, False
     is_open = measured > threshold if is_strict else measured >= threshold
     words = f"{name} {in_words(measured, unit)}"
     bound = in_words(threshold, unit)
@@ -107,6 +112,30 @@ def below(name: str, measured: float, threshold: float, unit: str) -> Gate:
         distance=measured - threshold,
         sentence=f"{words} is {_under(threshold - measured, bound, unit) if is_open else over}",
     )
+
+
+def place_by_usage(place: int, last: int, sentence: str) -> Gate:
+    """Return the gate that lets the first few of a ranking through.
+
+    Args:
+        place: In the ranking, from 1.
+        last: Place of the last one that is let through.
+        sentence: All of that in words.
+    """
+    return Gate(
+        name="place by usage",
+        measured=float(place),
+        threshold=float(last),
+        unit="places",
+        is_open=place <= last,
+        distance=float(place - last),
+        sentence=sentence,
+    )
+
+
+def one_of(*gates: Gate) -> tuple[Gate, ...]:
+    """Return gates marked as alternatives: one that is open suffices."""
+    return tuple(replace(gate, is_alternative=True) for gate in gates)
 
 
 def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:

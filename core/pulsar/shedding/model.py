@@ -66,6 +66,7 @@ class Gate:
         distance: How much ``measured`` has to change until the verdict turns, same unit: above zero
             while the gate is shut, zero or below while it is open.
         sentence: All of that in words.
+        is_alternative: One of several of which one suffices: the way may go on though it is shut.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Gate:
     is_open: bool
     distance: float
     sentence: str
+    is_alternative: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class BrokerTrace:
     Attributes:
         broker: Broker id; ``None``: the cluster as a whole, or a pair that ``sentence`` names.
         sheds: Whether bundles leave it.
-        gates: A shut gate is the last one.
+        gates: A shut gate is the last one, unless it is one of several alternatives.
         sentence: The verdict in words.
     """
 

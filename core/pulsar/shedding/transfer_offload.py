@@ -17,9 +17,11 @@ from core.ids import namespace_of
 from core.pulsar.extensible_loads import ExtensibleLoads, TopBundle
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.model import Gate, Move, Reason
 from core.pulsar.shedding.picking import fact, fit
 from core.pulsar.view import Flags, LoadView
+from core.units import counted
 
 _SWAP_LIMIT: Final = 0.75
 """A swap must leave the giver with less than this part of its throughput."""
@@ -259,6 +261,25 @@ class Cycle:
             left -= 1
         pair.words = pair.words or "none of its published bundles may go"
         return given, gained
+
+    def why_done(self) -> str:
+        """Return why no further broker had its turn."""
+        if sum(pair.given > 0 for pair in self.handled) >= self.config.most_brokers:
+            return f"no more than {counted(self.config.most_brokers, 'broker')} may give in a round"
+        if self._low >= self._high:
+            return "nobody is left to give to"
+        return "then the load is even enough"
+
+    def room_gate(self, pair: Handled) -> Gate:
+        """Return the gate on what a busy broker could give: the last bundle whose turn came."""
+        last = next(reversed(pair.rooms), None)
+        if last is None:
+            return at_least("with traffic and free to go:", 0.0, 1.0, "bundles")
+        if pair.given > 0:
+            return at_least("traffic to give", pair.target, 0.0, "bytes/s", is_strict=True)
+        entry = _entry(self.loads.top[self.view.brokers[pair.busy]], last)
+        size = entry.throughput if entry else 0.0
+        return at_least(f"amount for {last}:", pair.rooms[last], size, "bytes/s")
 
     def pick(self, bundle: str) -> Gate | None:
         """Return whether a bundle of a broker that was relieved is among what goes."""

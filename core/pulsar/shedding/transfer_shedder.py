@@ -5,7 +5,7 @@ Source: Pulsar ``broker.loadbalance.extensions.scheduler.TransferShedder`` (exte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
@@ -14,10 +14,10 @@ import numpy as np
 
 from core.pulsar.extensible_loads import ExtensibleLoads
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.shedding.gates import at_least, below
+from core.pulsar.shedding.gates import at_least, below, one_of, place_by_usage
 from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
-from core.pulsar.shedding.transfer_offload import Cycle, Spread, TransferConfig
+from core.pulsar.shedding.transfer_offload import Cycle, Handled, Spread, TransferConfig
 from core.pulsar.view import LoadView
 from core.units import counted, format_bytes_per_s, format_ratio
 
@@ -203,7 +203,7 @@ def _cluster_gates(cycle: Cycle) -> tuple[Gate, ...]:
     names = cycle.view.brokers
     ratio = config.under_ratio
     busiest = float(loads.throughput_ema[high])
-    return (
+    return one_of(
         at_least("spread of usage (std)", spread.std, config.target_std, "ratio", is_strict=True),
         below(f"usage of {names[low]}", float(loads.usage[low]), spread.mean * ratio, "ratio"),
         below(
@@ -224,7 +224,7 @@ def _waiting(cycle: Cycle, hits: Gate, *, is_uneven: bool) -> str:
     if not is_uneven:
         target = format_ratio(cycle.config.target_std)
         return f"{spread}, the target is {target}, and nobody is idle or overloaded"
-    left = int(hits.distance) + 1
+    left = int(hits.distance)
     return f"{spread}; the class acts after {counted(left, 'more uneven round')} in a row"
 
 
@@ -255,23 +255,50 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
 
 
 def _trace(cycle: Cycle, gates: tuple[Gate, ...]) -> tuple[BrokerTrace, ...]:
-    names = cycle.view.brokers
     whole = BrokerTrace(
         broker=None,
         sheds=bool(cycle.moves),
         gates=gates,
         sentence="the load has been uneven for long enough",
     )
-    pairs = [
-        BrokerTrace(
-            broker=names[pair.busy],
-            sheds=pair.given > 0,
-            gates=(),
-            sentence=f"gives {format_bytes_per_s(pair.given)} of "
-            f"{format_bytes_per_s(pair.target)} to {names[pair.idle]}"
-            if pair.given > 0
-            else f"gives nothing to {names[pair.idle]}: {pair.words}",
+    ranked = cycle.order[::-1]
+    pairs = [_pair_trace(cycle, pair, ranked.index(pair.busy) + 1) for pair in cycle.handled]
+    return (whole, *pairs, *_others(cycle, ranked))
+
+
+def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
+    """The gates of a busy broker whose turn came."""
+    names = cycle.view.brokers
+    idle = names[pair.idle]
+    rank = f"number {place} of {len(cycle.order)} by usage, beside {idle}"
+    published = at_least(
+        "published:", float(len(cycle.loads.top.get(names[pair.busy], ()))), 2.0, "bundles"
+    )
+    gates = [place_by_usage(place, place, rank), published]
+    if published.is_open:
+        gates.append(cycle.room_gate(pair))
+    given = f"{format_bytes_per_s(pair.given)} of {format_bytes_per_s(pair.target)}"
+    return BrokerTrace(
+        broker=names[pair.busy],
+        sheds=pair.given > 0,
+        gates=tuple(gates),
+        sentence=f"gives {given} to {idle}"
+        if pair.given > 0
+        else f"gives nothing to {idle}: {pair.words}",
+    )
+
+
+def _others(cycle: Cycle, ranked: Sequence[int]) -> Iterator[BrokerTrace]:
+    """The brokers whose turn did not come: how many places are between them and it."""
+    names, last = cycle.view.brokers, len(cycle.handled)
+    why = cycle.why_done()
+    takes = {pair.idle: names[pair.busy] for pair in cycle.handled if pair.given > 0}
+    for place, row in enumerate(ranked[last:], start=last + 1):
+        busiest = "busiest one" if last == 1 else f"{last} busiest"
+        sentence = (
+            f"number {place} of {len(ranked)} by usage, and only the {busiest} had a turn: {why}"
         )
-        for pair in cycle.handled
-    ]
-    return (whole, *pairs)
+        if row in takes:
+            sentence = f"{sentence}; it takes from {takes[row]}"
+        gate = place_by_usage(place, last, sentence)
+        yield BrokerTrace(broker=names[row], sheds=False, gates=(gate,), sentence=sentence)

@@ -5,8 +5,9 @@ Source: Pulsar ``broker.loadbalance.impl.UniformLoadShedder``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.gates import at_least, in_words, missing_reports
+from core.pulsar.shedding.gates import at_least, in_words, missing_reports, one_of
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
@@ -141,7 +142,7 @@ class _Trial:
     throughput: Extremes
 
     @property
-    def gap_gates(self) -> tuple[Gate, Gate]:
+    def gap_gates(self) -> tuple[Gate, ...]:
         """The two conditions, either of which starts a round."""
         rate = at_least(
             "excess of the highest message rate over the lowest",
@@ -157,7 +158,7 @@ class _Trial:
             "times",
             is_strict=True,
         )
-        return rate, throughput
+        return one_of(rate, throughput)
 
     @property
     def acting(self) -> Extremes | None:
@@ -234,7 +235,7 @@ class _Trial:
         if gates[-1].is_open:
             gates.append(self._fitting_gate(by))
         sheds = gates[-1].is_open
-        return whole, BrokerTrace(
+        busiest = BrokerTrace(
             broker=name,
             sheds=sheds,
             gates=tuple(gates),
@@ -242,6 +243,22 @@ class _Trial:
             if sheds
             else gates[-1].sentence,
         )
+        return whole, busiest, *self._others(by)
+
+    def _others(self, by: Extremes) -> Iterator[BrokerTrace]:
+        """The brokers that do not give: how far they are from the busiest one."""
+        view, brokers = self.basis.view, self.basis.brokers
+        is_rate = by.unit == "msg/s"
+        values = (view.broker_msg_rate if is_rate else view.broker_throughput)[brokers]
+        measure = "message rate" if is_rate else "throughput"
+        name = f"only the busiest broker gives, and the {measure} of"
+        for at in np.argsort(-values, kind="stable").tolist():
+            broker = view.brokers[brokers[at]]
+            if at == by.high:
+                continue
+            gate = at_least(f"{name} {broker}", float(values[at]), by.most, by.unit, is_strict=True)
+            gate = replace(gate, name=f"highest {measure} of all")
+            yield BrokerTrace(broker=broker, sheds=False, gates=(gate,), sentence=gate.sentence)
 
     def _fitting_gate(self, by: Extremes) -> Gate:
         """Return the gate on the smallest bundle: one that is larger than the amount stays."""

@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 
 from core.ids import namespace_of
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
-from core.pulsar.shedding.model import Move
+from core.pulsar.shedding.avg_shedder import AvgShedder, AvgState
+from core.pulsar.shedding.levers import LEVERS, Lever
+from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder
+from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
+
+__all__ = ["LEVERS", "Lever", "SettingsOf", "TurningPoint", "WhatIf", "is_searchable"]
 
 MOST_TRIED: Final = 150_000
 """Bundles up to which turning points are sought: each is found by some fifty rounds."""
@@ -27,6 +32,9 @@ _STEPS: Final = 6
 _HALVINGS: Final = 64
 _PRECISION_RATIO: Final = 1e-6
 _DIGITS: Final = 4
+_MOST_ROUNDS: Final = 100
+"""Rounds of the same load that are played to confirm a value; counts beyond are not told."""
+
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 
 SettingsOf = Callable[[Mapping[str, object]], EffectiveSettings]
@@ -35,60 +43,8 @@ SettingsOf = Callable[[Mapping[str, object]], EffectiveSettings]
 Verdict = Callable[[Mapping[str, object]], bool]
 """Whether a broker or a bundle sheds or leaves under some assumptions."""
 
-
-@dataclass(frozen=True, slots=True)
-class Lever:
-    """A setting that decides whether brokers shed; the ends do not matter for a switch.
-
-    Attributes:
-        key: Upstream key.
-        eager: Value at which the strategy sheds most readily.
-        idle: Value at which it does so least.
-    """
-
-    key: str
-    eager: float = 1
-    idle: float = 0
-
-
-_INT_MAX: Final = 2**31 - 1
-_MINIMUMS: Final = (
-    Lever("minUnloadMessage", 0, _INT_MAX),
-    Lever("minUnloadMessageThroughput", 0, _INT_MAX),
-)
-LEVERS: Final[Mapping[str, tuple[Lever, ...]]] = {
-    "ThresholdShedder": (
-        Lever("loadBalancerBrokerThresholdShedderPercentage", 0, 100),
-        Lever("loadBalancerBundleUnloadMinThroughputThreshold", 0.0, 1e9),
-        Lever("lowerBoundarySheddingEnabled"),
-    ),
-    "OverloadShedder": (Lever("loadBalancerBrokerOverloadedThresholdPercentage", 0, 1000),),
-    "UniformLoadShedder": (
-        Lever("loadBalancerMsgRateDifferenceShedderThreshold", 1e-3, 1e9),
-        Lever("loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold", 1e-3, 1e9),
-        *_MINIMUMS,
-        Lever("maxUnloadPercentage", 1.0, 0.0),
-        Lever("maxUnloadBundleNumPerShedding", _INT_MAX, 0),
-    ),
-    "AvgShedder": (
-        Lever("loadBalancerAvgShedderLowThreshold", 1, 1000),
-        Lever("loadBalancerAvgShedderHitCountLowThreshold", 1, 10_000),
-        Lever("loadBalancerAvgShedderHitCountHighThreshold", 1, 10_000),
-        *_MINIMUMS,
-        Lever("maxUnloadPercentage", 1.0, 0.0),
-    ),
-    "TransferShedder": (
-        Lever("loadBalancerBrokerLoadTargetStd", 0.0, 10.0),
-        Lever("loadBalancerSheddingConditionHitCountThreshold", 0, 10_000),
-        Lever("loadBalancerBrokerOverloadedThresholdPercentage", 0, 1000),
-        Lever("loadBalancerMaxNumberOfBrokerSheddingPerCycle", 10_000, 0),
-        Lever("loadBalanceSheddingDelayInSeconds", 0, _INT_MAX),
-        Lever("loadBalancerBrokerLoadDataTTLInSeconds", _INT_MAX, 0),
-        Lever("loadBalancerTransferEnabled"),
-        Lever("loadBalancerSheddingBundlesWithPoliciesEnabled"),
-    ),
-}
-"""What may be turned, by strategy; each alone."""
+Concern = Callable[[Move], bool]
+"""Whether a move is one of those that are asked about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +59,7 @@ class TurningPoint:
         needed: The value nearest to it that turns the verdict; tried.
         sheds: What becomes of it at that value.
         sentence: All of that in words.
+        rounds: In which round of the same load, from a leader that just started; 1: the next one.
     """
 
     broker: str = ""
@@ -112,6 +69,24 @@ class TurningPoint:
     needed: float | tuple[str, ...]
     sheds: bool
     sentence: str
+    rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A lever, its present value, the value that turns a verdict, what to, and in which round."""
+
+    lever: Lever
+    present: float
+    needed: float
+    sheds: bool
+    rounds: int
+
+    def told(self, subject: str) -> str:
+        """Say it of a broker or a bundle with its verb."""
+        words = f"{subject} with {self.lever.key} at {_words(self.needed)}"
+        after = f", after {self.rounds} such rounds" if self.rounds > 1 else ""
+        return f"{words} (now {_words(self.present)}){after}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,66 +112,92 @@ class WhatIf:
 
     def sheds(self, broker: str, **assumed: object) -> bool:
         """Return whether a broker sheds with some settings assumed otherwise."""
-        return self._any_goes(assumed, lambda move: move.broker == broker)
+        return self._any_goes(assumed, _of_broker(broker))
 
     def leaves(self, bundle: str, **assumed: object) -> bool:
         """Return whether a bundle is shed with some settings assumed otherwise."""
-        return self._any_goes(assumed, lambda move: move.bundle == bundle)
+        return self._any_goes(assumed, _of_bundle(bundle))
 
-    def _any_goes(self, assumed: Mapping[str, object], concerns: Callable[[Move], bool]) -> bool:
+    def _any_goes(
+        self, assumed: Mapping[str, object], concerns: Concern, *, is_patient: bool = False
+    ) -> bool:
+        """Return whether anything that is asked about goes in one round.
+
+        Args:
+            assumed: Settings.
+            concerns: What is asked about.
+            is_patient: The round is one after many of the same load: no count of rounds lacks.
+        """
         settings = self.settings_of(assumed)
-        state = self.strategy.initial_state() if self.state is None else self.state
-        recent = frozenset(self.recently_unloaded)
         config = self.strategy.config(settings)
-        decision, _ = self.strategy.decide(self.view, config, state, recent)
+        state = self.strategy.initial_state() if self.state is None else self.state
+        if is_patient:
+            state = _long_since(self.strategy, self.view, config)
+        decision, _ = self.strategy.decide(
+            self.view, config, state, frozenset(self.recently_unloaded)
+        )
+        return self._goes(decision, settings, concerns)
+
+    def _goes(self, decision: Decision, settings: EffectiveSettings, concerns: Concern) -> bool:
         moves = [move for move in decision.moves if concerns(move)]
         if not moves or not self.is_checked or isinstance(self.strategy, TransferShedder):
             return bool(moves)
         return any(not one.skipped for one in UnloadChecks(self.view, settings).landings(moves))
 
+    def _rounds_until(self, assumed: Mapping[str, object], concerns: Concern) -> int | None:
+        """Return the first round of the same load in which it goes; ``None``: in none of many."""
+        settings = self.settings_of(assumed)
+        config, state = self.strategy.config(settings), self.strategy.initial_state()
+        recent = frozenset(self.recently_unloaded)
+        for number in range(1, _MOST_ROUNDS + 1):
+            decision, state = self.strategy.decide(self.view, config, state, recent)
+            if self._goes(decision, settings, concerns):
+                return number
+        return None
+
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a broker by itself, with the value.
 
-        A value once found is tried: the strategy is run with it and decides otherwise.
+        A value once found is tried: the strategy is run with it and decides otherwise. Where not
+        even any number of rounds of the same load would make it shed, so many are tried as its
+        counts of rounds need.
         """
-        for lever, present, found, sheds in self._turned(lambda more: self.sheds(broker, **more)):
-            verb = "would shed" if sheds else "would stay as it is"
+        for turn in self._turned(_of_broker(broker)):
+            verb = "would shed" if turn.sheds else "would stay as it is"
             yield TurningPoint(
                 broker=broker,
-                key=lever.key,
-                present=present,
-                needed=found,
-                sheds=sheds,
-                sentence=_told(f"{broker} {verb}", lever.key, present, found),
+                key=turn.lever.key,
+                present=turn.present,
+                needed=turn.needed,
+                sheds=turn.sheds,
+                sentence=turn.told(f"{broker} {verb}"),
+                rounds=turn.rounds,
             )
 
     def bundle_turning_points(self, bundle: str) -> Iterator[TurningPoint]:
         """Yield each setting that turns the verdict on a bundle by itself; each value is tried."""
-
-        def verdict(more: Mapping[str, object]) -> bool:
-            return self.leaves(bundle, **more)
-
-        for lever, present, found, sheds in self._turned(verdict):
-            verb = "would be shed" if sheds else "would stay"
+        for turn in self._turned(_of_bundle(bundle)):
+            verb = "would be shed" if turn.sheds else "would stay"
             yield TurningPoint(
                 bundle=bundle,
-                key=lever.key,
-                present=present,
-                needed=found,
-                sheds=sheds,
-                sentence=_told(f"{bundle} {verb}", lever.key, present, found),
+                key=turn.lever.key,
+                present=turn.present,
+                needed=turn.needed,
+                sheds=turn.sheds,
+                sentence=turn.told(f"{bundle} {verb}"),
+                rounds=turn.rounds,
             )
-        yield from self._by_exclusion(bundle, verdict)
+        yield from self._by_exclusion(bundle)
 
-    def _by_exclusion(self, bundle: str, verdict: Verdict) -> Iterator[TurningPoint]:
+    def _by_exclusion(self, bundle: str) -> Iterator[TurningPoint]:
         """Take its namespace out of those that are left alone, or put it there."""
-        now = verdict({})
+        now = self.leaves(bundle)
         present = self.settings_of({}).names(_EXCLUDED)
         namespace = namespace_of(bundle)
         is_in = namespace in present
         others = tuple(name for name in present if name != namespace)
         needed = others if is_in else (*present, namespace)
-        if is_in is not now and verdict({_EXCLUDED: list(needed)}) is not now:
+        if is_in is not now and self.leaves(bundle, **{_EXCLUDED: list(needed)}) is not now:
             verb, how = ("would be shed", "without") if is_in else ("would stay", "with")
             yield TurningPoint(
                 bundle=bundle,
@@ -207,22 +208,102 @@ class WhatIf:
                 sentence=f"{bundle} {verb} {how} {namespace} in {_EXCLUDED}",
             )
 
-    def _turned(self, verdict: Verdict) -> Iterator[tuple[Lever, float, float, bool]]:
-        """Yield lever, present value, the value that turns the verdict, and what it turns to."""
-        now = verdict({})
+    def together(self, broker: str) -> str:
+        """Return two settings that make a broker shed together; blank: no two do.
+
+        To be asked where none does alone; the values told are tried.
+        """
+        numbers = [
+            lever
+            for lever in LEVERS.get(self.strategy.name, ())
+            if SETTING_BY_KEY[lever.key].kind != "bool"
+        ]
+        concerns, settings = _of_broker(broker), self.settings_of({})
+        for first, second in combinations(numbers, 2):
+            both = {one.key: _typed(one.key, one.eager) for one in (first, second)}
+            if not self._any_goes(both, concerns, is_patient=True):
+                continue
+            for lever in (first, second):
+
+                def verdict(more: Mapping[str, object], held: Mapping[str, object] = both) -> bool:
+                    return self._any_goes({**held, **more}, concerns, is_patient=True)
+
+                search = _Search(lever.key, verdict, now=False)
+                ends = (float(both[lever.key]), float(both[lever.key]))
+                value = search.nearest(settings.number(lever.key), ends, is_scanned=False)
+                both[lever.key] = both[lever.key] if value is None else _typed(lever.key, value)
+            rounds = self._rounds_until(both, concerns)
+            if rounds is None:
+                continue
+            told = " and ".join(
+                f"{key} at {_words(value)} (now {_words(settings.number(key))})"
+                for key, value in both.items()
+            )
+            after = f", after {rounds} such rounds" if rounds > 1 else ""
+            return f"{broker} would shed with {told} together{after}"
+        return ""
+
+    def _turned(self, concerns: Concern) -> Iterator[_Turn]:
+        """Yield what turns the verdict on a broker or a bundle by itself."""
+        now = self._any_goes({}, concerns)
+        is_patient = (
+            not now
+            and self.state is None
+            and isinstance(self.strategy, TransferShedder | AvgShedder)
+            and not self._any_goes({}, concerns, is_patient=True)
+        )
+
+        def verdict(more: Mapping[str, object]) -> bool:
+            return self._any_goes(more, concerns, is_patient=is_patient)
+
+        for lever, present, needed in self._searched(verdict, now=now):
+            more = {lever.key: _typed(lever.key, needed)}
+            rounds = self._rounds_until(more, concerns) if is_patient else 1
+            if rounds is not None:
+                yield _Turn(lever, present, needed, not now, rounds)
+
+    def _searched(self, verdict: Verdict, *, now: bool) -> Iterator[tuple[Lever, float, float]]:
+        """Yield lever, present value and the value that turns the verdict."""
         settings = self.settings_of({})
         for lever in LEVERS.get(self.strategy.name, ()):
             if SETTING_BY_KEY[lever.key].kind == "bool":
                 present = settings.flag(lever.key)
                 if verdict({lever.key: not present}) is not now:
-                    yield lever, present, not present, not now
+                    yield lever, present, not present
                 continue
             search = _Search(lever.key, verdict, now)
             number = settings.number(lever.key)
             ends = (lever.idle, lever.eager) if now else (lever.eager, lever.idle)
             found = search.nearest(number, ends, is_scanned=self.view.bundles.size <= _SCANNED)
             if found is not None:
-                yield lever, number, found, not now
+                yield lever, number, found
+
+
+def _of_broker(broker: str) -> Concern:
+    return lambda move: move.broker == broker
+
+
+def _of_bundle(bundle: str) -> Concern:
+    return lambda move: move.bundle == bundle
+
+
+def _typed(key: str, value: float) -> Any:
+    """Return a value of the kind of its setting."""
+    kind = SETTING_BY_KEY[key].kind
+    return bool(value) if kind == "bool" else int(value) if kind == "int" else value
+
+
+def _long_since(strategy: AnyStrategy, view: LoadView, config: Any) -> Any:
+    """Return the memory of a leader that saw the same load in all the rounds its counts need.
+
+    Rounds of the same load differ in nothing but those counts.
+    """
+    if isinstance(strategy, TransferShedder):
+        return TransferState(hits=max(config.hit_rounds, 0))
+    if isinstance(strategy, AvgShedder):
+        low, high = config.low_rounds - 1, config.high_rounds - 1
+        return AvgState(dict.fromkeys(view.brokers, low), dict.fromkeys(view.brokers, high))
+    return strategy.initial_state()
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,10 +375,6 @@ def _shortened(value: float, *, away_from: float) -> float:
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - _DIGITS + 1)
     rounded = (math.floor if value < away_from else math.ceil)(value / unit) * unit
     return float(f"{rounded:.{_DIGITS}g}")
-
-
-def _told(subject: str, key: str, present: float, needed: float) -> str:
-    return f"{subject} with {key} at {_words(needed)} (now {_words(present)})"
 
 
 def _words(value: float) -> str:

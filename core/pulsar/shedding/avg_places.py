@@ -1,0 +1,47 @@
+"""Why brokers in the idle half of AvgShedder's ranking do not give: how far the busy half is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.gates import at_least
+from core.pulsar.shedding.model import BrokerTrace
+from core.pulsar.view import Floats
+
+if TYPE_CHECKING:
+    from core.pulsar.shedding.avg_shedder import Pairs
+
+
+def idle_half(basis: SheddingBasis, pairs: Pairs, score: Floats) -> Iterator[BrokerTrace]:
+    """Yield the trace of every broker that takes, or that nobody is paired with.
+
+    Args:
+        basis: The cluster.
+        pairs: Of the round.
+        score: Percent, in the order of ``basis.brokers``.
+    """
+    names = [basis.view.brokers[row] for row in basis.brokers]
+    count = len(names)
+    givers = [
+        busy
+        for idle, busy in zip(pairs.idle.tolist(), pairs.busy.tolist(), strict=True)
+        if idle != busy
+    ]
+    if not givers:
+        return
+    bound = float(score[givers[-1]])
+    for pair, at in enumerate(pairs.idle.tolist()):
+        busy = int(pairs.busy[pair])
+        part = "has no pair" if at == busy else f"receives from {names[busy]}"
+        told = f"number {count - pair} of {count} by usage, it {part}: its usage of"
+        gate = at_least(told, float(score[at]), bound, "percent", is_strict=True)
+        gate = replace(gate, name="usage of the half that gives")
+        yield BrokerTrace(
+            broker=names[at],
+            sheds=False,
+            gates=(gate,),
+            sentence=gate.sentence,
+        )
