@@ -15,6 +15,8 @@ from core.errors import PlanError, UnknownNameError
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
+from core.pulsar.combinations import half_a_pair
+from core.pulsar.placement import placement_in_force
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,
@@ -27,7 +29,7 @@ from core.pulsar.shedding import (
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.what_if import TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
+from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import counted, format_ratio
 from dashboard import cli_decisions_json, cli_plan_json
@@ -63,13 +65,15 @@ class ShedWish:
 
 @dataclass(frozen=True)
 class ShedAnswer:
-    """Rounds with the time each took, ms."""
+    """Rounds with the time each took, ms, who places, and what is wrong with the two together."""
 
     strategy: AnyStrategy
     settings: EffectiveSettings
     rounds: tuple[Round, ...]
     elapsed_ms: tuple[float, ...]
     turning_points: tuple[TurningPoint, ...] = ()
+    placement: str = ""
+    warning: str = ""
 
 
 def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
@@ -83,13 +87,14 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
         plan = _plan(snapshot, answer, wish, assumptions)
         _write(wish.plan_file, dump_plan(plan))
     body: dict[str, Any] = cli_decisions_json.shed(answer, is_strategy_only=wish.is_strategy_only)
-    body |= recent.as_json()
+    body |= _warnings(recent, answer)
     if wish.plan_file is not None:
         body["plan"] = cli_plan_json.plan(plan) if plan else None
         body["path"] = str(wish.plan_file) if plan else None
 
     def show() -> None:
         _show_rounds(answer)
+        _show_placement(answer)
         _show_switch(answer, wish)
         if plan is not None:
             _show_plan(plan, wish.plan_file, directory)
@@ -99,23 +104,31 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
     return emit(Answer(body, show), as_json=as_json)
 
 
+def _warnings(recent: KnownBundles, answer: ShedAnswer) -> dict[str, Any]:
+    """Every warning there is; nothing when all is well."""
+    found = [text for text in (recent.warning, answer.warning) if text]
+    return {"warnings": found} if found else {}
+
+
 def _decide(
     snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions, recent: Sequence[str]
 ) -> ShedAnswer:
     settings = assumptions.settings_of(snapshot)
+    manager = snapshot.manifest.load_manager
     try:
         strategy = (
             find_shedding_strategy(wish.strategy)
             if wish.strategy
-            else shedding_strategy_in_force(snapshot.manifest.load_manager, settings)
+            else shedding_strategy_in_force(manager, settings)
         )
     except UnknownNameError as exc:
         if wish.strategy is None:
             raise
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    if wish.strategy is not None and _CONFIGURED not in assumptions.overrides:
+    if wish.strategy is not None:
         named = {**assumptions.overrides, _CONFIGURED: strategy.name}
-        settings = replace(assumptions, overrides=named).settings_of(snapshot)
+        assumptions = replace(assumptions, overrides=named)
+        settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
     what_if = WhatIf(
         strategy,
@@ -135,7 +148,17 @@ def _decide(
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
         turning_points=tuple(_turning_points(what_if, timed[0][0])),
+        **({} if wish.is_strategy_only else _placed_by(settings, manager)),
     )
+
+
+def _placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
+    """Return who places what is shed, and the warning that it is half a pair."""
+    pair = half_a_pair(settings, manager)
+    return {
+        "placement": placement_in_force(settings, manager),
+        "warning": f"{pair.sentence} {pair.hint}" if pair is not None else "",
+    }
 
 
 def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
@@ -259,6 +282,13 @@ def _show_rounds(answer: ShedAnswer) -> None:
             say(f"{point.sentence}.")
     if len(answer.rounds) > 1:
         say("Every round sees the same load: what moved still counts where it was.")
+
+
+def _show_placement(answer: ShedAnswer) -> None:
+    if answer.placement:
+        say(f"Placed by {answer.placement}.")
+    if answer.warning:
+        say(f"Warning: {answer.warning}")
 
 
 def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:

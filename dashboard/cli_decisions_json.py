@@ -29,6 +29,7 @@ def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:
             for done in answer.rounds
         ]
         body["skipped"] = [dict(done.skipped) for done in answer.rounds]
+        body["placement"] = answer.placement
     config = answer.strategy.config(answer.settings)
     body["explain"] = {
         "strategy": answer.strategy.name,
@@ -74,6 +75,7 @@ def gate(gate: Gate) -> dict[str, Any]:
         "is_open": gate.is_open,
         "distance": _finite(gate.distance),
         "sentence": gate.sentence,
+        "is_alternative": gate.is_alternative,
     }
 
 

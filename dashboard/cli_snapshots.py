@@ -207,7 +207,8 @@ def _candidates(text: str | None, snapshot: PulsarSnapshot) -> list[str] | None:
         raise UsageFaultError("--candidates names no broker.", hint="Write --candidates A,B.")
     for name in names:
         if name not in known:
-            raise UnknownNameError.of("broker", name, known, place="the snapshot")
+            unknown = UnknownNameError.of("broker", name, known, place="the snapshot")
+            raise UsageFaultError(unknown.message, hint=unknown.hint)
     return names
 
 

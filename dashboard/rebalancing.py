@@ -19,12 +19,14 @@ from core.plan.clients import ClientImpact, client_impact
 from core.plan.edit import Ground, dropped, retargeted
 from core.plan.model import Plan, UnloadBundle
 from core.plan.preview import Preview, preview_plan
-from core.pulsar.placement import STRATEGY_NAMES, place_bundle
+from core.pulsar.combinations import Combination, half_a_pair
+from core.pulsar.placement import STRATEGY_NAMES, place_bundle, placement_in_force
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.what_if import TurningPoint, WhatIf
 from core.simulation import Run, Simulation, simulate
+from core.snapshot import LoadManager
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.later import Later
@@ -32,8 +34,7 @@ from dashboard.memo import Memo
 from dashboard.reading import reading
 from dashboard.what_if import REAL, Fleet, ground
 
-Number = bool | int | float
-Assumed = tuple[tuple[str, Number], ...]
+Assumed = tuple[tuple[str, bool | int | float | str], ...]
 
 LEAST: Final = "Smallest moves"
 """The candidate that is not one of Pulsar's."""
@@ -51,6 +52,7 @@ PLAN_MOVES: Final = 300
 _LOOKED_AHEAD: Final = 12
 _MOST_CHECKED: Final = 60
 _RENEW_AFTER_S: Final = 300
+_SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
 _SWITCHED_ON: Final = {"loadBalancerEnabled": True, "loadBalancerSheddingEnabled": True}
 
 
@@ -74,8 +76,23 @@ class Candidate:
 
     def settings(self, more: Mapping[str, object] | None = None) -> EffectiveSettings:
         """Return the settings it goes by, some assumed otherwise still."""
-        overrides = {**_SWITCHED_ON, **dict(self.assumed), **(more or {})}
+        own = {**_SWITCHED_ON, _SHEDDER: self.strategy}  # placement goes by who sheds, too
+        overrides = {**own, **dict(self.assumed), **(more or {})}
         return effective_settings(reading(self.shelved).snapshot, overrides=overrides)
+
+    @property
+    def placement(self) -> str:
+        """Short name of the class that places what it sheds."""
+        return placement_in_force(self.settings(), self._manager)
+
+    @property
+    def half_a_pair(self) -> Combination | None:
+        """The warning that AvgShedder would shed or place alone, if it would."""
+        return half_a_pair(self.settings(), self._manager)
+
+    @property
+    def _manager(self) -> LoadManager:
+        return reading(self.shelved).snapshot.manifest.load_manager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

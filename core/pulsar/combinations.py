@@ -97,19 +97,21 @@ def _measures(case: _Case) -> Iterator[Combination]:
     if case.is_extensible:
         return
     shedder, placement = case.shedder, case.short(_PLACEMENT)
-    sheds_by, places_by = SHEDS_BY.get(shedder), PLACES_BY.get(placement)
-    if sheds_by is None or places_by is None:
-        return
-    if (shedder == "AvgShedder") != (placement == "AvgShedder"):
+    outcome = outcome_of_half_a_pair(case.settings)
+    if outcome:
         yield Combination(
             code="half_a_pair",
             weight="warning",
             keys=(_SHEDDER, _PLACEMENT),
             sentence=f"Bundles are shed by {shedder} and placed by {placement}: AvgShedder works "
-            f"as a pair, for it plans the destination when it sheds. {_half_of_it(case)}",
+            f"as a pair, for it plans the destination when it sheds. {outcome}",
             hint="Name AvgShedder in both, or in neither.",
         )
-    elif not sheds_by.startswith(places_by):
+        return
+    sheds_by, places_by = SHEDS_BY.get(shedder), PLACES_BY.get(placement)
+    if sheds_by is None or places_by is None:
+        return
+    if not sheds_by.startswith(places_by):
         yield Combination(
             code="two_measures",
             weight="warning",
@@ -129,18 +131,28 @@ def _measures(case: _Case) -> Iterator[Combination]:
         )
 
 
-def _half_of_it(case: _Case) -> str:
-    """Say what half a pair comes to.
+def half_a_pair(settings: EffectiveSettings, load_manager: LoadManager) -> Combination | None:
+    """Return the warning that AvgShedder is in force in one of its two places only, if it is."""
+    found = _measures(_Case(settings, load_manager == "extensible"))
+    return next((item for item in found if item.code == "half_a_pair"), None)
+
+
+def outcome_of_half_a_pair(settings: EffectiveSettings) -> str:
+    """Return what comes of AvgShedder in one of its two places; blank: in both, or in neither.
 
     Source:
         Pulsar ``ModularLoadManagerImpl``, 4.x: a placement class that sheds too has to be the
-        shedding class, else it throws at the start.
+        shedding class, else it throws at the start; 5.0: a classic shedder beside it means
+        ``LeastLongTermMessageRate``.
     """
-    if case.shedder == "AvgShedder":
+    shedder, placement = (settings.text(key).rpartition(".")[2] for key in (_SHEDDER, _PLACEMENT))
+    if (shedder == "AvgShedder") is (placement == "AvgShedder"):
+        return ""
+    if shedder == "AvgShedder":
         return "Its plan is left unused, and bundles land elsewhere than it reckoned."
-    if case.settings.release < "5.0":
-        return f"With these two a broker of {case.settings.release} does not start."
-    return "Without its plan the destination is drawn at random."
+    if settings.release < "5.0":
+        return f"With these two a broker of {settings.release} does not start."
+    return f"A broker of {settings.release} then places by LeastLongTermMessageRate."
 
 
 def _one_measure(shedder: str) -> str:

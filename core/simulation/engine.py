@@ -17,6 +17,7 @@ from core.health.measures import Spread, measure
 from core.plan.clients import client_impact
 from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
+from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
@@ -126,11 +127,11 @@ def _settings(
     release: str | None,
 ) -> EffectiveSettings:
     """Settings in force with what is assumed on top; shedding counts as switched on."""
-    assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True)
-    assumed[_SHEDDING] = strategy.name
+    assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True) | overrides
+    assumed[_SHEDDING] = strategy.name  # what is asked by name is what is played
     if placement is not None:
         assumed[_PLACEMENT] = find_strategy(placement).name
-    return effective_settings(snapshot, overrides={**assumed, **overrides}, release=release)
+    return effective_settings(snapshot, overrides=assumed, release=release)
 
 
 class _Engine:
@@ -300,6 +301,8 @@ def _notes(
     notes.append("The workload is taken to stay as it is and to follow its bundles at once.")
     if settings.text(_PLACEMENT).endswith("RoundRobinBrokerSelector"):
         notes.append("Whose turn it is cannot be seen from outside: it is drawn at random.")
+    pair = half_a_pair(settings, snapshot.manifest.load_manager)
+    notes += [f"{pair.sentence} {pair.hint}"] if pair is not None else []
     return tuple(notes)
 
 

@@ -62,6 +62,7 @@ with left:
             pinned=pinned,
             fleet=fleet,
         )
+        candidates.warn_of_half_a_pair(chosen)
 
 
 def proposal() -> Proposal | None:

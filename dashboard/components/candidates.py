@@ -11,6 +11,7 @@ import streamlit as st
 
 from core.errors import UnknownNameError
 from core.optimize import Proposal
+from core.pulsar.combinations import outcome_of_half_a_pair
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
 from core.simulation import Simulation
 from core.snapshot.store import Shelved
@@ -122,6 +123,10 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
                 first=done.first,
                 acting=done.number,
                 impact=done.impact,
+                placement=candidate.placement,
+                warning=outcome_of_half_a_pair(candidate.settings())
+                if candidate.half_a_pair
+                else "",
                 played=_played(choice, candidate),
             )
         )
@@ -165,7 +170,7 @@ def _settings_of(choice: Choice, candidate: kernel.Candidate) -> str:
     if candidate.assumed:
         return settings_words(candidate.assumed)
     main = DIALS[candidate.strategy][0]
-    return settings_words([(main.key, main.present(choice.page.reading.settings))])
+    return settings_words(((main.key, main.present(choice.page.reading.settings)),))
 
 
 def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
@@ -207,10 +212,13 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     st.dataframe(
         rows,
         hide_index=True,
-        column_order=[*columns, "verdict", "settings"],
+        column_order=[*columns, "verdict", "placement", "settings"],
         column_config=columns
         | {
             "verdict": st.column_config.TextColumn("Verdict", width=410),
+            "placement": st.column_config.TextColumn(
+                "Placed by", width=210, help="Who picks the broker for what is shed."
+            ),
             "settings": st.column_config.TextColumn("Goes by", width=330),
         },
         key="candidates",
@@ -219,6 +227,16 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
         row_height=tables.WRAPPED_PX,
         placeholder="…" if waiting else "-",
     )
+
+
+def warn_of_half_a_pair(candidate: kernel.Candidate) -> None:
+    """Say what comes of AvgShedder in one of its two places, where the chosen strategy has that."""
+    found = candidate.half_a_pair
+    if found is not None:
+        st.warning(
+            words.plain(f"{found.sentence} {found.hint} Turn Placed by to see the other pair."),
+            icon=":material/link_off:",
+        )
 
 
 def draw_progress(choice: Choice) -> None:

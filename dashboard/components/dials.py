@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings
 from dashboard import rebalancing as kernel
 from dashboard import state
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MEASURES: Final = {"traffic": "throughput", "usage": "usage"}
 _NARROW: Final = 2
+_TRANSFER: Final = "TransferShedder"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
 def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
@@ -30,9 +33,12 @@ def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
     for rank, dial in enumerate(dials):
         with columns[rank % _NARROW]:
             values[dial] = _draw(dial, dial.present(settings))
-    assumed = tuple(
+    assumed: kernel.Assumed = tuple(
         (dial.key, value) for dial, value in values.items() if value != dial.present(settings)
     )
+    if strategy != _TRANSFER:
+        with columns[len(dials) % _NARROW]:
+            assumed += _placement(settings)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Back to the cluster's values",
@@ -50,12 +56,32 @@ def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
     return assumed
 
 
-def settings_words(assumed: Sequence[tuple[str, Number]]) -> str:
+def _placement(settings: EffectiveSettings) -> kernel.Assumed:
+    """Draw who places what is shed; return the setting where it is another than the cluster's."""
+    present = settings.text(_PLACEMENT).rpartition(".")[2]
+    known = [present, *(name for name in STRATEGY_NAMES if name != present)]
+    with st.container(gap=None):
+        chosen = st.selectbox(
+            "Placed by",
+            known,
+            key=_PLACEMENT,
+            bind="query-params",
+            help=f"{_PLACEMENT}: the class that picks the broker for what is shed. "
+            "AvgShedder plans destinations itself, so it belongs in both places.",
+        )
+        mark = "◇ " if chosen != present else ""
+        st.caption(f"{mark}:small[{_PLACEMENT}] · here {words.plain(present)}")
+    return ((_PLACEMENT, str(chosen)),) if chosen != present else ()
+
+
+def settings_words(assumed: kernel.Assumed) -> str:
     """Return settings as ``key=value``."""
     return ", ".join(f"{key}={_text(value)}" for key, value in assumed)
 
 
-def _text(value: Number) -> str:
+def _text(value: Number | str) -> str:
+    if isinstance(value, str):
+        return value
     return str(value).lower() if isinstance(value, bool) else f"{value:,.12g}"
 
 
@@ -94,6 +120,7 @@ def _widget(dial: Dial, present: Number) -> Number:
 def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
     for dial in dials:
         st.session_state[dial.key] = dial.present(settings)
+    st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
 
 
 def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> kernel.LeastWish:

@@ -38,6 +38,8 @@ class Line:
         impact: What that round costs.
         played: Its rounds until it settles, the sentence why they cannot be played, or ``None``:
             they are not there (yet).
+        placement: Class that places what it sheds.
+        warning: What comes of half a pair; blank: it is none.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Line:
     acting: int
     impact: ClientImpact
     played: Simulation | str | None
+    placement: str = ""
+    warning: str = ""
 
 
 def answer(in_force: Line | None, off: Sequence[str], least: Proposal | None) -> str:
@@ -141,6 +145,7 @@ def _row(line: Line, *, is_playing: bool) -> dict[str, object]:
         "rounds": "…" if is_playing and line.played is None else "",
         "flaps": None,
         "verdict": _verdict(line),
+        "placement": line.placement,
         "settings": line.settings,
     }
     if played is None:
@@ -185,6 +190,7 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
         "rounds": "",
         "flaps": None,
         "verdict": "Not computed for a fleet of this size: choose it.",
+        "placement": "",
         "settings": "",
     }
     if least is None:
@@ -207,11 +213,12 @@ def _least_row(least: Proposal | None, name: str) -> dict[str, object]:
 def _verdict(line: Line) -> str:
     if isinstance(line.played, str):
         return line.played
+    pair = f" Half a pair: {line.warning}" if line.warning else ""
     if line.acting > 1:
-        return f"Acts in round {line.acting}. {line.first.decision.sentence}"
+        return f"Acts in round {line.acting}. {line.first.decision.sentence}{pair}"
     skipped = len(line.first.skipped)
     tail = f" {counted(skipped, 'bundle')} held back by the load manager." if skipped else ""
-    return line.first.decision.sentence + tail
+    return line.first.decision.sentence + tail + pair
 
 
 def _percent(ratio: float | None) -> float | None:

@@ -244,3 +244,61 @@ def test_a_file_of_recent_bundles_that_is_no_list_is_refused(
     code, _, err = trimtab("shed", three, "--recently-unloaded", path)
     assert code == 2
     assert "JSON list" in err
+
+
+AVG = 'loadBalancerLoadPlacementStrategy="AvgShedder"'
+
+
+@pytest.mark.parametrize(
+    ("words", "placement", "warned"),
+    [
+        (("ThresholdShedder",), "LeastLongTermMessageRate", ""),
+        (("AvgShedder",), "LeastLongTermMessageRate", "Its plan is left unused"),
+        (("AvgShedder", "--set", AVG), "AvgShedder", ""),
+        (("ThresholdShedder", "--set", AVG), "LeastLongTermMessageRate", "of 4.2 does not start"),
+        (
+            ("ThresholdShedder", "--release", "5.0"),
+            "LeastLongTermMessageRate",
+            "A broker of 5.0 then places by LeastLongTermMessageRate",
+        ),
+    ],
+)
+def test_who_places_is_named_and_half_a_pair_is_warned_of(
+    trimtab: Trimtab, three: Path, words: tuple[str, ...], placement: str, warned: str
+) -> None:
+    ask = ("shed", three, "--strategy", *words)
+    body = json.loads(trimtab(*ask, "--json")[1])
+    assert body["placement"] == placement
+    assert [warned in text for text in body.get("warnings", [])] == ([True] if warned else [])
+    _, out, _ = trimtab(*ask)
+    assert f"Placed by {placement}." in out
+    assert ("Warning: Bundles are shed by" in out) is bool(warned)
+    alone = json.loads(trimtab(*ask, "--strategy-only", "--json")[1])
+    assert {"placement", "warnings"}.isdisjoint(alone)
+
+
+def test_a_strategy_that_is_named_beats_the_setting_of_the_same(
+    trimtab: Trimtab, three: Path
+) -> None:
+    both = ("--set", AVG, "--set", 'loadBalancerLoadSheddingStrategy="AvgShedder"')
+    _, out, _ = trimtab("shed", three, "--strategy", "ThresholdShedder", *both, "--json")
+    body = json.loads(out)
+    assert body["placement"] == "LeastLongTermMessageRate"
+    assert "of 4.2 does not start" in body["warnings"][0]
+    code, out, _ = trimtab("simulate", three, "--shed", "ThresholdShedder", *both, "--json")
+    assert code == 1
+    assert "A broker of 4.2 does not start" in json.loads(out)["error"]["message"]
+    later = ("--release", "5.0", "--rounds", 1, "--json")
+    _, out, _ = trimtab("simulate", three, "--shed", "ThresholdShedder", *both, *later)
+    body = json.loads(out)
+    assert (body["shedding"], body["placement"]) == ("ThresholdShedder", "LeastLongTermMessageRate")
+    assert any("then places by LeastLongTermMessageRate" in note for note in body["notes"])
+
+
+def test_a_named_shedder_is_tried_out_as_the_one_in_force(trimtab: Trimtab, three: Path) -> None:
+    ask = ("shed", three, "--strategy", "ThresholdShedder", "--json")
+    plain = json.loads(trimtab(*ask)[1])
+    pair = ("--set", AVG, "--set", 'loadBalancerLoadSheddingStrategy="AvgShedder"')
+    other = json.loads(trimtab(*ask, *pair)[1])
+    assert other["destinations"] == plain["destinations"]
+    assert other["explain"]["turning_points"] == plain["explain"]["turning_points"]

@@ -216,7 +216,6 @@ def test_a_plan_of_another_snapshot_is_refused(trimtab, fleet, three, tmp_path) 
 
 REFUSED = [
     ("place", "{three}", "--bundle", "acme/none/0x00000000_0x40000000"),
-    ("place", "{three}", "--bundle", BUNDLE, "--candidates", "10.9.9.9:8080"),
     ("place", "{three}/none", "--bundle", BUNDLE),
     ("health", "{three}/none"),
     ("lookup", "{three}", "persistent://acme/none/t"),
@@ -237,6 +236,7 @@ WRONG_USAGE = [
     ("place", "{three}", "--bundle", BUNDLE, "--colour", "red"),
     ("health", "{three}", "--target", "viva"),
     ("place", "{three}", "--bundle", BUNDLE, "--candidates", ","),
+    ("place", "{three}", "--bundle", BUNDLE, "--candidates", "10.9.9.9:8080"),
     ("unload", "{three}"),
     ("nosuchcommand",),
 ]

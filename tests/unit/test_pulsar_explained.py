@@ -378,7 +378,7 @@ def test_combination_is_noticed(code, overrides):
     [
         ("4.0", "loadBalancerLoadPlacementStrategy", "a broker of 4.0 does not start"),
         ("4.2", "loadBalancerLoadPlacementStrategy", "a broker of 4.2 does not start"),
-        ("5.0", "loadBalancerLoadPlacementStrategy", "drawn at random"),
+        ("5.0", "loadBalancerLoadPlacementStrategy", "places by LeastLongTermMessageRate"),
         ("4.2", "loadBalancerLoadSheddingStrategy", "Its plan is left unused"),
     ],
 )

@@ -314,6 +314,33 @@ def test_the_pair_of_5_0_applies_only_when_both_halves_are_set() -> None:
     assert fallen_back.strategy == LEAST_RATE
 
 
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("4.2", "of 4.2 does not start. LeastLongTermMessageRate is shown instead"),
+        ("5.0", "A broker of 5.0 then places by LeastLongTermMessageRate."),
+    ],
+)
+def test_half_a_pair_is_said_wherever_the_other_class_stands_in(release: str, said: str) -> None:
+    snapshot = _snapshot([_broker("a:1", 1.0)], [_bundle(ONE, None)])
+    half = {
+        "loadBalancerLoadPlacementStrategy": AVG,
+        "loadBalancerLoadSheddingStrategy": "x.ThresholdShedder",
+    }
+    settings = effective_settings(snapshot, overrides=half, release=release)
+    view = LoadView.of(snapshot, settings)
+    found = (
+        place_bundle(view, ONE, settings),
+        place_bundle(view, ONE, settings, with_filters=False),
+        place_all(view, settings),
+    )
+    for answer in found:
+        assert answer.strategy == LEAST_RATE
+        assert [said in note for note in answer.notes].count(True) == 1
+    asked = place_bundle(view, ONE, settings, strategy=AVG, with_filters=False)
+    assert not any("pair" in note for note in asked.notes)
+
+
 @pytest.mark.parametrize("release", ["4.2", "5.0"])
 def test_what_avg_shedder_planned_goes_where_it_planned(release: str) -> None:
     brokers = [_broker(name, 1.0) for name in ("a:1", "b:1", "c:1")]

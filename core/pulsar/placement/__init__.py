@@ -1,7 +1,12 @@
 """Placement of bundles: filters, strategies, and the distribution over brokers they make."""
 
 from core.pulsar.placement.model import Placement, PlacementMemory, PlacementTable
-from core.pulsar.placement.place import place_all, place_bundle, placement_name
+from core.pulsar.placement.place import (
+    place_all,
+    place_bundle,
+    placement_in_force,
+    placement_name,
+)
 from core.pulsar.placement.selectors import STRATEGIES, STRATEGY_NAMES, find_strategy
 
 __all__ = [
@@ -13,5 +18,6 @@ __all__ = [
     "find_strategy",
     "place_all",
     "place_bundle",
+    "placement_in_force",
     "placement_name",
 ]

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
 from core.pulsar.placement.explain import after_pick, explain
@@ -46,11 +47,12 @@ _BY_CLASS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The strategy to use, or why there is none; its name either way."""
+    """The strategy to use, or why there is none; its name either way, and what is to be said."""
 
     name: str
     strategy: Selector | None
     why: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def is_extensible(self) -> bool:
@@ -114,14 +116,15 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
         return replace(_answer(view, row, chosen, {}, chosen.why), is_known=False)
     namespaces = np.array([view.bundle_namespace[row]], np.int64)
     if not with_filters:
-        return _selector_alone(context, bundle, chosen.strategy, namespaces)
+        alone = _selector_alone(context, bundle, chosen.strategy, namespaces)
+        return replace(alone, notes=alone.notes + chosen.notes)
     filtered = _filtered(context, namespaces)
     chances, retry = distribute(context, chosen.strategy, namespaces, filtered)
     answer = explain(context, chosen.strategy, namespaces, filtered, chances[0])
     excluded = int(namespaces[0]) in context.excluded_namespaces
     asked = ROUND_ROBIN if excluded else chosen.strategy  # the retry has no turn of its own
     after = after_pick(context, asked, filtered, 0.0 if excluded else float(retry[0]))
-    notes = answer.notes
+    notes = answer.notes + chosen.notes
     if retry[0] > 0:
         again = "then one more pick is made among all brokers that the policies allow"
         notes += (f"With probability {retry[0]:.3g} the first pick is overloaded; {again}.",)
@@ -148,6 +151,24 @@ def placement_name(settings: EffectiveSettings) -> str:
     return simple
 
 
+def placement_in_force(settings: EffectiveSettings, load_manager: str) -> str:
+    """Return the short name of the class that a load manager places by."""
+    if load_manager == "extensible":
+        return ExtensibleLeastResourceUsage.name
+    return placement_name(settings)
+
+
+def _half_a_pair(settings: EffectiveSettings) -> tuple[str, ...]:
+    """Say what is shown where AvgShedder is configured for placement alone."""
+    if settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2] != "AvgShedder":
+        return ()
+    found = half_a_pair(settings, "modular")
+    if found is None:
+        return ()
+    rest = " LeastLongTermMessageRate is shown instead, as 5.0 takes it."
+    return (found.sentence + (rest if settings.release < "5.0" else ""),)
+
+
 def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> _Chosen:
     """Find the strategy: an unknown name is an error only when somebody asked for it."""
     simple = placement_name(settings) if wanted is None else find_strategy(wanted).name
@@ -158,7 +179,8 @@ def _choose(view: LoadView, settings: EffectiveSettings, wanted: str | None) -> 
         return _extensible(view, wanted and simple)
     if simple not in STRATEGY_NAMES:
         return _Chosen(simple, None, f"Placement by {simple} is not available yet.")
-    return _Chosen(simple, find_strategy(simple))
+    notes = _half_a_pair(settings) if wanted is None else ()
+    return _Chosen(simple, find_strategy(simple), notes=notes)
 
 
 def _extensible(view: LoadView, wanted: str | None) -> _Chosen:
@@ -260,7 +282,7 @@ def place_all(
         offsets=np.cumsum(sizes),
         broker=np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)]),
         probability=np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
-        notes=view.notes,
+        notes=view.notes + chosen.notes,
     )
 
 
