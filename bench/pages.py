@@ -6,6 +6,7 @@ is timed from the click on the link until the page's script has run and its elem
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import socket
@@ -74,7 +75,7 @@ def switch(page: Page, name: str) -> float:
     return perf_counter() - start
 
 
-def measure(url: str) -> None:
+def measure(url: str, rounds: int) -> None:
     found = next((path for path in map(shutil.which, BROWSERS) if path), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -87,7 +88,7 @@ def measure(url: str) -> None:
         settle(page)
         print(f"first page, cold          {perf_counter() - start:6.2f} s")
         times: dict[str, list[float]] = {name: [] for name in PAGES}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name in PAGES:
                 times[name].append(switch(page, name))
         browser.close()
@@ -99,6 +100,9 @@ def measure(url: str) -> None:
 
 
 def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--rounds", type=int, default=ROUNDS, help="visits of every page")
+    rounds = max(arguments.parse_args().rounds, 2)  # the first one counts by itself
     with tempfile.TemporaryDirectory() as folder:
         config = write_site(Path(folder))
         port = free_port()
@@ -116,7 +120,7 @@ def main() -> None:
         )
         try:
             wait_for(port)
-            measure(f"http://127.0.0.1:{port}")
+            measure(f"http://127.0.0.1:{port}", rounds)
             print(f"load of the machine       {os.getloadavg()[0]:6.1f} on {os.cpu_count()} cores")
         finally:
             server.terminate()
