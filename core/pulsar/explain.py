@@ -10,6 +10,7 @@ from functools import cached_property
 from core.pulsar.explain_bundle import BundleReason, BundleTrail, Hurdle
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Decision, Gate, shedding_strategy_in_force
+from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.transfer_shedder import TransferShedder
@@ -192,8 +193,13 @@ class Explanation:
 
     def _otherwise(self, broker: str, *, sheds: bool, is_held: bool) -> str:
         gate = self.deciding_gate(broker)
-        if gate is None and not sheds and not is_held and not self.decision.trace:
-            return f"First something else would have to change: {self.decision.sentence}"
+        if gate is None and not sheds and not is_held:
+            if not self.decision.trace:
+                return f"First something else would have to change: {self.decision.sentence}"
+            if self.view.load_manager != "extensible" and not self._is_reported(broker):
+                return "Its load report would have to be known: without it no class looks at it."
+            if len(self.view.brokers) == 1:
+                return "Another broker would have to be there."
         return _broker_otherwise(gate, sheds=sheds, is_held=is_held)
 
     def turning_points(self, broker: str) -> Iterator[TurningPoint]:
@@ -227,6 +233,9 @@ class Explanation:
         is_stuck = bool(self.view.is_broker_bound[row]) or bundle in self.known_recent
         if is_searchable(self.view) and not is_stuck:
             yield from self._what_if.bundle_turning_points(bundle)
+
+    def _is_reported(self, broker: str) -> bool:
+        return self.view.brokers.index(broker) in SheddingBasis.of(self.view).brokers.tolist()
 
     @property
     def _what_if(self) -> WhatIf:
@@ -265,7 +274,9 @@ def _comparable_distance(gate: Gate) -> float:
         return math.inf
     if gate.unit == "ratio":
         return gate.distance
-    return gate.distance / larger if larger else 0.0
+    if gate.unit == "times":
+        larger -= 1.0  # of the same size: that is where it starts
+    return gate.distance / larger if larger > 0 else 0.0
 
 
 def _broker_otherwise(gate: Gate | None, *, sheds: bool, is_held: bool) -> str:

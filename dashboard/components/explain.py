@@ -83,11 +83,11 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
         _because(
             presenter.broker_trail(reason),
             {
-                "gate": tables.words("Gate", pinned=True),
+                "gate": st.column_config.TextColumn("Gate", width=200, pinned=True),
                 "measured": tables.words("Measured"),
                 "threshold": tables.words("Threshold"),
                 "distance": tables.words("Distance"),
-                "state": tables.words("State"),
+                "state": st.column_config.TextColumn("State", width=110),
             },
             key="broker_gates",
             alt=f"Gates of {name} for {broker} in the order in which they are asked",

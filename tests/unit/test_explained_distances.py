@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from extensible_world import extensible_snapshot
 from shedding_world import MB, Broker, Bundle, World, even
@@ -105,7 +106,7 @@ def test_brokers_beside_the_busiest_are_told_how_far_they_are_from_it():
 def test_brokers_that_receive_are_told_from_whom_and_how_far_they_are_from_giving():
     found = modular("AvgShedder")
     reason = found.of_broker("e:8080")
-    assert "number 5 of 5 by usage, it receives from a:8080" in reason.sentence
+    assert "number 5 of 5 by usage, it would receive from a:8080" in reason.sentence
     assert "number 3 of 5 by usage, it has no pair" in found.of_broker("c:8080").sentence
     gate = reason.gates[-1]
     assert gate.distance == pytest.approx(22.0, abs=0.5)
@@ -193,6 +194,29 @@ def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
     assert "loadBalancerBrokerThresholdShedderPercentage at " in told
     assert "loadBalancerBundleUnloadMinThroughputThreshold at " in told
     assert found.otherwise("a:8080", [object()]) == found.of_broker("a:8080").otherwise
+
+
+def test_broker_without_a_load_report_is_told_that_its_report_is_missing():
+    snapshot = World(
+        {"a": Broker(70, even(4, 40 * MB)), "b": Broker(30, even(4, 4 * MB))}
+    ).snapshot()
+    rows = snapshot.brokers.to_pylist()
+    facts = set(rows[1]) - {"broker", "is_leader", "version", "load_manager"}
+    rows[1] |= dict.fromkeys(facts)
+    brokers = pa.Table.from_pylist(rows, schema=snapshot.brokers.schema)
+    again = type(snapshot).build(snapshot.manifest, {**snapshot.tables, "brokers": brokers})
+    reason = explained(again).of_broker("b:8080")
+    assert not reason.sheds
+    assert "load report would have to be known" in reason.otherwise
+
+
+def test_of_two_gaps_the_one_that_is_nearer_to_its_bound_is_told():
+    even_rates = modular("UniformLoadShedder", {"a": 50, "b": 49, "c": 48})
+    told = even_rates.of_broker("b:8080").otherwise
+    assert "excess of the highest message rate" in told
+    off = {"loadBalancerMsgRateDifferenceShedderThreshold": 0.0}
+    told = modular("UniformLoadShedder", {"a": 50, "c": 48}, **off).of_broker("c:8080").otherwise
+    assert "highest throughput over the lowest" in told
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def idle_half(basis: SheddingBasis, pairs: Pairs, score: Floats) -> Iterator[Bro
     bound = float(score[givers[-1]])
     for pair, at in enumerate(pairs.idle.tolist()):
         busy = int(pairs.busy[pair])
-        part = "has no pair" if at == busy else f"receives from {names[busy]}"
+        part = "has no pair" if at == busy else f"would receive from {names[busy]}"
         told = f"number {count - pair} of {count} by usage, it {part}: its usage of"
         gate = at_least(told, float(score[at]), bound, "percent", is_strict=True)
         gate = replace(gate, name="usage of the half that gives")
