@@ -24,6 +24,7 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import Observation
+from core.actions.values import by_server
 from core.actions.views import RunView
 from core.plan.words import tally
 from core.units import counted, format_ratio
@@ -46,6 +47,35 @@ KINDS: Final[dict[str, str]] = {
     "RunMeasured": "measured",
 }
 """Kind of an entry in the journal to the word for people (and for the URL)."""
+
+
+EMPTY: Final = "empty"
+"""What is said of a setting that has a value of no length, as a list without entries."""
+
+_MOST_SERVERS: Final = 2
+
+
+def told_value(value: str | None) -> str:
+    """Return a value for people; one that differs by server is told by server, in one line."""
+    if value is None:
+        return ""
+    servers = by_server(value)
+    if servers is None:
+        return value
+    if "items" in servers:  # partitions, each with its members: the sentence tells of them
+        return "as noted"
+    groups: dict[str, list[str]] = {}
+    for server, text in sorted(servers.items()):
+        groups.setdefault(text or EMPTY, []).append(server)
+    if len(groups) == 1:
+        return f"{next(iter(groups))} on each of {counted(len(servers), 'server')}"
+    return ", ".join(f"{text} on {_named(names)}" for text, names in groups.items())
+
+
+def _named(servers: list[str]) -> str:
+    if len(servers) > _MOST_SERVERS:
+        return counted(len(servers), "server")
+    return " and ".join(servers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +160,8 @@ def _setting_told(event: SettingSaved | SettingChanged | SettingRestored) -> Tol
         case SettingSaved():
             return Told(
                 what=event.sentence or f"{event.key} will be set for the run.",
-                before=event.before or "not set",
-                after=event.during,
+                before="not set" if event.before is None else told_value(event.before) or EMPTY,
+                after=told_value(event.during) or EMPTY,
             )
         case SettingChanged():
             return Told(what=f"{event.key} was set for the run.")
@@ -144,4 +174,6 @@ def _seen(seen: Observation | None) -> str:
         return ""
     if not seen.exists:
         return seen.detail or "gone"
-    return seen.holder or seen.value or "nobody"
+    if seen.holder is None and seen.value is not None:
+        return told_value(seen.value) or EMPTY
+    return seen.holder or "nobody"

@@ -29,6 +29,10 @@ _KINDS: Final = {
 """By kind: verb, what it is done to, and the participle of having done it."""
 
 
+_MANY_STEPS: Final = frozenset({"node", "state"})
+"""What several steps of one plan may be about."""
+
+
 def describe(step: Step) -> str:
     """Return what a step does, as an order: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
     match step:
@@ -110,10 +114,25 @@ def tally(steps: Iterable[Step]) -> str:
 
 
 def things(steps: Iterable[Step]) -> str:
-    """Return what steps are about, counted: ``2 bundles``, ``1 bundle and 1 setting``."""
-    counts = Counter(_KINDS[step.kind][1] for step in steps)
+    """Return what steps are about, counted: ``2 bundles``, ``1 bundle and 1 setting``.
+
+    Several steps may be about one node: they are counted as steps.
+    """
+    asked = tuple(steps)
+    counts = Counter(_KINDS[step.kind][1] for step in asked)
+    if len(asked) > 1 and counts.keys() & _MANY_STEPS:
+        return counted(len(asked), "step")
     parts = [counted(number, thing) for thing, number in sorted(counts.items())]
     return " and ".join(parts) or "nothing"
+
+
+def things_done(steps: Iterable[Step]) -> str:
+    """Return the same with its participle; of different kinds ``5 steps done``."""
+    asked = tuple(steps)
+    told = things(asked)
+    if len({step.kind for step in asked}) > 1 or told.endswith(("step", "steps")):
+        return f"{counted(len(asked), 'step')} done"
+    return f"{told} {done(asked)}"
 
 
 def done(steps: Iterable[Step]) -> str:

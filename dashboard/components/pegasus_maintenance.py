@@ -12,7 +12,7 @@ from core.errors import OpsError
 from dashboard import runs, services, state
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
-from dashboard.components.run_controls import controls
+from dashboard.components.run_controls import controls, notice
 from dashboard.planning_pegasus import WizardRequest
 from dashboard.presenters import pegasus_maintenance as presenter
 from dashboard.presenters import runs as run_words
@@ -47,9 +47,7 @@ def _draw_run(page: PegasusPage, drawn: RunView) -> None:
     st.markdown(f"**{words.plain(run_words.answer(view, now))}**")
     done = run_words.progress(view, now)
     st.progress(done.ratio, text=done.text)
-    waits = run_words.waiting_step(view)
-    if waits is not None:
-        st.info(words.plain(waits.waiting), title="It waits", icon=":material/hourglass_top:")
+    notice(page.config, view)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             f"Open run {view.run_id}",

@@ -11,8 +11,10 @@ from core.actions.views import RunView
 from core.errors import OpsError
 from core.plan.model import UnloadBundle
 from dashboard import runs, services, state
+from dashboard.cli_config import words_of
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
+from dashboard.presenters import run_waits
 from dashboard.presenters.outcome_pegasus import is_pegasus
 
 if TYPE_CHECKING:
@@ -39,6 +41,24 @@ def controls(config: Config, view: RunView) -> None:
     failed = st.session_state.pop(FAILED, None)
     if failed:
         st.error(words.plain(str(failed)), icon=":material/error:")
+
+
+def notice(config: Config, view: RunView) -> None:
+    """Show what the run waits for, and what ends the wait; nothing when it does not wait."""
+    found = run_waits.notice(view)
+    if found is None:
+        return
+    st.info(words.plain(found.text), title=found.title, icon=":material/hourglass_top:")
+    if found.demo and _is_sandbox(config, view.cluster):
+        st.caption("In this sandbox a node's process is ended and started by:")
+        st.code(f"{found.demo}{words_of(config)}", language="bash")
+
+
+def _is_sandbox(config: Config, cluster: str) -> bool:
+    try:
+        return config.cluster(cluster).environment == "demo"
+    except OpsError:  # of an old run: the configuration has lost it
+        return False
 
 
 def _pause_or_resume(config: Config, view: RunView) -> None:

@@ -12,7 +12,7 @@ from dashboard import runs, services, state
 from dashboard.charts.outcome import outcome_bars
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import run_link
-from dashboard.components.run_controls import controls, next_moves
+from dashboard.components.run_controls import controls, next_moves, notice
 from dashboard.presenters import outcome as results
 from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
@@ -42,6 +42,7 @@ def headline(config: Config, view: RunView) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         words.badge(presenter.state_badge(view))
         st.caption(words.plain(presenter.facts_line(view)))
+    notice(config, view)
     done = presenter.progress(view, now)
     st.progress(done.ratio, text=done.text)
     _trouble(config, view)

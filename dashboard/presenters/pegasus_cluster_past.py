@@ -16,7 +16,8 @@ from core.pegasus.levels import level_of
 from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.units import counted
 from dashboard.presenters.naming import clock, listed
-from dashboard.presenters.runs import after_words, before_words, step_words
+from dashboard.presenters.run_ways import after_words, before_words
+from dashboard.presenters.runs import step_words
 
 MOST_ROWS: Final = 50
 _COLUMNS: Final = ("run", "at", "state", "what", "from", "to", "who", "why")

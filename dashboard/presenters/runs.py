@@ -11,10 +11,17 @@ import pandas as pd
 
 from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
-from core.actions.words import waits_for
+from core.actions.words import told_value, waits_for
 from core.plan import words as plan_words
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone
+from dashboard.presenters.run_waits import (
+    has_waits_to_come,
+    is_waiting,
+    waiting_step,
+    waiting_word,
+)
+from dashboard.presenters.run_ways import after_words, before_words
 
 RUN_WORDS: Final[dict[RunState, str]] = {
     "QUEUED": "○ queued",
@@ -26,7 +33,7 @@ RUN_WORDS: Final[dict[RunState, str]] = {
     "REFUSED": "⊘ refused",
 }
 STEP_WORDS: Final[dict[StepState, str]] = {
-    "PENDING": "○ waiting",
+    "PENDING": "○ to come",
     "RUNNING": "◐ under way",
     "DONE": "● done",
     "FAILED": "✖ failed",
@@ -139,13 +146,6 @@ def _under_way(view: RunView, now: datetime) -> str:
     return "the next step has not begun yet."
 
 
-def waiting_step(view: RunView) -> StepView | None:
-    """Return the step whose precondition is waited for, ``None``: none is."""
-    if view.is_ended:
-        return None
-    return next((one for one in view.steps if one.waiting and one.state == "PENDING"), None)
-
-
 _NOT_DONE: Final[dict[StepState, str]] = {
     "FAILED": "failed",
     "UNKNOWN": "unknown",
@@ -154,11 +154,8 @@ _NOT_DONE: Final[dict[StepState, str]] = {
 
 
 def _done_words(view: RunView) -> str:
-    counts = view.counts
-    asked = view.plan.steps
-    is_mixed = len({step.kind for step in asked}) > 1
-    things = counted(len(asked), "step") if is_mixed else plan_words.things(asked)
-    head = f"{counts.get('DONE', 0)} of {things} {plan_words.done(asked)}"
+    counts, asked = view.counts, view.plan.steps
+    head = f"{counts.get('DONE', 0)} of {plan_words.things_done(asked)}"
     rest = [f"{counts[state]} {word}" for state, word in _NOT_DONE.items() if counts.get(state)]
     return f"{head}, {', '.join(rest)}" if rest else head
 
@@ -176,6 +173,8 @@ def progress(view: RunView, now: datetime) -> Progress:
         parts.append(f"took {format_age(_seconds(view.started_at, end))}")
     elif waiting_step(view) is not None:
         parts.append("how long the wait takes is not known")
+    elif view.state == "RUNNING" and has_waits_to_come(view):
+        parts.append("how long its waits take is not known")
     elif view.state == "RUNNING" and settled < total and not view.counts.get("UNKNOWN"):
         parts.append(f"about {format_age(_left_s(view, total - settled))} to go")
     return Progress(
@@ -237,7 +236,7 @@ def step_words(step: StepView) -> str:
     """Return the state of a step with its sign; a landing elsewhere stands out."""
     if step.state == "DONE" and step.ending and step.ending.code in _ELSEWHERE:
         return f"▲ done, {step.ending.code.replace('_', ' ').removeprefix('landed ')}"
-    return STEP_WORDS[step.state]
+    return waiting_word(step) if is_waiting(step) else STEP_WORDS[step.state]
 
 
 def landed(step: StepView) -> str | None:
@@ -250,18 +249,6 @@ def _asked(step: StepView) -> str:
     if step.step.kind == "unload_bundle":
         return step.step.destination or "any"
     return plan_words.describe(step.step)
-
-
-def before_words(step: StepView) -> str:
-    """Return who held it, or what it was, before the step; empty: unknown."""
-    seen = step.before
-    return ((seen.holder or seen.value) if seen else None) or step.step.owner or ""
-
-
-def after_words(step: StepView) -> str:
-    """Return who holds it, or what it is, after the step; empty: unknown."""
-    seen = step.ending.after if step.ending else None
-    return ((seen.holder or seen.value) if seen else None) or ""
 
 
 def foreseen_words(step: StepView) -> str:
@@ -377,7 +364,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
         [
             {
                 "setting": setting.key,
-                "before": setting.before or "not set",
+                "before": told_value(setting.before) or "not set",
                 "during": setting.during,
                 "now": _FATES[setting.fate],
                 "what happened": setting.sentence,

@@ -32,7 +32,16 @@ from core.actions.runs import fold
 from core.plan.pegasus_steps import SetMetaLevel
 from core.plan.steps import SetDynamicSetting, SplitBundle
 from dashboard.charts.outcome import outcome_bars
-from dashboard.presenters import applying, journal, outcome, past, run_controls, runs, workers
+from dashboard.presenters import (
+    applying,
+    journal,
+    outcome,
+    past,
+    run_controls,
+    run_waits,
+    runs,
+    workers,
+)
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -210,8 +219,8 @@ def test_a_wait_has_no_foreseen_end_and_is_over_when_its_step_began():
     waiting = (*RUNNING[:-1], StepWaiting(step=1, sentence="Not yet."))
     view = view_of(*waiting)
     assert "how long the wait takes is not known" in runs.progress(view, LATER).text
-    assert runs.waiting_step(view).waiting == "Not yet."
-    assert runs.waiting_step(view_of(*waiting, begun(1))) is None
+    assert run_waits.waiting_step(view).waiting == "Not yet."
+    assert run_waits.waiting_step(view_of(*waiting, begun(1))) is None
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,11 @@ class AwaitAction:
     # -- states of the cluster ------------------------------------------------------------------
 
     def _unhealthy(self) -> str:
+        return self._ill(_is_healthy)
+
+    def _ill(self, is_well: Callable[[PartitionConfig], bool]) -> str:
         every = self._eyes.every_partition()
-        ill = [config.gpid for config in every if not _is_healthy(config)]
+        ill = [config.gpid for config in every if not is_well(config)]
         if not ill:
             return ""
         more = f" and {len(ill) - _MOST_NAMED} more" if ill[_MOST_NAMED:] else ""
@@ -228,9 +231,16 @@ class AwaitAction:
         if counts is None or counts.total < 0:
             return "The meta server does not know yet how many changes it would make."
         if counts.total > 0:
+            lacking = self._ill(_is_whole)  # one replica too many is the balancer's own doing
+            if lacking:
+                return f"Balancing waits until every partition is healthy: {lacking}"
             return f"The balancer counts {counted(counts.total, 'change')} of one round."
         return self._unhealthy()  # the count is from before while anything is ill
 
 
 def _is_healthy(config: PartitionConfig) -> bool:
     return config.primary is not None and config.replica_count == config.max_replica_count
+
+
+def _is_whole(config: PartitionConfig) -> bool:
+    return config.primary is not None and config.replica_count >= config.max_replica_count
