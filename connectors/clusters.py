@@ -7,7 +7,9 @@ from typing import Protocol
 
 from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig
+from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
+from connectors.pegasus.acting.pending import PendingProposals
 from core.actions.ports import Cluster
 
 
@@ -20,17 +22,22 @@ class OpenCluster(Cluster, Protocol):
 
 
 def open_cluster(
-    config: ClusterConfig, limits: Callable[[], ClusterConfig] | None = None
+    config: ClusterConfig,
+    limits: Callable[[], ClusterConfig] | None = None,
+    journal: SqlJournal | None = None,
 ) -> OpenCluster:
     """Return a cluster to act on; whoever opens it closes it.
 
     Args:
         config: The cluster.
         limits: Returns it with the limits that hold at that moment; by default they never change.
+        journal: Of earlier runs; what they may have left pending is not proposed for again.
 
     Raises:
         ConfigError: A secret or certificate cannot be read.
     """
     if config.kind == "pegasus":
-        return PegasusCluster(config, limits)
+        if journal is None:
+            return PegasusCluster(config, limits)
+        return PegasusCluster(config, limits, pending=PendingProposals(journal, config.name))
     return PulsarCluster(config, limits)

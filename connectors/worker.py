@@ -187,7 +187,7 @@ class _Loop:
         self._status.run_id, self._status.lease = run_id, lease.place
         self._doing(f"Carrying out {run_id}.")
         self._tell_once("working", f"Carrying out {run_id}.")
-        cluster = self._open = self._open or open_cluster(self.cluster, self._limits.now)
+        cluster = self._opened(journal)
         ports = Ports(
             journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
         )
@@ -262,7 +262,7 @@ class _Loop:
         lease = self._lease = self._lease or self._new_lease(journal)
         if not lease.acquire():
             return
-        cluster = self._open = self._open or open_cluster(self.cluster, self._limits.now)
+        cluster = self._opened(journal)
         for run_id in run_ids:
             ports = Ports(
                 journal=journal, cluster=cluster, lease=lease, clock=self._clock, worker=self._name
@@ -319,6 +319,11 @@ class _Loop:
         if self.cluster.zookeeper is not None:
             return ZooKeeperLease(self.cluster, self._name)
         return SqlLease(journal.database, self.cluster.name, self._name)
+
+    def _opened(self, journal: SqlJournal) -> OpenCluster:
+        if self._open is None:
+            self._open = open_cluster(self.cluster, self._limits.now, journal)
+        return self._open
 
     def _let_go(self) -> None:
         """Give the lease back and close what was open on the cluster."""

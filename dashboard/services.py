@@ -390,7 +390,7 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
     from core.actions.rehearse import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
-    read = open_cluster(config.cluster(cluster))
+    read = open_cluster(config.cluster(cluster), journal=journal(config))
     try:
         clock = SystemClock(threading.Event())
         return carry_out_on_paper(plan, options, cluster=read, clock=clock, moves_spent=spent)

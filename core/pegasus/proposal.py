@@ -146,8 +146,9 @@ def _check_moment(sight: ClusterSight, config: PartitionConfig) -> None:
     if config.gpid in sight.pending:
         raise _refusal(
             config,
-            "a proposal for it is still being carried out",
-            "Wait for its end; set_meta_level steady throws away what is pending.",
+            "one of an earlier run may still be carried out",
+            "Wait for its end, or set the level to steady in a run: set_meta_level steady throws "
+            "away what is pending.",
         )
 
 

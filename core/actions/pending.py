@@ -1,0 +1,49 @@
+"""Partitions of a Pegasus cluster that proposals of earlier runs may still change.
+
+A queued proposal is carried out at any later tick, and the meta server refuses a second one for the
+same partition. Those of others cannot be asked for: the server's own refusal is the guard there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from core.actions.settle import is_to_be_settled
+from core.actions.views import RunView
+from core.pegasus.levels import clears_proposals, parse_level
+from core.plan.pegasus_steps import ChangeReplica, MoveReplica, ProposeMany, SetMetaLevel
+from core.plan.pegasus_verify import partitions_of
+
+
+def pending_partitions(
+    ended: Iterable[RunView], cleared_at: datetime | None, now: datetime
+) -> frozenset[str]:
+    """Return the partitions (gpid) of steps whose outcome is not known, of runs that have ended.
+
+    Args:
+        ended: Runs of the cluster; those that ended longer ago than steps are looked at count not.
+        cleared_at: When pending proposals were last thrown away, as far as runs tell.
+        now: Aware UTC.
+    """
+    return frozenset(
+        gpid
+        for view in ended
+        if is_to_be_settled(view, now)
+        for step in view.unsettled
+        if isinstance(step.step, MoveReplica | ChangeReplica | ProposeMany)
+        and (cleared_at is None or step.begun_at is None or step.begun_at > cleared_at)
+        for gpid in partitions_of(step.step)
+    )
+
+
+def cleared_at(view: RunView) -> datetime | None:
+    """Return when a run last set a level that throws away what is pending; ``None``: never."""
+    found = (
+        step.ended_at
+        for step in view.steps
+        if step.state == "DONE"
+        and isinstance(step.step, SetMetaLevel)
+        and clears_proposals(parse_level(step.step.level))
+    )
+    return max((at for at in found if at is not None), default=None)

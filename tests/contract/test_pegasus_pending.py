@@ -1,0 +1,113 @@
+"""A proposal of an earlier run that may still come: nothing is proposed for its partition again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from pegasus_site import HASTE, PROPOSE, PegasusSite, move
+
+from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
+from core.actions.events import Record, RunClaimed, RunEnded, StepBegun, StepEnded
+from core.actions.model import Ending
+from core.plan.pegasus_steps import MoveReplica, Proposed, ProposeMany, SetMetaLevel
+from dashboard import services
+
+FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[PegasusSandbox]:
+    with PegasusSandbox(FAST) as running:
+        yield running
+
+
+@pytest.fixture
+def site(sandbox: PegasusSandbox) -> Iterator[PegasusSite]:
+    here = PegasusSite.of(sandbox.meta_servers)
+    yield here
+    here.close()
+
+
+def proposals(sandbox: PegasusSandbox) -> int:
+    return sandbox.look(lambda state: state.mishaps.count(PROPOSE))
+
+
+def to_the(site: PegasusSite, place: int) -> MoveReplica:
+    """Return the move of the first partition's primary to its n-th secondary."""
+    table, config = site.some()
+    return move(table, config, "move_pri", str(config.primary), config.secondaries[place])
+
+
+def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMany) -> None:
+    """Write the run of a worker that never saw what came of its step, as the executor does."""
+    action = site.action(step)
+    run_id = site.ask(folder, site.plan(step))
+    journal = site.journal(folder)
+    unknown = Ending(state="UNKNOWN", code="timed_out", sentence="Unknown.")
+    for event in (
+        RunClaimed(worker="w", lease="here"),
+        StepBegun(step=0, seen=action.look()),
+        StepEnded(step=0, ending=unknown),
+        RunEnded(state="FAILED", sentence="One step is unknown."),
+    ):
+        at = datetime.now(UTC)
+        name = site.config.name
+        journal.append(Record(run_id=run_id, cluster=name, at=at, actor="w", event=event))
+    journal.close()
+
+
+def test_a_partition_with_a_pending_proposal_is_refused_before_a_byte_is_sent(
+    sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
+) -> None:
+    leave_unknown(site, tmp_path, to_the(site, 0))
+    step = to_the(site, 1)
+    view = site.carry_out(tmp_path, site.plan(step))
+    (only,) = view.steps
+    assert only.ending is not None
+    assert (only.state, only.ending.code) == ("SKIPPED", "pending")
+    assert step.partition.gpid in only.ending.sentence
+    assert "set_meta_level steady" in only.ending.hint
+    assert proposals(sandbox) == 0
+    rehearsed = services.rehearse(site.trimtab(tmp_path), site.config.name, site.plan(step), HASTE)
+    assert [one.code for one in rehearsed.steps] == ["pending"]
+
+
+def test_of_a_batch_only_the_pending_partition_is_left_out(
+    sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
+) -> None:
+    one = to_the(site, 0)
+    leave_unknown(site, tmp_path, one)
+    node = one.source
+    items = [
+        Proposed(partition=msgspec.structs.replace(one.partition), target=one.target),
+        *(
+            Proposed(partition=other.partition, target=other.target)
+            for other in (
+                move(table, config, "move_pri", node, config.secondaries[0])
+                for table, config in site.every()
+                if config.primary == node and config.gpid != one.partition.gpid
+            )
+        ),
+    ][:3]
+    step = ProposeMany(node=node, verb="move_pri", items=tuple(items))
+    view = site.carry_out(tmp_path, site.plan(step))
+    (only,) = view.steps
+    assert only.ending is not None
+    assert (only.state, only.ending.code) == ("FAILED", "partly")
+    assert f"{one.partition.gpid}: The proposal for partition" in only.ending.sentence
+    assert proposals(sandbox) == len(items) - 1
+
+
+def test_what_a_level_has_thrown_away_is_not_pending_any_more(
+    sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
+) -> None:
+    leave_unknown(site, tmp_path, to_the(site, 0))
+    level = SetMetaLevel(before="steady", level="steady")
+    view = site.carry_out(tmp_path, site.plan(level, to_the(site, 1)))
+    assert view.state == "DONE", view.sentence
+    assert [step.ending.code for step in view.steps if step.ending] == ["set", "moved"]
+    assert proposals(sandbox) == 1
