@@ -242,4 +242,5 @@ def test_alternatives_are_marked_as_such_in_the_table():
 
 def test_a_row_is_as_high_as_its_longest_sentence_needs():
     assert presenter.sentence_px(["short"]) < presenter.sentence_px(["long " * 40])
-    assert presenter.sentence_px([]) == presenter.sentence_px(["short"])
+    assert presenter.sentence_px([]) == presenter.sentence_px(["short"]) == 29
+    assert presenter.sentence_px(["word " * 13]) == 60, "rows of less are cut, not wrapped"
