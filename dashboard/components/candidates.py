@@ -234,7 +234,7 @@ def warn_of_half_a_pair(candidate: kernel.Candidate) -> None:
     found = candidate.half_a_pair
     if found is not None:
         st.warning(
-            words.plain(f"{found.sentence} {found.hint} Turn Placed by to see the other pair."),
+            words.plain(f"{found.sentence} {found.hint} See another pair under Placed by."),
             icon=":material/link_off:",
         )
 

@@ -99,3 +99,10 @@ def test_the_other_half_can_be_turned_and_the_pair_stands_in_a_row(site):
     app.button(key="_dials_reset").click().run()
     assert_calm(app)
     assert app.selectbox(key=PLACEMENT).value == LEAST
+
+
+def test_a_placement_that_is_none_in_the_address_is_not_taken_up(site):
+    put(site, shedder="ThresholdShedder", placement="org.acme.Own")
+    app = opened(site, pick="ThresholdShedder", **{PLACEMENT: "Nope"})
+    assert app.selectbox(key=PLACEMENT).value == "Own"
+    assert row(app, "ThresholdShedder", "● in force")["placement"] == "Own"
