@@ -11,8 +11,9 @@ from typing import Final
 from core.actions.events import SettingChanged, SettingFate, SettingRestored, SettingSaved
 from core.actions.guards import PAUSED_KEY
 from core.actions.session import Session
+from core.actions.unfreezing import why_left
 from core.actions.views import SettingView
-from core.errors import RemoteError
+from core.errors import OpsError, RemoteError, SnapshotError
 from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.plan.pegasus_words import put_back_lines
 from core.units import format_age
@@ -107,7 +108,7 @@ def _put_back(session: Session, saved: SettingView) -> bool:
         session.require_ours()
         try:
             fate, sentence = _try(session, saved)
-        except RemoteError as exc:
+        except (RemoteError, SnapshotError) as exc:
             if clock.monotonic() < until_s:
                 clock.hold(_TRY_EVERY_S)
                 continue
@@ -124,6 +125,9 @@ def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
         return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
     if not saved.is_ours(current):
         return "changed_by_others", _theirs(session, saved, current)
+    why_not = why_left(session, saved, _by_hand(session, saved))
+    if why_not:
+        return "left", why_not
     session.require_ours()
     cluster.set_dynamic_setting(saved.key, saved.before)
     return (
@@ -132,7 +136,7 @@ def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
     )
 
 
-def _complain(session: Session, saved: SettingView, exc: RemoteError) -> None:
+def _complain(session: Session, saved: SettingView, exc: OpsError) -> None:
     remedy = _by_hand(session, saved)
     sentence = (
         f"{saved.key} of {session.view.cluster} may still be {saved.during}; it was "

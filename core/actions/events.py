@@ -16,7 +16,7 @@ from core.plan.model import Plan
 FIRST_LINK: Final = "0" * 64
 """What the first entry of a journal names as the hash before it."""
 
-SettingFate = Literal["restored", "changed_by_others", "failed"]
+SettingFate = Literal["restored", "left", "changed_by_others", "failed"]
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
@@ -116,7 +116,10 @@ class SettingChanged(_Event, frozen=True, kw_only=True):
 
 
 class SettingRestored(_Event, frozen=True, kw_only=True):
-    """How a changed setting was left; ``failed`` is tried again by the next worker."""
+    """How a changed setting was left; ``failed`` is tried again by the next worker.
+
+    ``left``: on purpose, because putting it back would freeze the cluster.
+    """
 
     key: str
     fate: SettingFate

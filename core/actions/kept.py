@@ -8,10 +8,13 @@ new leading meta server has forgotten it, it is set again before the next step i
 from __future__ import annotations
 
 from core.actions.balancer import change, give_up, outstanding, text_of
-from core.actions.events import SettingSaved
+from core.actions.events import SettingChanged, SettingSaved
 from core.actions.model import Observation, Refusal
 from core.actions.session import Session
 from core.actions.views import SettingView
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.server_settings import CHANGEABLE
+from core.plan.pegasus_steps import LEVEL_KEY
 from core.plan.steps import Step
 
 
@@ -53,9 +56,12 @@ def keep(session: Session) -> Refusal | None:
     """
     for key, value in session.view.kept_values.items():
         current = session.ports.cluster.dynamic_setting(key)
-        if current == value:
-            continue
         saved = next(item for item in session.view.settings if item.key == key)
+        if current == value:
+            if saved.fate == "left":  # by a pause: whether it can go back is seen anew at the end
+                session.record(SettingSaved(key=key, before=saved.before, during=value))
+                session.record(SettingChanged(key=key))
+            continue
         if not saved.is_known(current):
             return _theirs(session, saved, current)
         sentence = f"{key} is {text_of(current)} again: it is set to {value} again for the run."
@@ -68,9 +74,20 @@ def keep(session: Session) -> Refusal | None:
 def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusal:
     if saved.is_outstanding:
         give_up(session, saved, current)
+    why = "somebody changed it"
+    if _is_default(saved.key, current):
+        why = "that is its default, which a new leading meta server, or a restarted one, takes up"
     return Refusal(
         code="setting_changed",
-        sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: somebody changed "
-        f"it; the run needs it at {saved.during}. It is left so.",
+        sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: {why}; the run "
+        f"needs it at {saved.during}. It is left so.",
         hint="Ask who did and why, then plan the rest anew.",
     )
+
+
+def _is_default(key: str, value: str | None) -> bool:
+    """Return whether a value is what a server of Pegasus begins with, as shipped or compiled."""
+    if key == LEVEL_KEY:
+        return value == FunctionLevel.STEADY.word
+    found = (one for one in CHANGEABLE if one.key == key.partition("@")[0])
+    return any(value in (one.shipped, one.setting.default) for one in found if value is not None)

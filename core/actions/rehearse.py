@@ -30,7 +30,7 @@ from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan, Step
-from core.plan.pegasus_steps import AwaitState, SetMetaLevel
+from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
 from core.plan.pegasus_verify import partitions_of
 from core.plan.steps import PegasusStep
 from core.plan.words import would
@@ -186,6 +186,9 @@ class _Stage:
     def begin(self, step: Step) -> None:
         """Note a step that would have been carried out."""
         self._begun.append(step)
+        if isinstance(step, SetMetaLevel | SetServerSetting):
+            value = step.level if isinstance(step, SetMetaLevel) else step.value
+            self.settings.append((step.subject, value))
         if step.kept is not None:
             self._values[step.subject] = step.kept
 
@@ -230,10 +233,12 @@ class _RecordingAction:
         refusal = self._stage.read(lambda: self._action.forbids(seen))
         if refusal is None:
             return None
-        if refusal.retry_s > 0 or not self._stage.is_as_it_was(self._step):
-            self._hindrance = refusal  # as things are; it would be another one at its turn
-            return None
-        return refusal
+        is_prepared = not self._stage.is_as_it_was(self._step)
+        if refusal.retry_s > 0:
+            self._hindrance = refusal  # what is waited for, as things are
+        elif not is_prepared:
+            return refusal
+        return None  # what an earlier step changes says nothing of this one's turn
 
     def send(self) -> None:
         """Send nothing."""

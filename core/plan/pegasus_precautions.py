@@ -41,12 +41,13 @@ def unfreeze(draft: Draft, leaving: Sequence[str]) -> None:
     left = len([name for name in draft.course.alive if name not in leaving])
     if not rule.freezes(left, known):
         return
-    draft.set_setting(LIVE_PERCENTAGE, "0", is_restored=False)
+    is_known = rule.live_percentage is not None  # else nobody could put it back
+    draft.set_setting(LIVE_PERCENTAGE, "0", is_restored=is_known)
     draft.tell(
         "warning",
         "live_percentage_stays",
         f"With {left} of {known} nodes alive the level would freeze, so {LIVE_PERCENTAGE} becomes 0"
-        " and stays so after the run: put back at once it would freeze the cluster.",
+        " and stays so after the run while putting it back would freeze the cluster.",
         hint="Restart the meta servers afterwards: then it is as configured, and the nodes that "
         "left are forgotten.",
     )

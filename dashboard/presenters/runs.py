@@ -377,6 +377,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
 _FATES: Final = {
     None: "◐ changed for the run",
     "restored": "● put back",
+    "left": "▲ left on purpose",
     "changed_by_others": "▲ changed by others",
     "failed": "✖ not put back yet",
 }

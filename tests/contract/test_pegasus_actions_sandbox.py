@@ -30,7 +30,7 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
-from core.plan.pegasus_wizards import drain_plan
+from core.plan.pegasus_wizards import drain_plan, offline_plan
 from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
@@ -546,6 +546,20 @@ def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(
     assert proposals(sandbox) == before
     assert [config.ballot for _, config in site.every()] == ballots
     assert site.cluster.dynamic_setting(LIST) == ""
+
+
+def test_a_dry_run_judges_no_close_by_what_the_node_still_serves(
+    site: PegasusSite, tmp_path: Path
+) -> None:
+    plan = offline_plan(site.cluster.snapshot(), [busiest(site)], Terms(now=datetime.now(UTC)))
+    found = services.rehearse(site.trimtab(tmp_path), site.config.name, plan, HASTE)
+    closing = [item for item in found.steps if isinstance(item.step, CloseReplicas)]
+    assert [item.code for item in closing] == ["would_send"]
+    assert not [item for item in found.steps if "when the plan was made" in item.sentence]
+    assert "still serves" not in closing[0].sentence
+    asked = [step for step in plan.steps if isinstance(step, SetServerSetting)]
+    assert found.settings[: len(asked)] == tuple((step.subject, step.value) for step in asked)
+    assert len(found.settings) > len(asked)  # and back
 
 
 def test_read_only_and_excluded_tables_hold(

@@ -32,6 +32,7 @@ from core.actions.values import is_known_value, is_same_value
 from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import PlanConflictError
+from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.plan.model import Expected, NodeExpectation, Plan, sealed
 from core.plan.pegasus_steps import (
     LEVEL_KEY,
@@ -201,16 +202,19 @@ def test_what_later_steps_hang_on_ends_the_run_whatever_it_allows(steps, found) 
     assert world.level == "steady"
 
 
-def test_a_batch_that_was_skipped_ends_the_run_too() -> None:
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [(N3, ["moved_meanwhile", "not_emptied"]), (N1, ["moved_meanwhile", "reached"])],
+    ids=["others wait for it", "its own wait tells that others emptied the node"],
+)
+def test_a_batch_that_was_skipped_ends_the_run_unless_its_wait_decides(node, found) -> None:
     world = a_world()
-    gone = AwaitState(state="no_primaries", node=N3)
     for index in range(4):
         world.move_primary_by_others(f"2.{index}")
-    late = batch(N1, p0=N3, p1=N3)
-    world.ask(plan=pegasus_plan(world, [late, gone]), options=replace(FAST, max_failures=5))
-    view = world.outlive()
-    assert [step.state for step in view.steps] == ["SKIPPED", "SKIPPED"]
-    assert codes(view)[1] == "not_emptied"
+    steps = (batch(N1, p0=N4, p1=N4), AwaitState(state="no_primaries", node=node))
+    view = run(world, *steps, options=replace(FAST, max_failures=5))
+    assert codes(view) == found
+    assert view.steps[0].state == "SKIPPED"
 
 
 # -- settings for the time of the run --------------------------------------------------------------
@@ -256,6 +260,72 @@ def test_what_a_new_leader_forgot_is_set_again_and_told() -> None:
     words = [told(event).what for event in world.events(SettingSaved)]  # type: ignore[arg-type]  # it is one
     assert f"{LEVEL_KEY} is steady again: it is set to lively again for the run." in words
     assert (world.level, world.values[LIMIT]) == ("steady", "10")
+
+
+LESS = SetServerSetting(key=LIVE_PERCENTAGE, before="80", value="0", is_restored=True)
+
+
+def a_world_with_a_share() -> PegasusWorld:
+    world = a_world()
+    world.values[LIVE_PERCENTAGE] = "80"
+    return world
+
+
+def test_the_share_of_living_nodes_goes_back_when_no_node_has_left() -> None:
+    world = a_world_with_a_share()
+    world.at(8.0, lambda: world.control("stop"))
+    view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    assert view.state == "STOPPED"
+    assert world.values[LIVE_PERCENTAGE] == "80"
+    assert [setting.fate for setting in view.settings] == ["restored"]
+
+
+def test_the_share_of_living_nodes_is_left_where_putting_it_back_would_freeze() -> None:
+    world = a_world_with_a_share()
+    world.at(4.0, lambda: world.dead.add(N4))
+    world.at(8.0, lambda: world.control("stop"))
+    view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    assert (view.state, world.values[LIVE_PERCENTAGE]) == ("STOPPED", "0")
+    (share,) = view.settings
+    assert share.fate == "left"
+    assert "with 3 of 4 nodes alive 80 would freeze the cluster" in share.sentence
+    assert f"by hand: remote_command -t meta-server {LIVE_PERCENTAGE} 80" in share.sentence
+
+
+def test_what_a_pause_left_on_purpose_is_looked_at_again_at_the_end() -> None:
+    world = a_world_with_a_share()
+    world.at(4.0, lambda: world.dead.add(N4))
+    world.at(5.0, lambda: world.control("pause"))
+    world.at(8.0, lambda: world.control("resume"))
+    world.at(80.0, world.dead.clear)
+    world.at(90.0, lambda: world.control("stop"))
+    view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    fates = [event.fate for event in world.events(SettingRestored)]
+    assert fates == ["left", "restored"]
+    assert view.state == "STOPPED"
+    assert world.values[LIVE_PERCENTAGE] == "80"
+
+
+def test_a_share_that_a_new_leader_forgot_is_set_again() -> None:
+    world = a_world_with_a_share()
+    seen: list[str] = []
+
+    def forget() -> None:
+        world.values[LIVE_PERCENTAGE] = "80"
+
+    world.at(10.0, forget)
+    world.at(100.0, lambda: seen.append(world.values[LIVE_PERCENTAGE]))
+    world.at(110.0, lambda: world.control("stop"))
+    run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    assert seen == ["0"]
+
+
+def test_a_value_that_a_failover_replaced_by_its_default_is_not_laid_at_a_persons_door() -> None:
+    world = a_world_with_a_share()
+    world.at(10.0, lambda: world.set_value(LIVE_PERCENTAGE, "50"))
+    view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
+    assert codes(view) == ["set", "setting_changed"]
+    assert "that is its default, which a new leading meta server" in view.sentence
 
 
 def test_what_somebody_else_set_meanwhile_is_left_and_ends_the_run() -> None:
@@ -516,6 +586,37 @@ def test_a_rehearsal_tells_what_is_wrong_already() -> None:
     assert [step.code for step in found.steps] == ["moved_meanwhile"]
 
 
+def test_a_rehearsal_lists_what_is_set_and_judges_no_step_by_what_an_earlier_one_changes() -> None:
+    world = a_world()
+    again = SetServerSetting(key=LIMIT, before="0", value="100", is_restored=True)
+    found = rehearsed(
+        world,
+        NO_MORE,
+        batch(N1, p0=N3),
+        AwaitState(state="no_primaries", node=N1),
+        move("2.0", N3, N1),
+        again,
+        LIVELY,
+    )
+    assert [step.code for step in found.steps] == [
+        "would_send",
+        "would_send",
+        "would_wait",
+        "would_send",
+        "would_send",
+        "would_send",
+    ]
+    for place in (3, 4, 5):
+        assert "As things are now" not in found.steps[place].sentence
+    assert found.settings == (
+        (LIMIT, "0"),
+        (LIMIT, "100"),
+        (LEVEL_KEY, "lively"),
+        (LEVEL_KEY, "steady"),
+        (LIMIT, "10"),
+    )
+
+
 # -- taken back ------------------------------------------------------------------------------------
 
 
@@ -600,6 +701,22 @@ def test_a_replica_that_was_taken_away_is_added_again_where_one_is_missing() -> 
     world.configs["2.0"] = replace(old, ballot=9, secondaries=(*old.secondaries, N2))
     with pytest.raises(PlanConflictError, match="no replica of it is missing"):
         undone(view, world)
+
+
+def test_an_emptied_node_whose_replicas_are_elsewhere_is_told_by_number() -> None:
+    world = a_world()
+    steps = [
+        ChangeReplica(partition=Partition.of(config, "temp"), change="REMOVE", node=N4)
+        for config in world.configs.values()
+    ]
+    view = run(world, *steps)
+    assert view.state == "DONE", view.sentence
+    for gpid, config in world.configs.items():
+        other = N3 if N2 in config.secondaries else N2
+        world.configs[gpid] = replace(config, ballot=9, secondaries=(*config.secondaries, other))
+    with pytest.raises(PlanConflictError, match="4 partitions have as many") as caught:
+        undone(view, world)
+    assert "rebalance" in caught.value.hint
 
 
 def test_nothing_is_taken_back_of_a_run_that_did_nothing() -> None:

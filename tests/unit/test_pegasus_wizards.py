@@ -150,13 +150,13 @@ class TestSteps:
             "await healthy",
         ]
 
-    def test_where_leaving_would_freeze_the_level_the_share_is_lowered_and_stays(self):
+    def test_where_leaving_would_freeze_the_level_the_share_is_lowered_for_the_run(self):
         told = {"meta.live_percentage": "80"}
         plan = offline_plan(snapshot_of(whole(settings=told)), [NODES[0]], TERMS)
         [share] = [
             step for step in plan.steps if getattr(step, "key", "") == "meta.live_percentage"
         ]
-        assert (share.value, share.is_restored) == ("0", False)
+        assert (share.value, share.is_restored) == ("0", True)
         assert "live_percentage_stays" in codes(plan, "warning")
 
     def test_rebalancing_is_lively_for_its_time_and_waits_until_nothing_is_left(self):
