@@ -40,7 +40,7 @@ from dashboard.cli_output import (
     say,
     table,
 )
-from dashboard.run_queue import run_ahead
+from dashboard.run_queue import in_the_way, run_ahead
 from dashboard.supervisor import end_with_parent, told_to_end
 
 _LOOK_S: Final = 0.25
@@ -95,6 +95,8 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
     options = _options(config, cluster, wish)
     if not wish.is_dry and not wish.reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
+    if ahead := in_the_way(config, cluster):
+        note(ahead)
     if wish.is_dry:
         return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), wish)
     run_id = services.request_run(config, cluster, plan, wish.reason, options, services.actor())

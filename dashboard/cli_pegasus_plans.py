@@ -25,6 +25,7 @@ from dashboard.cli_output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli_pegasus_live import note_problems, pegasus_snapshot
 from dashboard.cli_pegasus_preview import preview_json, show_nodes, show_preview
 from dashboard.cli_plans import refusal, write_plan
+from dashboard.run_queue import in_the_way
 
 Make = Callable[[PegasusSnapshot, Terms], Plan]
 
@@ -89,6 +90,7 @@ def act(wish: PegasusWish, make: Make) -> int:
     snapshot = pegasus_snapshot(wish.source, wish.config)
     plan = make(snapshot, _terms(wish))
     note_problems(snapshot)
+    _note_run(wish, plan)
     if errors := plan.by_severity("error"):
         for item in errors[1:]:
             note(f"error: {item.sentence} {item.hint}".rstrip())
@@ -106,11 +108,22 @@ def act(wish: PegasusWish, make: Make) -> int:
         "path": str(wish.plan_file) if wish.plan_file else None,
     }
 
+    if wish.reason.strip() and wish.plan_file is None:
+        note("Nothing was changed: add --apply to carry it out.")
+
     def show() -> None:
         show_preview(plan, found)
         _show_next(wish, plan, found)
 
     return emit(Answer(body, show), as_json=wish.as_json)
+
+
+def _note_run(wish: PegasusWish, plan: Plan) -> None:
+    """Say which run is in the way; where one is asked for that is said then."""
+    if Path(wish.source).is_dir() or (wish.is_run and plan.applyable):
+        return
+    if words := in_the_way(configured(wish.config), wish.source):
+        note(words)
 
 
 def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:

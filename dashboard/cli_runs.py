@@ -11,10 +11,16 @@ from pathlib import Path
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
-from core.actions.words import told
+from core.actions.words import EMPTY, told, told_value, why_nothing_lasts
 from core.errors import InputError
 from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
-from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
+from core.plan.pegasus_steps import (
+    AwaitState,
+    CloseReplicas,
+    ProposeMany,
+    SetMetaLevel,
+    SetServerSetting,
+)
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured_journal
@@ -27,6 +33,7 @@ from dashboard.cli_output import (
     say,
     table,
 )
+from dashboard.presenters.run_waits import waiting_step
 
 _BATCH = 1000
 
@@ -137,6 +144,9 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         say()
         columns = ("step", "subject", "from", "asked for", "landed", "state", "took")
         table(columns, [_step_row(step) for step in view.steps])
+        waits = waiting_step(view)
+        if waits is not None:
+            say(f"Step {waits.index + 1} waits: {waits.waiting}")
         for step in view.steps:
             if step.ending is not None and step.state != "DONE":
                 say(f"Step {step.index + 1}: {step.ending.sentence} {step.ending.hint}".rstrip())
@@ -167,11 +177,18 @@ def _say_head(view: RunView) -> None:
         say(view.damage)
 
 
-def _say_rest(view: RunView) -> None:
+def _say_settings(view: RunView) -> None:
     for setting in view.settings:
         left = setting.sentence or "It has not been put back yet."
-        before = setting.before or "not set"
-        say(f"{setting.key}: {before} before the run, {setting.during} during it. {left}")
+        before = told_value(setting.before) or "not set"
+        during = told_value(setting.during) or EMPTY
+        say(f"{setting.key}: {before} before the run, {during} during it. {left}")
+    if view.is_ended and (nothing := why_nothing_lasts(view)):
+        say(nothing)
+
+
+def _say_rest(view: RunView) -> None:
+    _say_settings(view)
     for move in view.foreign_moves:
         say(move.sentence)
     for step in view.next_moves:
@@ -264,7 +281,10 @@ def _ways(view: StepView) -> tuple[str, str, str]:
         case SetMetaLevel() | SetServerSetting():
             value = seen.value if seen else step.before
             wanted = step.level if isinstance(step, SetMetaLevel) else step.value
-            return value or "unknown", wanted, _value(after)
+            was = "unknown" if value is None else told_value(value) or EMPTY
+            return was, wanted or EMPTY, "" if after is None else told_value(after.value) or EMPTY
+        case AwaitState() | CloseReplicas() | ProposeMany():  # nothing goes from or to the node
+            return "", "", ""
         case _:
             before = (seen.holder if seen else None) or step.owner or ""
             return before, step.destination or "", (after.holder or "") if after else ""

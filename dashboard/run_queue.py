@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.actions.views import RunView
+from core.actions.words import hold_words
+from core.errors import OpsError
 from dashboard import services
+from dashboard.cli_config import words_of
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -21,3 +24,15 @@ def run_ahead(config: Config, view: RunView) -> RunView | None:
         return None
     first = next(iter(services.journal(config).open_runs(view.cluster)), view.run_id)
     return None if first == view.run_id else services.run_view(config, first)
+
+
+def in_the_way(config: Config, cluster: str) -> str:
+    """Return the sentence about the open run of a cluster, with how to stop it; or empty.
+
+    Only a hint: a journal that cannot be read is told where something is asked of it.
+    """
+    try:
+        going = services.journal(config).open_runs(cluster)
+        return hold_words(services.run_view(config, going[0]), words_of(config)) if going else ""
+    except OpsError:
+        return ""

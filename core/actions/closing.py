@@ -25,12 +25,16 @@ CUT_SHORT: Final = frozenset(
 )
 """Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
 
+NEEDLESS: Final = frozenset({"already_set", "already_there"})
+"""Codes of steps that were not carried out because nothing was left to do."""
+
 
 def closing(view: RunView, ended_after_s: float) -> RunEnded:
     """Return the end of a run none of whose steps is pending or under way.
 
-    ``DONE``: every step was done or found needless, and one at least was done. ``STOPPED``: a
-    person's stop left steps undone. ``FAILED``: all else.
+    ``DONE``: every step was done or found needless, and one at least was done or all were needless
+    because all was as asked already. ``STOPPED``: a person's stop left steps undone. ``FAILED``:
+    all else.
     """
     return RunEnded(state=_state(view), sentence=_sentence(view, ended_after_s))
 
@@ -39,12 +43,24 @@ def _state(view: RunView) -> RunState:
     codes = {step.ending.code for step in _in(view, "SKIPPED") if step.ending}
     if "stopped" in codes:
         return "STOPPED"
+    if _is_needless(view):
+        return "DONE"
     if _in(view, "FAILED") or _in(view, "UNKNOWN") or codes & CUT_SHORT or not _in(view, "DONE"):
         return "FAILED"
     return "DONE"
 
 
+def _is_needless(view: RunView) -> bool:
+    """Whether all was as asked before anything was done."""
+    return all(step.state == "SKIPPED" and _code(step) in NEEDLESS for step in view.steps)
+
+
 def _sentence(view: RunView, ended_after_s: float) -> str:
+    if _is_needless(view):
+        first = view.steps[0].ending
+        others = len(view.steps) - 1
+        more = f" So it is with {counted(others, 'more step')}." if others else ""
+        return f"Nothing had to be done: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {counted(total, 'step')} done within {format_age(ended_after_s)}"]
     elsewhere = len([step for step in _in(view, "DONE") if _code(step) == "landed_elsewhere"])

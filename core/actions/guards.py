@@ -12,12 +12,14 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
+from core.actions.closing import NEEDLESS
 from core.actions.model import Ending, Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
 from core.actions.views import StepView
 from core.plan.pegasus_steps import AwaitState, CloseReplicas, ProposeMany
 from core.plan.pegasus_words import awaited
+from core.plan.steps import Step
 from core.units import counted, format_age
 
 FRESH_FOR_S: Final = 60.0
@@ -30,9 +32,6 @@ PAUSED_KEY: Final = "loadBalancerSheddingEnabled"
 """What is switched off while a run has the balancer paused."""
 
 BUDGET_SPAN: Final = timedelta(hours=24)
-
-_AS_WANTED: Final = frozenset({"already_set", "already_there"})
-"""Codes of steps that were not carried out because nothing was left to do."""
 
 Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"]
 """``skip``: this step. ``end``: all that is pending, then the run. ``leave``: stop acting, leave
@@ -221,7 +220,7 @@ def footing(session: Session) -> Hold | None:
     """End when what the rest of the run relies on did not come, whatever the options allow."""
     for step in session.steps_in("FAILED", "SKIPPED"):
         ending = step.ending
-        if ending is None or ending.code in _AS_WANTED:
+        if ending is None or ending.code in NEEDLESS:
             continue
         found = _lost_footing(session, step, ending)
         if found is not None:
@@ -239,12 +238,21 @@ def _lost_footing(session: Session, step: StepView, ending: Ending) -> tuple[str
         return "setting_not_set", words
     if isinstance(asked, AwaitState):
         return "not_awaited", f"The rest of the run was to begin when {awaited(asked)}"
-    is_batch = isinstance(asked, ProposeMany)
     is_open = isinstance(asked, CloseReplicas) and ending.code == "still_member"
-    waits = (item.step for item in session.view.steps[step.index + 1 :])
-    if (is_batch or is_open) and any(isinstance(later, AwaitState) for later in waits):
-        return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
-    return None
+    if not is_open and not isinstance(asked, ProposeMany):
+        return None
+    later = [item.step for item in session.view.steps[step.index + 1 :]]
+    if not any(isinstance(one, AwaitState) for one in later) or _is_told_by(later[0], step, ending):
+        return None
+    return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
+
+
+def _is_told_by(wait: Step, step: StepView, ending: Ending) -> bool:
+    """Whether the wait for a batch tells the same: others may have emptied the node meanwhile."""
+    if not isinstance(wait, AwaitState) or ending.state != "SKIPPED":
+        return False
+    is_its_own = wait.node == step.step.subject and wait.state in ("no_primaries", "no_replicas")
+    return is_its_own and ending.code == "moved_meanwhile"
 
 
 def budget(session: Session) -> Hold | None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from core.actions.values import by_server, is_same_value
 from core.actions.views import RunView, StepView
+from core.actions.words import why_nothing_lasts
 from core.errors import InvariantError, OpsError, PlanConflictError, UnknownNameError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import parse_level
@@ -80,6 +81,7 @@ class _Undo:
         self._draft = Draft(ground.snapshot, terms)
         self._stays: list[tuple[str, str]] = []
         self._needless: list[str] = []
+        self._full: list[str] = []
         self._is_level_checked = False
 
     def take_back(self, step: StepView) -> None:
@@ -126,14 +128,26 @@ class _Undo:
         """Return the plan; what stays makes it incomplete."""
         draft = self._draft
         if not draft.steps:
-            why = next(iter(self._stays), None) or next(
-                ((sentence, "") for sentence in self._needless), ("It changed nothing.", "")
-            )
+            sentence, hint = self._why_not()
             raise PlanConflictError(
-                f"Nothing of run {self._view.run_id} can be taken back. {why[0]}", hint=why[1]
+                f"Nothing of run {self._view.run_id} can be taken back. {sentence}", hint=hint
             )
         plan = draft.seal()
         return sealed(replace(plan, complete=False)) if self._stays else plan
+
+    def _why_not(self) -> tuple[str, str]:
+        """Return why nothing can be taken back, and what to do about it."""
+        if not self._stays:
+            nothing = why_nothing_lasts(self._view) or "It changed nothing."
+            return next(iter(self._needless), nothing), ""
+        sentence, hint = self._stays[0]
+        if len(self._full) > 1:  # a drained node: the guardian has put everything elsewhere
+            sentence = (
+                f"{len(self._full):,} partitions have as many replicas as they are to have, on "
+                f"other nodes; the first of them: {sentence}"
+            )
+            hint = "`trimtab pegasus rebalance` brings replicas to a node that has few."
+        return sentence, hint
 
     # -- settings -------------------------------------------------------------------------------
 
@@ -221,6 +235,8 @@ class _Undo:
         elif self._is_safe(gpid, lambda: self._change(config, ConfigType.ADD_SECONDARY, node)):
             self._check_level()
             self._draft.change(gpid, "ADD_SECONDARY", node)
+        elif config.replica_count >= config.max_replica_count:
+            self._full.append(gpid)
 
     def _batch_back(self, asked: ProposeMany) -> None:
         if asked.verb != "move_pri":

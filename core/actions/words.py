@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -26,6 +27,8 @@ from core.actions.events import (
 from core.actions.model import Observation
 from core.actions.values import by_server
 from core.actions.views import RunView
+from core.plan.model import Step
+from core.plan.pegasus_steps import AwaitState, SetMetaLevel
 from core.plan.words import tally
 from core.units import counted, format_ratio
 
@@ -53,6 +56,7 @@ EMPTY: Final = "empty"
 """What is said of a setting that has a value of no length, as a list without entries."""
 
 _MOST_SERVERS: Final = 2
+_MOST_HELD: Final = 3
 
 
 def told_value(value: str | None) -> str:
@@ -91,6 +95,60 @@ class Told:
 def waits_for(ahead: RunView) -> str:
     """Return the sentence about a run that is not begun while ``ahead`` is open."""
     return f"Waits for run {ahead.run_id} ({ahead.state.lower()}) of the same cluster."
+
+
+def hold_words(view: RunView, more: str = "") -> str:
+    """Return what an open run means for whoever wants to change its cluster, and how to stop it.
+
+    Args:
+        view: The run.
+        more: Options that the command line needs besides.
+    """
+    held = [
+        f" It holds {one.key} at {told_value(one.during) or EMPTY} for its time, and puts "
+        f"{_before(one.before)} back when it ends."
+        for one in view.outstanding_settings[:_MOST_HELD]
+        if one.is_changed
+    ]
+    return (
+        f"Run {view.run_id} of {view.cluster} has not ended ({view.state.lower()}): one run at a "
+        f"time, another one waits for it.{''.join(held)} Stop it: "
+        f"`trimtab runs {view.run_id} --stop{more}`."
+    )
+
+
+def _before(value: str | None) -> str:
+    return "what was there" if value is None else told_value(value) or EMPTY
+
+
+def why_nothing_lasts(view: RunView) -> str:
+    """Return why a run on a Pegasus cluster has nothing to take back; empty: it has something.
+
+    What it set for its time went back when it ended; what the meta server moved meanwhile by its
+    own choice is no step of the run.
+    """
+    done = [one.step for one in view.steps if one.state == "DONE"]
+    waits = [step for step in done if isinstance(step, AwaitState)]
+    if not done or view.outstanding_settings:
+        return ""
+    if any(step.kept is None and step not in waits for step in done):
+        return ""
+    is_back = all(one.fate == "restored" for one in view.settings)
+    head = (
+        "What it set for its time is back"
+        if is_back
+        else "How what it set for its time was left stands with the run"
+    )
+    if any(step.state == "balanced" for step in waits) or _is_lively(done):
+        return (
+            f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
+            "they cannot be taken back."
+        )
+    return f"{head}, and nothing else was changed."
+
+
+def _is_lively(steps: Iterable[Step]) -> bool:
+    return any(isinstance(step, SetMetaLevel) and step.level == "lively" for step in steps)
 
 
 def told(event: Event) -> Told:

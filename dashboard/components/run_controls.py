@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.actions.model import Control, RunId
 from core.actions.views import RunView
+from core.actions.words import why_nothing_lasts
 from core.errors import OpsError
 from core.plan.model import UnloadBundle
 from dashboard import runs, services, state
@@ -93,6 +94,10 @@ def _stop(config: Config, view: RunView) -> None:
 
 
 def _undo(config: Config, view: RunView) -> None:
+    nothing = why_nothing_lasts(view)
+    if nothing:
+        st.caption(words.plain(nothing), width="content")
+        return
     why_not = presenter.why_no_undo(view, runs.undone_by(config, view))
     st.button(
         "Undo…",

@@ -7,6 +7,7 @@ from datetime import datetime
 from core.actions.model import Control
 from core.actions.undo_setting import is_set
 from core.actions.views import RunView
+from core.actions.words import why_nothing_lasts
 from core.plan.model import SplitBundle
 from core.plan.words import things
 from dashboard.presenters.runs import ago
@@ -57,6 +58,8 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     done = [one.step for one in view.steps if one.state == "DONE" or is_set(one)]
     if not done:
         return "Nothing of it was done: there is nothing to take back."
+    if nothing := why_nothing_lasts(view):
+        return nothing
     if all(isinstance(step, SplitBundle) for step in done):
         return "A split cannot be taken back: bundles are never merged again."
     if undone_by is not None and not undone_by.is_ended:
