@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Self
 
 import pytest
@@ -103,11 +104,19 @@ def test_a_rolling_update_waits_for_the_restart_and_leaves_settings_as_they_were
 ) -> None:
     found, node = settings_of(sandbox), sandbox.nodes[0]
     plan = rolling_update_plan(site.cluster.snapshot(), [node], terms())
+    sandbox.restart_node(node)  # older than the node's turn: it does not count
+    wait_until(
+        lambda: all(config.replica_count == 3 for _, config in site.every()), "healthy partitions"
+    )
+    restarted_s = monotonic()
     with Run(site, tmp_path, plan) as run:
         run.wait(lambda: run.waits("restart it now"), "the wait for the operator")
         held = [config.gpid for _, config in site.every() if node in config.members]
         assert held == []
         assert settings_of(sandbox) != found
+        assert not run.view.is_ended
+        # a server tells its start in whole seconds
+        run.wait(lambda: monotonic() - restarted_s > 2.0, "another second")
         sandbox.restart_node(node)
         view = run.ended()
     assert view.state == "DONE", view.sentence

@@ -47,6 +47,11 @@ REBALANCE: tuple[PegasusStep, ...] = (
     AwaitState(state="balanced"),
     move("2.1", N1, N4),
 )
+IN_VAIN: tuple[PegasusStep, ...] = (
+    HOLD_STEADY,
+    AwaitState(state="no_primaries", node=N1, within_s=3.0),
+    move("2.0", N1, N3),
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ STORIES = [
     Story("others set the level", _happens((3.0, lambda one: one.level_by_others("freezed")))),
     Story("moved by others", _happens((1.0, lambda one: one.move_primary_by_others("2.1")))),
     Story("dark", _happens((2.5, _flip("is_dark", to=True)), (30.0, _flip("is_dark", to=False)))),
+    Story("waits in vain", steps=IN_VAIN),
     Story("told to end", _happens((4.0, lambda world: world.told_to_end.add(world.current)))),
 ]
 
@@ -144,6 +150,9 @@ def _check(world: PegasusWorld, view: RunView) -> None:
     assert world.values == world.values_before, view.settings
     for step in view.steps:
         assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.ending)
+        if isinstance(step.step, AwaitState) and step.state == "DONE":
+            looks = [step.before, step.ending and step.ending.after]
+            assert any(look is not None and not look.detail for look in looks), step.ending
     assert len(world.sent_steps) == len(set(world.sent_steps))
     begun = sorted(step.begun_at for step in view.steps if step.begun_at and step.step.is_paced)
     gap_s = 60.0 / view.options.pace_per_min
