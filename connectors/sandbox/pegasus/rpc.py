@@ -80,8 +80,8 @@ class MetaCalls:
             return _reply(request, self._forward(request))
         try:
             return _reply(request, call(request.body))
-        except (AttributeError, TypeError) as exc:
-            raise WireError(f"a body of {request.name} without a field: {exc}") from exc
+        except (AttributeError, TypeError, ValueError) as exc:
+            raise WireError(f"a body of {request.name} that does not fit: {exc}") from exc
 
     def _forward(self, request: Request) -> Struct:
         """Say that another one leads; only the question for partitions is told who."""
