@@ -5,7 +5,6 @@ They belong to the one ``trimtab`` command; this is a module of its own for its 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,10 +28,11 @@ def common() -> None:
 
 @pegasus.command()
 def balance(
-    file: Annotated[
-        Path,
+    source: Annotated[
+        str,
         typer.Argument(
-            metavar="SNAPSHOT-or-FILE", help="A snapshot, or state and switches as JSON."
+            metavar="SNAPSHOT-or-FILE",
+            help="A snapshot, state and switches as JSON, or a configured cluster.",
         ),
     ],
     policy: Annotated[
@@ -58,7 +58,7 @@ def balance(
     from dashboard import cli_pegasus_balance
 
     wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed, engine)
-    return cli_pegasus_balance.balance(file, wish, config, as_json=as_json)
+    return cli_pegasus_balance.balance(source, wish, config, as_json=as_json)
 
 
 @pegasus.command()

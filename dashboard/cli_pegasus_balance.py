@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from core.errors import InputError, UnknownNameError
+from core.errors import ConfigError, InputError, UnknownNameError
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
 from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.rounds import (
@@ -26,10 +26,11 @@ from core.pegasus.ids import parse_node
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
-from core.snapshot.pegasus import load_pegasus_snapshot
+from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.units import counted
 from dashboard import services, services_spark
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli_pegasus_live import note_problems, pegasus_snapshot
 
 _MOST_SHOWN: Final = 40
 
@@ -53,9 +54,9 @@ class BalanceWish:
     engine: str = "local"
 
 
-def balance(path: Path, wish: BalanceWish, config: Path | None, *, as_json: bool) -> int:
+def balance(source: str, wish: BalanceWish, config: Path | None, *, as_json: bool) -> int:
     """``trimtab pegasus balance``."""
-    view, options = _question(path, wish)
+    view, options = _question(source, wish, config)
     rounds, elapsed_ms = _timed(_rounds(view, options, wish, config), _most(options, wish))
     body = {
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
@@ -70,23 +71,45 @@ def balance(path: Path, wish: BalanceWish, config: Path | None, *, as_json: bool
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _question(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOptions]:
+def _question(
+    source: str, wish: BalanceWish, config: Path | None
+) -> tuple[ClusterView, BalanceOptions]:
     """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
+    path = Path(source)
     if path.is_dir():
-        return _question_of_snapshot(path, wish)
+        return _question_of_snapshot(load_pegasus_snapshot(path), wish)
+    if not path.exists() and path.name == source and path.suffix != ".json":
+        return _question_of_snapshot(_cluster_now(source, config), wish)
     try:
         content = path.read_bytes()
     except OSError as exc:
         raise UsageFaultError(
-            f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a state as JSON."
+            f"{path} cannot be read: {exc.strerror}.",
+            hint="Name a file with a state as JSON, a snapshot directory or a cluster.",
         ) from exc
     trace = parse_trace(content, path.name)
     return view_of(trace), _options(options_of(trace), wish)
 
 
-def _question_of_snapshot(path: Path, wish: BalanceWish) -> tuple[ClusterView, BalanceOptions]:
+def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
+    """Read a cluster of the configuration; a name that is none may have meant a file."""
+    try:
+        snapshot = pegasus_snapshot(name, config)
+    except (ConfigError, UnknownNameError) as exc:
+        raise UsageFaultError(
+            f"{name} is neither a file, nor a snapshot directory, nor a Pegasus cluster of the "
+            "configuration.",
+            hint=exc.hint,
+        ) from exc
+    note_problems(snapshot)
+    return snapshot
+
+
+def _question_of_snapshot(
+    snapshot: PegasusSnapshot, wish: BalanceWish
+) -> tuple[ClusterView, BalanceOptions]:
     """Take state and switches from a snapshot; nodes stand in the order of their names."""
-    facts = PegasusFacts(load_pegasus_snapshot(path))
+    facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
         note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from core.errors import PlanConflictError
 from core.plan.model import Plan
-from core.plan.pegasus_preview import PegasusPreview, preview_pegasus
+from core.plan.pegasus_preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import counted, format_mb
 from dashboard import cli_plan_json, services
@@ -105,8 +105,11 @@ def show_nodes(found: PegasusPreview) -> None:
         )
         for one in found.nodes
     ]
-    head = ("node", "primaries", "after", "replicas", "after", "receives", "free after")
+    after = "about, after" if found.is_guardians_choice else "after"
+    head = ("node", "primaries", "after", "replicas", after, "receives", "free after")
     table(head, rows)
+    if found.is_guardians_choice:
+        say(GUARDIANS_CHOICE)
 
 
 def _size(copied_mb: float | None) -> str:

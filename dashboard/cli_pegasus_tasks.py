@@ -10,6 +10,8 @@ from typing import Final, get_args
 from core.errors import PlanError, UnknownNameError
 from core.pegasus.even.measures import MEASURES, Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
+from core.pegasus.levels import parse_level
+from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.bare import Terms
 from core.plan.model import Plan
@@ -98,11 +100,21 @@ def set_level(wish: PegasusWish, verb: str, wanted: str | None) -> int:
         raise UsageFaultError(
             f"{verb!r} is not understood here.", hint="Write: level CLUSTER set LEVEL."
         )
+    try:
+        parse_level(wanted)
+    except UnknownNameError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
     return act(wish, lambda snapshot, terms: level_plan(snapshot, wanted, terms))
 
 
 def set_setting(wish: PegasusWish, key: str, value: str, node: str | None) -> int:
     """``trimtab pegasus set``."""
+    try:
+        changeable(key)
+    except UnknownNameError as exc:
+        names = ", ".join(one.key for one in CHANGEABLE)
+        near = f"{exc.hint} " if exc.hint.startswith("Did you mean") else ""
+        raise UsageFaultError(exc.message, hint=f"{near}These can be changed: {names}.") from exc
     return act(wish, lambda snapshot, terms: setting_plan(snapshot, key, value, terms, server=node))
 
 
@@ -111,7 +123,7 @@ def move(
 ) -> int:
     """``trimtab pegasus move``."""
     if kind not in _MOVES:
-        raise UnknownNameError.of("kind of move", kind, _MOVES)
+        raise _no_word("kind of move", kind, _MOVES)
 
     def make(snapshot: PegasusSnapshot, terms: Terms) -> Plan:
         asked = AskedMove(gpid_of(snapshot, gpid), kind, *ends)
@@ -129,7 +141,7 @@ def propose(wish: PegasusWish, gpid: str, change: str, node: str) -> int:
             hint="Move a primary with `trimtab pegasus move ... move_pri`.",
         )
     if word not in _CHANGES:
-        raise UnknownNameError.of("change", word, _CHANGES)
+        raise _no_word("change", word, _CHANGES)
     return act(
         wish,
         lambda snapshot, terms: change_plan(snapshot, gpid_of(snapshot, gpid), word, node, terms),
@@ -171,7 +183,7 @@ def rebalance(wish: PegasusWish, *, only_move_primary: bool, rate: int) -> int:
 def even(wish: PegasusWish, asked: EvenWish) -> int:
     """``trimtab pegasus even``."""
     if asked.by not in MEASURES:
-        raise UnknownNameError.of("measure", asked.by, MEASURES)
+        raise _no_word("measure", asked.by, MEASURES)
 
     def make(snapshot: PegasusSnapshot, terms: Terms) -> Plan:
         measured = Measured.of(PegasusFacts(snapshot))
@@ -192,6 +204,13 @@ def even(wish: PegasusWish, asked: EvenWish) -> int:
         return balance_plan(snapshot, measured.view, found.steps, terms)
 
     return act(wish, make)
+
+
+def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
+    """Return the error of a word that is none of a few: bad usage, all of them named."""
+    found = UnknownNameError.of(kind, word, known)
+    near = f"{found.hint} " if found.hint.startswith("Did you mean") else ""
+    return UsageFaultError(found.message, hint=f"{near}Known: {', '.join(known)}.")
 
 
 def _even_sentence(found: EvenPlan, asked: EvenWish) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
 
 from core.actions.runs import RunView
 from core.actions.undo import undo_plan
@@ -11,16 +13,19 @@ from core.actions.undo_pegasus import PegasusGround
 from core.plan.answer import plan_sentence
 from core.plan.codec import dump_plan
 from core.plan.edit import Ground
-from core.plan.model import Plan
+from core.plan.model import Diagnostic, Plan
 from core.plan.pegasus_preview import preview_pegasus
 from core.plan.preview import preview_plan
 from core.plan.words import describe
+from core.units import counted
 from dashboard import cli_plan_json, services, services_pegasus
 from dashboard.cli_apply import ApplyWish, carry_out
 from dashboard.cli_config import configured
 from dashboard.cli_output import Answer, StoppedError, UsageFaultError, emit, note
 from dashboard.cli_pegasus_live import PEGASUS
 from dashboard.cli_plans import refusal, write_plan
+
+_MOST_STEPS: Final = 10
 
 
 def undo(
@@ -63,10 +68,24 @@ def _way_back(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Pl
 def _show(sentence: str, plan: Plan) -> None:
     """Show the way back on standard error: the answer is the run."""
     note(sentence)
-    for step in plan.steps:
-        note(f"  {describe(step)}")
-    for item in plan.diagnostics:
-        note(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    if len(plan.steps) <= _MOST_STEPS:  # else the sentence counts them
+        for step in plan.steps:
+            note(f"  {describe(step)}")
+    else:
+        note(f"  {counted(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
+    for items in _alike(plan.diagnostics):
+        first, others = items[0], len(items) - 1
+        told = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
+        more = f" {others:,} more like it." if others else ""
+        note(told + more)
+
+
+def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
+    """Return remarks of one severity and code together, in the order of their first."""
+    found: dict[tuple[str, str], list[Diagnostic]] = {}
+    for item in items:
+        found.setdefault((item.severity, item.code), []).append(item)
+    return found.values()
 
 
 def _ask(plan: Plan) -> None:

@@ -123,6 +123,21 @@ def from_address(key: str, allowed: Collection[str] | None = None) -> str:
     return text(key)
 
 
+def unknown_in_address(key: str, known: Collection[str]) -> list[str]:
+    """Return what the address names and nothing has, each once: a widget would drop it silently.
+
+    Call it before the widget is drawn.
+
+    Args:
+        key: Of the parameter.
+        known: Values that there are.
+    """
+    told = st.session_state.setdefault(f"_unknown_{key}", [])
+    found = [one for one in st.query_params.get_all(key) if one and one not in {*known, *told}]
+    st.session_state[f"_unknown_{key}"] = [*told, *found]
+    return found
+
+
 def keep_in_address(key: str, value: str, *, default: str) -> None:
     """Write the value of a widget that is not bound into the address; the default is left out."""
     st.session_state[f"_address_{key}"] = value

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from core.pegasus.balance.model import ConfigType
 from core.pegasus.ddd import DddNode, PrimaryChoice, parse_ddd_text, recommend_primary
 from core.pegasus.guardian import Cure, CureStatus, GuardedNode, Guardian, GuardianOptions
 from core.pegasus.levels import FunctionLevel
@@ -23,6 +24,8 @@ from core.units import datetime_to_ms, format_age
 
 _EVER = 0
 _ASSUMED_DELAY_MS = 600_000
+_FLOW_CONTROL = "add_secondary_enable_flow_control"
+_MOST_ADDED = "add_secondary_max_count_for_one_node"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,27 @@ def outlooks(facts: PegasusFacts, rows: Sequence[int]) -> list[Outlook]:
     options = _options(facts)
     now_ms = datetime_to_ms(facts.snapshot.manifest.taken_at)
     guardian = Guardian(nodes, options, now_ms)
-    return [_outlook(row, guardian, facts.effective_level) for row in parts]
+    found = [_outlook(row, guardian, facts.effective_level) for row in parts]
+    return [_held_back(one) for one in found] if _adds_nothing(facts) else found
+
+
+def _adds_nothing(facts: PegasusFacts) -> bool:
+    """Return whether flow control lets no secondary be added anywhere; unknown: no."""
+    told = facts.snapshot.settings
+    most = told.get(_MOST_ADDED, "")
+    return told.get(_FLOW_CONTROL, "") == "true" and most.isdecimal() and not int(most)
+
+
+def _held_back(one: Outlook) -> Outlook:
+    """Return an outlook without the addition that flow control does not send."""
+    cure = one.cure
+    if cure.action is None or cure.action.type is not ConfigType.ADD_SECONDARY:
+        return one
+    reason = (
+        f"{cure.reason} It is not sent: {_MOST_ADDED} is 0, as while a rolling update or an "
+        "emptying runs."
+    )
+    return replace(one, cure=replace(cure, action=None, reason=reason))
 
 
 def _partition_rows(facts: PegasusFacts, rows: Sequence[int]) -> list[dict[str, Any]]:

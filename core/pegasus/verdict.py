@@ -55,8 +55,7 @@ def judge_balance(
     if doubt is not None:
         return BalanceVerdict("unknown", doubt)
     if counts.total > 0:
-        planned = f"{counted(counts.total, 'change')} of one round, perhaps not of the last"
-        return BalanceVerdict("not_balanced", f"The balancer counts {planned}.")
+        return BalanceVerdict("not_balanced", f"The balancer counts {_worth(counts, level)}.")
     if level is FunctionLevel.STEADY and is_cluster_policy is not False:
         why = (
             "At steady the cluster policy counts nothing, so 0 says nothing."
@@ -65,6 +64,14 @@ def judge_balance(
         )
         return BalanceVerdict("unknown", why)
     return BalanceVerdict("balanced", "The balancer finds nothing to do.")
+
+
+def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
+    """Return the number with what it is of: a check adds up what rounds do one after the other."""
+    changes = counted(counts.total, "change")
+    if level is FunctionLevel.LIVELY:
+        return f"{changes} of the round under way; others may follow"
+    return f"{changes}, primaries and secondaries together; lively makes them in rounds"
 
 
 def _doubt(

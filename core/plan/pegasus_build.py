@@ -217,13 +217,14 @@ def _tell_frozen(draft: Draft, wanted: FunctionLevel) -> None:
 
 
 def _tell_effect(draft: Draft, wanted: FunctionLevel) -> None:
-    ill = counted(len(draft.course.unhealthy), "partition")
+    ill = draft.course.unhealthy
     if clears_proposals(wanted):
+        now = f"; {counted(len(ill), 'partition')} now without exactly the replicas wanted"
         draft.tell(
-            "warning",
+            "warning" if ill else "info",
             "clears_pending",
-            f"Every pending proposal is thrown away, repairs and balancing alike; {ill} now "
-            f"without exactly the replicas wanted.",
+            "Every pending proposal is thrown away, repairs and balancing alike"
+            f"{now if ill else ''}.",
             hint="At steady repairs are proposed again at the next tick."
             if wanted is FunctionLevel.STEADY
             else "",
@@ -247,8 +248,10 @@ def _tell_lively(draft: Draft) -> None:
         sentence = f"Balancing waits until every partition is healthy: {ill} to go."
         draft.tell("warning", "balance_waits", sentence)
     if counts is not None and counts.total >= 0:
-        sentence = f"The balancer counts {counted(counts.total, 'change')} for its next round."
-        draft.tell("info", "forecast", sentence, hint="More rounds may follow.")
+        sentence = f"The balancer counts {counted(counts.total, 'change')} now"
+        sentence += ", primaries and secondaries together." if counts.total else "."
+        hint = "Its first round moves primaries, so it makes fewer; other rounds follow."
+        draft.tell("info", "forecast", sentence, hint=hint if counts.total else "")
     if draft.facts.snapshot.settings.get("balance_cluster") == "true" and any(
         table.max_replica_count == 1 for table in draft.facts.tables.values()
     ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import FunctionLevel
@@ -29,6 +30,11 @@ from core.plan.pegasus_words import describe_pegasus, shell_lines
 from core.plan.steps import PegasusStep, Step
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted, format_mb
+
+GUARDIANS_CHOICE: Final = (
+    "Where the replicas go is the guardian's choice, made one by one while the run lasts: replicas "
+    "after are about."
+)
 
 _Proposing = MoveReplica | ChangeReplica | ProposeMany
 _PEGASUS = (*_Proposing.__args__, SetMetaLevel, SetServerSetting, CloseReplicas, AwaitState)
@@ -126,6 +132,17 @@ class PegasusPreview:
     restored: tuple[str, ...]
     copied_mb: float | None
     waits_for_people: bool
+
+    @property
+    def is_guardians_choice(self) -> bool:
+        """Whether the guardian chooses where replicas go: then the numbers after are about."""
+        taken = any(
+            isinstance(one.step, ProposeMany) and one.step.verb != "move_pri" for one in self.steps
+        )
+        back = any(
+            isinstance(one.step, AwaitState) and one.step.state == "restarted" for one in self.steps
+        )
+        return taken and not back
 
 
 def preview_pegasus(snapshot: PegasusSnapshot, plan: Plan) -> PegasusPreview:

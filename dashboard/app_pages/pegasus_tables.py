@@ -22,6 +22,7 @@ if facts.columns.table_count == 0:
     st.stop()
 
 names = sorted(facts.columns.app_names)
+words.tell_unknown("table", state.unknown_in_address(state.TABLE, names), names)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     table = st.selectbox(
         "Table",

@@ -35,7 +35,7 @@ RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
 MAX_TIMES: Final = 400
-BADGES_PX: Final = 465
+BADGES_PX: Final = 550
 """Beside the pickers on a wide window, above the buttons on a narrow one."""
 
 
@@ -222,7 +222,13 @@ def _watch(config: Config, choice: Choice) -> None:
     is_newer = shelved is not None and newest is not None and newest.taken_at > shelved.taken_at
     if is_newer and not choice.is_past and not state.is_busy():
         st.rerun()
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", width="content"):
+    with st.container(  # one that never wraps: what has no room stands whole in the next line
+        key="header_live",
+        horizontal=True,
+        vertical_alignment="center",
+        gap="xsmall",
+        width="content",
+    ):
         manifest = _manifest(choice)
         if shelved is not None and manifest is not None:
             _draw_freshness(config, choice, shelved, manifest)

@@ -94,7 +94,7 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove |
         rows,
         {
             "node": tables.words("Node", pinned=True),
-            "verdict": st.column_config.TextColumn("May it take it?", width=420),
+            "verdict": st.column_config.TextColumn("May it take it?", width=640),
             "primaries": tables.whole("Primaries"),
             "replicas": tables.whole("Replicas"),
             "free_mb": tables.whole("Free MB"),

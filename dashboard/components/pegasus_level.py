@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.pegasus.levels import FunctionLevel
 from core.plan.pegasus_steps import SetMetaLevel
+from dashboard import state
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.components.pegasus_past import level_past
 from dashboard.planning_pegasus_settings import LevelRequest, level_plan_of
@@ -68,6 +69,9 @@ def _ask_again() -> None:
 def _choose(page: PegasusPage) -> FunctionLevel | None:
     """Draw the five steps; return the one that is looked at, ``None`` when nothing is."""
     stored = page.facts.stored_level
+    known = [level.word for level in FunctionLevel]
+    unknown = state.unknown_in_address(WISH, [*known, *(one.upper() for one in known)])
+    words.tell_unknown("level", unknown, known)
     named = st.query_params.get(WISH, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
     # another stored level begins anew: what was chosen against the former one is no wish any more

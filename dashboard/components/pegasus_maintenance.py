@@ -89,9 +89,11 @@ def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | No
     Returns:
         The wizard, and what is asked of it; ``None``: no node is chosen yet.
     """
+    labels = list(presenter.BY_LABEL)
+    words.tell_unknown("wizard", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
         "Wizard",
-        list(presenter.BY_LABEL),
+        labels,
         default=presenter.WIZARDS[0].label,
         required=True,
         key=state.PICK,
@@ -128,6 +130,7 @@ def _nodes(page: PegasusPage, one: presenter.WizardWords) -> tuple[str, ...]:
         return ()
     names = [node.name for node in page.facts.nodes]
     dead = {node.name for node in page.facts.nodes if not node.is_alive}
+    words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
     chosen = st.multiselect(
         "Node" if one.nodes == "one" else "Nodes, in their order",
         names,
@@ -135,7 +138,9 @@ def _nodes(page: PegasusPage, one: presenter.WizardWords) -> tuple[str, ...]:
         bind="query-params",
         format_func=lambda name: f"{name} (down)" if name in dead else str(name),
         placeholder="every living node" if one.nodes == "all" else "choose",
-        width=420,
+        select_all=one.nodes == "all",
+        wrap=True,
+        width=560,
     )
     if one.nodes == "one" and len(chosen) > 1:  # no limit to the choice: other wizards take many
         st.caption("One node at a time: the first.")

@@ -24,6 +24,7 @@ def one_node(page: PegasusPage) -> None:
     """Draw the chosen node; nothing but the choice while none is."""
     names = page.facts.columns.nodes
     words.section("One node", "Its disks, and what it carries of every table.")
+    words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
     node = st.selectbox(
         "Node",
         ["", *names],

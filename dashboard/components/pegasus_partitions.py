@@ -26,8 +26,8 @@ _GRID: Final = "grid"
 _STRETCH: Final = "stretch"
 _COLUMNS: Final = "columns"
 _MAX_LOST: Final = 5
-_REASON_PX: Final = 46
-"""A row with two lines of a reason."""
+_REASON_PX: Final = tables.WRAPPED_PX
+"""A row with lines of a reason: lower ones are not wrapped."""
 
 
 def choose(table: str) -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.pegasus_preview import PegasusPreview, preview_pegasus
+from core.plan.pegasus_preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from dashboard import state
 from dashboard.cli_config import words_of
 from dashboard.components import tables, words
@@ -55,8 +55,9 @@ def draw_plan(page: PegasusPage, plan: Plan) -> None:
         return
     st.caption(words.plain(presenter.restored_words(preview)))
     draw_steps(preview)
-    draw_nodes(preview)
-    draw_partitions(preview)
+    if not plan.by_severity("error"):  # nothing comes after a refusal
+        draw_nodes(preview)
+        draw_partitions(preview)
     draw_apply(page, plan, preview)
 
 
@@ -70,7 +71,10 @@ def draw_nodes(preview: PegasusPreview) -> None:
         "primaries_before": tables.whole("Primaries"),
         "primaries_after": tables.whole("after"),
         "replicas_before": tables.whole("Replicas"),
-        "replicas_after": tables.whole("after "),
+        "replicas_after": tables.whole(
+            "about, after" if preview.is_guardians_choice else "after ",
+            GUARDIANS_CHOICE if preview.is_guardians_choice else "",
+        ),
         "received_mb": tables.whole("Received MB"),
         "free_before_mb": tables.whole("Free MB"),
         "free_after_mb": tables.whole("after  ", "Copies come before deletions."),
@@ -82,6 +86,8 @@ def draw_nodes(preview: PegasusPreview) -> None:
         alt="Nodes that the plan touches, before and after",
         height=min(_MOST_ROWS_PX, tables.height_of(len(rows))),
     )
+    if preview.is_guardians_choice:
+        st.caption(words.plain(GUARDIANS_CHOICE))
 
 
 def draw_steps(preview: PegasusPreview) -> None:

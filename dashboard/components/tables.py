@@ -53,7 +53,12 @@ def words(label: str, help_text: str = "", *, pinned: bool = False) -> Column:
 
 
 def opener(
-    label: str, key: str, open_row: Callable[[str], None], *, is_pinned: bool = True
+    label: str,
+    key: str,
+    open_row: Callable[[str], None],
+    *,
+    is_pinned: bool = True,
+    width_px: int | None = None,
 ) -> Column:
     """Return a column whose cells are names that open something when clicked.
 
@@ -62,6 +67,7 @@ def opener(
         key: Unique key of the click.
         open_row: Called with the clicked name.
         is_pinned: It stays in sight, at the left.
+        width_px: Of the column; ``None``: as wide as its names, if there is room.
     """
 
     def clicked() -> None:
@@ -70,7 +76,13 @@ def opener(
             open_row(click["label"])
 
     return st.column_config.ButtonColumn(
-        label, type="tertiary", alignment="left", pinned=is_pinned, on_click=clicked, key=key
+        label,
+        type="tertiary",
+        alignment="left",
+        pinned=is_pinned,
+        on_click=clicked,
+        key=key,
+        width=width_px,
     )
 
 

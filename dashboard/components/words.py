@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from core.errors import OpsError
+from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard.presenters.freshness import Badge
 
@@ -16,6 +16,7 @@ STYLE = """<style>
 .st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
 .st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
 .st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
+.st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
 
 
@@ -66,6 +67,19 @@ def failed(error: OpsError, *, what: str) -> None:
     """Show an error of ours: what could not be done, why, and the remedy."""
     body = plain(error.message) + (f"\n\n{plain(error.hint)}" if error.hint else "")
     st.error(body, title=what, icon=":material/error:")
+
+
+def tell_unknown(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Say that the address names what there is not; the page goes on without it.
+
+    Args:
+        kind: What they would be: ``node``.
+        names: As in the address.
+        known: Of which the message offers near ones.
+    """
+    for name in names:
+        error = UnknownNameError.of(kind, name, known)
+        st.toast(plain(f"{error.message} {error.hint}".strip()), duration="long")
 
 
 def notes(sentences: Sequence[str]) -> None:

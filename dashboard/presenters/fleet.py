@@ -185,7 +185,8 @@ def answer(rows: Sequence[tuple[str, Judged | None]]) -> str:
     unseen = [name for name, one in rows if one is None]
     known = [(name, one) for name, one in rows if one is not None]
     unsure = [name for name, one in rows if one is not None and one.state == "unknown"]
-    head = f"{len(bad)} of {counted(len(rows), 'cluster')} need attention"
+    verb = "needs" if len(bad) == 1 else "need"
+    head = f"{len(bad)} of {counted(len(rows), 'cluster')} {verb} attention"
     if unsure:
         head += f", {len(unsure)} cannot be judged"
     worst = max(

@@ -151,14 +151,17 @@ def forecast(facts: PegasusFacts) -> str:
         f"move_pri {told.move_primary}, copy_pri {told.copy_primary}, "
         f"copy_sec {told.copy_secondary}"
     )
-    whose = (
-        "of the round that is under way, or was the last"
-        if facts.effective_level is FunctionLevel.LIVELY
-        else "of what the next round would do"
-    )
+    if facts.effective_level is FunctionLevel.LIVELY:
+        whose = "of the round that is under way, or was the last"
+    else:
+        whose = (
+            "a check of primaries and secondaries together on the unchanged state. A round at "
+            "lively touches secondaries only when no primary is left to move, so the next round "
+            "has fewer changes, and all rounds together have another number"
+        )
     return (
-        f"The meta server itself counts {told.total:,} ({parts}): {whose}. It is one round's "
-        "worth, counted on the unchanged state, and stale while a partition is not healthy."
+        f"The meta server itself counts {told.total:,} ({parts}): {whose}. The number is stale "
+        "while a partition is not healthy."
     )
 
 

@@ -86,6 +86,8 @@ def allowed(frame: pd.DataFrame) -> Sequence[str]:
 def _verdict(
     sight: ClusterSight, config: PartitionConfig, move: Move, source: str, target: str
 ) -> str:
+    if target == source:
+        return "not: it leads it already" if source == config.primary else "not: it is the giver"
     try:
         propose_move(sight, config, KINDS[move], source, target)
     except GuardRefusedError as refused:

@@ -146,7 +146,9 @@ def forecast(facts: PegasusFacts) -> tuple[str, str]:
             f"{by_kind} At level {level.word} nothing is counted: the number is old."
         )
     worth = (
-        "A forecast of one round, not of all that is to be done."
+        "A check counts primaries and secondaries of the unchanged state together. A round at "
+        "lively touches secondaries only when no primary is left to move, so the Balance page has "
+        "fewer for the next round and another number for all rounds."
         if level is FunctionLevel.STEADY
         else "Of one round; the next begins when all of it is carried out."
     )

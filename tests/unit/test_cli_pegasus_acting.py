@@ -80,16 +80,17 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
         (("move", "tmp.1", *MOVE[1:]), 1, "Did you mean temp?"),
         (("move", "temp.9", *MOVE[1:]), 1, "no partition named '2.9'"),
         (("move", "temp", *MOVE[1:]), 1, "is not a partition"),
-        (("move", "2.1", "move", *MOVE[2:]), 1, "Did you mean move_pri"),
+        (("move", "2.1", "move", *MOVE[2:]), 2, "Did you mean move_pri"),
         (("migrate", "db9:34801"), 1, "no node named 'db9:34801'"),
         (("migrate", NODES[2]), 1, "has no primaries"),
-        (("set", "balance_cluste", "true"), 1, "Did you mean balance_cluster"),
-        (("level", "set", "frozen"), 1, "Did you mean freezed"),
+        (("set", "balance_cluste", "true"), 2, "Did you mean balance_cluster"),
+        (("set", "nosuch", "5"), 2, "add_secondary_max_count_for_one_node"),
+        (("level", "set", "frozen"), 2, "Did you mean freezed"),
         (("level", "put", "steady"), 2, "level CLUSTER set LEVEL"),
         (("level", "set"), 2, "level CLUSTER set LEVEL"),
         (("propose", "2.0", "UPGRADE_TO_PRIMARY", "--node", NODES[1]), 1, "kills a server"),
-        (("propose", "2.0", "DOWNGRADE", "--node", NODES[1]), 1, "Did you mean DOWNGRADE"),
-        (("even", "--by", "size"), 1, "no measure named 'size'"),
+        (("propose", "2.0", "DOWNGRADE", "--node", NODES[1]), 2, "Did you mean DOWNGRADE"),
+        (("even", "--by", "size"), 2, "no measure named 'size'"),
         (("drain", NODES[0], "--apply"), 2, "A run needs a reason"),
         (("drain", NODES[0], "--apply", "--reason", "x"), 2, "is a snapshot"),
         (("drain", NODES[0], "--dry-run"), 2, "is a snapshot"),
@@ -101,6 +102,18 @@ def test_what_cannot_be_is_said_in_one_sentence(capsys, directory, words, code, 
     command, *rest = words
     assert run(["pegasus", command, directory, *rest]) == code
     assert told in capsys.readouterr().err
+
+
+def test_a_reason_alone_changes_nothing_and_that_is_said(capsys, directory):
+    assert run(["pegasus", "migrate", directory, NODES[0], "--reason", "new disks"]) == 0
+    assert "Nothing was changed: add --apply" in capsys.readouterr().err
+
+
+def test_replicas_after_a_drain_are_about_and_the_guardians_choice(capsys, directory):
+    assert run(["pegasus", "drain", directory, NODES[0]]) == 0
+    told = capsys.readouterr().out
+    assert "about, after" in told
+    assert "the guardian's choice" in told
 
 
 def test_every_error_of_a_plan_is_told(capsys, directory):

@@ -46,10 +46,10 @@ class TestLevel:
         ("stored", "level", "warnings"),
         [
             ("400", "lively", set()),
-            ("500", "steady", {"clears_pending"}),
-            ("400", "steady", {"clears_pending", "already_set"}),
-            ("400", "freezed", {"clears_pending", "no_repairs"}),
-            ("400", "blind", {"clears_pending", "no_repairs"}),
+            ("500", "steady", set()),
+            ("400", "steady", {"already_set"}),
+            ("400", "freezed", {"no_repairs"}),
+            ("400", "blind", {"no_repairs"}),
         ],
     )
     def test_a_level_is_set_with_what_it_costs(self, stored, level, warnings):
@@ -60,6 +60,9 @@ class TestLevel:
         plan = level_plan(snapshot, level, TERMS)
         assert [(step.before, step.level) for step in plan.steps] == [(effective, level)]
         assert codes(plan, "warning") == warnings
+        told = [one.sentence for one in plan.by_severity("info") if one.code == "clears_pending"]
+        assert len(told) == (level != "lively")
+        assert not any("partition" in one for one in told)  # every one is healthy
         assert plan.applyable
         assert load_plan(dump_plan(plan)) == plan
 

@@ -137,7 +137,10 @@ def facts_of(**settings):
     [
         ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "counts -1"),
         (None, "did not tell"),
-        ('{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}', "one round's worth"),
+        (
+            '{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}',
+            "a check of primaries and secondaries",
+        ),
     ],
 )
 def test_the_forecast_is_explained_and_unknown_is_not_balanced(counts, words):

@@ -44,7 +44,7 @@ def ill():
 def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance():
     assert answer(facts_of()) == (
         "Level is steady; all 4 partitions healthy; all 4 nodes alive. Not balanced: the balancer "
-        "counts 3 changes of one round, perhaps not of the last."
+        "counts 3 changes, primaries and secondaries together; lively makes them in rounds."
     )
 
 
@@ -75,7 +75,7 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
 @pytest.mark.parametrize(
     ("changes", "figure", "said"),
     [
-        ({}, "3 changes", "A forecast of one round"),
+        ({}, "3 changes", "A check counts primaries and secondaries"),
         ({"balance_operation_count": None}, "unknown", "did not tell"),
         ({"balance_operation_count": '{"total": -1}'}, "unknown", "It says -1"),
         ({"level.effective": "freezed"}, "3 changes, old", "nothing is counted"),

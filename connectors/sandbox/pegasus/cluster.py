@@ -7,10 +7,12 @@ import contextlib
 import json
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic, time
 from typing import Final
+
+import numpy as np
 
 from connectors.sandbox.pegasus.balancing import level_in_force
 from connectors.sandbox.pegasus.control import Control
@@ -22,6 +24,7 @@ from connectors.sandbox.pegasus.server import Server
 from connectors.sandbox.pegasus.state import Node, found_cluster
 from connectors.sandbox.pegasus.workload import STEADY, rhythms
 from core.errors import UnknownNameError
+from core.pegasus.balance.score import stddev
 
 _LOOPBACK: Final = "127.0.0.1"
 _RESTART_S: Final = 1.0
@@ -89,7 +92,6 @@ class Cluster:
             "total": counts.total,
         }
         primaries, replicas = self.replica_counts()
-        names = [name for name, node in self.state.nodes.items() if node.is_alive]
         told = {
             "meta_servers": ",".join(self.metas),
             "primary_meta_server": self.leader or "",
@@ -97,10 +99,19 @@ class Cluster:
             "zookeeper_root": f"/pegasus/{self.options.cluster}",
             "meta_function_level": level_in_force(self.state).word,
             "balance_operation_count": json.dumps(operations, indent=2, sort_keys=True),
-            "primary_replica_count_stddev": f"{_stddev([primaries[one] for one in names]):.2f}",
-            "total_replica_count_stddev": f"{_stddev([replicas[one] for one in names]):.2f}",
+            "primary_replica_count_stddev": f"{self._stddev(primaries):.2f}",
+            "total_replica_count_stddev": f"{self._stddev(replicas):.2f}",
         }
         return {**told, "cluster_name": self.options.cluster} if with_name else told
+
+    def _stddev(self, counts: Mapping[str, int]) -> float:
+        """Return the deviation over the living nodes that serve, as the meta server scores it."""
+        _, replicas = self.replica_counts()
+        nodes = self.state.nodes.items()
+        serving = [name for name, node in nodes if node.is_alive and replicas.get(name, 0)]
+        is_sample = any(counts.get(name, 0) for name, node in nodes if not node.is_alive)
+        told = np.array([counts.get(name, 0) for name in serving], dtype=np.int64)
+        return stddev(told, is_sample=is_sample)
 
     def replica_counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return primaries and replicas of every node."""
@@ -211,12 +222,3 @@ def _listening(port: int) -> socket.socket | None:
 
 def _port(name: str) -> int:
     return int(name.rpartition(":")[2])
-
-
-def _stddev(counts: Sequence[int]) -> float:
-    """Return the sample deviation, to two places as the meta server rounds it."""
-    if len(counts) < 2:
-        return 0.0
-    mean = sum(counts) / len(counts)
-    square = sum((one - mean) ** 2 for one in counts) / (len(counts) - 1)
-    return int((square**0.5 + 0.005) * 100) / 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -10,10 +12,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from connectors.sandbox.pegasus.control import HEADER, PATH
+from connectors.sandbox.pegasus.control import HEADER, LEADER, PATH
 from core.errors import GuardRefusedError, InputError, UnreachableError
 
 _TIMEOUT_S: Final = 10.0
+_TAKEOVER_S: Final = 20.0
+_LOOK_EVERY_S: Final = 0.1
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -68,7 +72,25 @@ def change_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxSt
         UnreachableError: None of them answers.
     """
     query = urlencode({"node": node, "do": doing})
-    return _ask(meta_servers, "POST", f"{PATH}?{query}")
+    found = _ask(meta_servers, "POST", f"{PATH}?{query}")
+    others = [server for server in meta_servers if server != found.leader]
+    return _after(others, found.leader) if node == LEADER and others else found
+
+
+def _after(meta_servers: Sequence[str], former: str | None) -> SandboxState:
+    """Return what runs when another server leads: the leader answers first and ends then.
+
+    Args:
+        meta_servers: All but the former leader.
+        former: It.
+    """
+    pause = threading.Event()
+    deadline_s = time.monotonic() + _TAKEOVER_S
+    while True:
+        found = sandbox_state(meta_servers)
+        if found.leader not in (None, former) or time.monotonic() > deadline_s:
+            return found
+        pause.wait(_LOOK_EVERY_S)
 
 
 def _ask(meta_servers: Sequence[str], method: str, target: str) -> SandboxState:

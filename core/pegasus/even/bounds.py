@@ -12,11 +12,11 @@ from core.pegasus.view import NOBODY, ClusterView
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Bounds from what has to leave the nodes that are too full.
+    """Bounds from what has to leave the nodes that are too full, and reach those too empty.
 
     Attributes:
         moved_weight: Weight that changes its node, in all.
-        step_count: Steps: each relieves one node, by one replica at most.
+        step_count: Steps: each relieves one node and fills one, by one replica at most.
         copy_mb: Megabytes, of the measure's part that role changes cannot carry; ``None``: sizes
             are not known.
     """
@@ -52,6 +52,7 @@ def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Fl
         if is_sized and rest > 0:
             rows = is_primary | is_secondary
             copy_mb += _cheapest(weights.secondary[rows], sizes_mb[rows], rest)
+    steps = max(steps, _fewest_gained(weights.primary[known], missing))
     moved = max(float(excess.sum()), float(missing.sum()))
     return LowerBound(moved, steps, copy_mb if is_sized else None)
 
@@ -60,6 +61,24 @@ def _fewest(weights: Floats, wanted: float) -> int:
     """Return how many of the weights it takes at least to reach a sum."""
     sums = np.cumsum(np.sort(weights)[::-1])
     return min(int(np.searchsorted(sums, wanted * (1 - 1e-12))) + 1, len(weights))
+
+
+def _fewest_gained(weights: Floats, missing: Floats) -> int:
+    """Return how many steps at least fill the nodes that are too empty.
+
+    A partition gives a node its primary's weight at most; which ones a node has already is not
+    looked at, since the weights are sorted once for all nodes.
+
+    Args:
+        weights: Of the primaries, shape ``(n_known,)``.
+        missing: Shape ``(n_nodes,)``: what each node lacks, 0 where nothing.
+    """
+    lacking = missing[missing > 0]
+    if not len(weights) or not len(lacking):
+        return 0
+    sums = np.cumsum(np.sort(weights)[::-1])
+    places = np.searchsorted(sums, lacking * (1 - 1e-12)) + 1
+    return int(np.minimum(places, len(weights)).sum())
 
 
 def _cheapest(weights: Floats, sizes_mb: Floats, wanted: float) -> float:
