@@ -104,6 +104,10 @@ def _convergence(view: ClusterView) -> None:
         f"standard deviation of primaries {was.primary_stddev} -> {now.primary_stddev}, "
         f"of replicas {was.replica_stddev} -> {now.replica_stddev}"
     )
+    print(
+        "  (over the whole cluster it may grow: the app policy balances table by table, each to "
+        "within one primary of a node, and what is left over adds up)"
+    )
 
 
 def _even(view: ClusterView) -> None:

@@ -6,7 +6,6 @@ own planner with its wish. Both are asked about a healthy, whole snapshot; nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,6 +24,7 @@ from core.pegasus.balance.rounds import (
 )
 from core.pegasus.balance.score import CountSpread, count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
+from core.pegasus.even.measures import Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.even.weights import (
     Weights,
@@ -37,7 +37,7 @@ from core.pegasus.view import NOBODY, ClusterView
 from core.snapshot.store import Shelved
 from dashboard.later import Later
 from dashboard.memo import Memo
-from dashboard.reading_pegasus import PegasusReading, pegasus_reading
+from dashboard.reading_pegasus import pegasus_reading
 
 Floats = NDArray[np.float64]
 Order = Literal["names", "reversed", "drawn"]
@@ -102,6 +102,7 @@ class Ground:
 def _ground(shelved: Shelved) -> Ground:
     one = pegasus_reading(shelved)
     view = one.facts.view()
+    measured = Measured(one.facts, view)
     of_node = dict.fromkeys(view.nodes, float("nan"))
     disks = dict.fromkeys(view.nodes, 0)
     for row in one.facts.rows("disks"):
@@ -116,26 +117,14 @@ def _ground(shelved: Shelved) -> Ground:
     ]
     return Ground(
         view=view,
-        sizes_mb=_of_partitions(one, view, ("size_mb",)),
-        requests=_of_partitions(one, view, ("read_rate", "write_rate")),
-        units=_of_partitions(one, view, ("read_units", "write_units")),
+        sizes_mb=measured.sizes_mb(),
+        requests=measured.led("read_rate") + measured.led("write_rate"),
+        units=measured.led("read_units") + measured.led("write_units"),
         free_mb=of_node,
         disk_counts=disks,
         copy_rate_mb_per_s=min(rates) if rates else None,
         obstacles=tuple(obstacles(view)),
     )
-
-
-def _of_partitions(
-    one: PegasusReading, view: ClusterView, names: Sequence[str]
-) -> NDArray[np.float64]:
-    """Return a measure of every partition, as its primary tells it."""
-    columns = one.facts.columns
-    found = np.full(view.partition_count, np.nan)
-    led = columns.rep_is_primary
-    rows = view.first_rows[columns.rep_table[led]] + columns.rep_index[led]
-    found[rows] = sum(columns.measures[name][led] for name in names)
-    return found
 
 
 ground = Memo(_ground, max_entries=4)

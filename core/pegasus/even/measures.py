@@ -58,10 +58,10 @@ class Measured:
             case "disk":
                 found = disk_weights(self.view, self.sizes_mb())
             case "qps":
-                rates = self._led("read_rate") + self._led("write_rate")
+                rates = self.led("read_rate") + self.led("write_rate")
                 found = rate_weights(self.view, "requests", "requests/s", rates)
             case "cu":
-                units = self._led("read_units") + self._led("write_units")
+                units = self.led("read_units") + self.led("write_units")
                 found = rate_weights(self.view, "capacity units", "units/s", units)
             case _:
                 raise UnknownNameError.of("measure", measure, MEASURES)
@@ -69,7 +69,7 @@ class Measured:
 
     def sizes_mb(self) -> Floats:
         """Return megabytes of one replica, shape ``(n_partitions,)``; NaN: unknown."""
-        return self._led("size_mb")
+        return self.led("size_mb")
 
     def room_mb(self) -> Floats | None:
         """Return what is free on every node, shape ``(n_nodes,)``; ``None``: one did not tell."""
@@ -81,8 +81,8 @@ class Measured:
         room = np.array(list(free.values()), dtype=np.float64)
         return None if np.isnan(room).any() else room
 
-    def _led(self, name: str) -> Floats:
-        """Return a measure as every partition's primary tells it."""
+    def led(self, name: str) -> Floats:
+        """Return a measure as every partition's primary tells it; NaN: unknown."""
         columns = self.facts.columns
         found: Floats = np.full(self.view.partition_count, np.nan)
         led = columns.rep_is_primary
