@@ -172,10 +172,16 @@ def test_balanced_pairs_are_told_the_gap_at_which_they_would_be_levelled():
 
 
 def test_the_wide_gap_is_one_of_the_settings_that_are_tried():
-    found = modular("AvgShedder", minUnloadMessage=0, loadBalancerAvgShedderHitCountHighThreshold=1)
+    found = modular(
+        "AvgShedder",
+        minUnloadMessage=0,
+        loadBalancerAvgShedderHitCountHighThreshold=1,
+        loadBalancerAvgShedderHighThreshold=45,
+    )
     points = {point.key: point for point in found.turning_points("a:8080")}
     point = points["loadBalancerAvgShedderHighThreshold"]
-    assert (point.sheds, point.needed, point.rounds) == (True, 40, 1) or point.needed <= 40
+    assert (point.sheds, point.rounds) == (True, 1)
+    assert point.needed in (39, 40), "the gap is 40 points, but for its last binary digit"
 
 
 def test_two_settings_are_told_where_no_single_one_turns_the_verdict():
