@@ -104,17 +104,21 @@ def hold_words(view: RunView, more: str = "") -> str:
         view: The run.
         more: Options that the command line needs besides.
     """
+    return (
+        f"Run {view.run_id} of {view.cluster} has not ended ({view.state.lower()}): one run at a "
+        f"time, another one waits for it. {held_words(view, more)}"
+    )
+
+
+def held_words(view: RunView, more: str = "") -> str:
+    """Return what an open run holds for its time, and how to stop it."""
     held = [
-        f" It holds {one.key} at {told_value(one.during) or EMPTY} for its time, and puts "
-        f"{_before(one.before)} back when it ends."
+        f"It holds {one.key} at {told_value(one.during) or EMPTY} for its time, and puts "
+        f"{_before(one.before)} back when it ends. "
         for one in view.outstanding_settings[:_MOST_HELD]
         if one.is_changed
     ]
-    return (
-        f"Run {view.run_id} of {view.cluster} has not ended ({view.state.lower()}): one run at a "
-        f"time, another one waits for it.{''.join(held)} Stop it: "
-        f"`trimtab runs {view.run_id} --stop{more}`."
-    )
+    return f"{''.join(held)}`trimtab runs {view.run_id} --stop{more}` stops it."
 
 
 def _before(value: str | None) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 LIVE_S, LATER_S = 1.0, 4.0
-FEW_LINES = 12
+FEW_LINES, MOST_PX = 20, 480
 MEASURED_WITHIN = timedelta(minutes=3)
 
 
@@ -90,8 +90,12 @@ if found.is_ended:
     with st.expander("Journal of this run", icon=":material/menu_book:"):
         run_panel.journal(config, found)
 
-words.section("The same by hand", "What this run sends, as lines to copy.")
 lines = [line for step in found.plan.steps for line in lines_by_hand(step)]
-st.code("\n".join(lines), language="bash", height=320 if len(lines) > FEW_LINES else "content")
+if len(lines) > FEW_LINES:
+    with st.expander(f"The same by hand: {len(lines):,} lines to copy", icon=":material/terminal:"):
+        st.code("\n".join(lines), language="bash", height=MOST_PX)
+else:
+    words.section("The same by hand", "What this run sends, as lines to copy.")
+    st.code("\n".join(lines), language="bash")
 words.section("In a terminal", "Reads this run; it sends nothing.")
 st.code(f"trimtab runs {found.run_id}{words_of(config)}", language="bash")

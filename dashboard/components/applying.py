@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.actions.model import RunOptions
+from core.actions.words import held_words, hold_words
 from core.errors import OpsError
 from core.plan.model import Plan
 from core.plan.preview import Preview
 from core.plan.words import tally
 from dashboard import runs, services, state
+from dashboard.cli_config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters import unload
@@ -104,7 +106,7 @@ def _refusal(ask: Ask) -> str | None:
         going = runs.open_run(ask.config, name)
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
-    return presenter.why_not(
+    found = presenter.why_not(
         presenter.Standing(
             plan=ask.plan,
             now=services.now(),
@@ -115,6 +117,10 @@ def _refusal(ask: Ask) -> str | None:
             max_steps=ask.cluster.apply.max_steps,
         )
     )
+    if found is None or going is None or ask.cluster.read_only:
+        return found
+    say = held_words if going.run_id in found else hold_words
+    return f"{found} {say(going, words_of(ask.config))}"
 
 
 def _begin(ask: Ask) -> None:
@@ -144,7 +150,9 @@ def _body(ask: Ask) -> None:
         key=REASON,
         live="300ms",
         max_chars=500,
-        placeholder="10.1.0.3 runs hot since the release of 14:00",
+        placeholder="db3:34801 gets a new disk tonight"
+        if ask.preview is None
+        else "10.1.0.3 runs hot since the release of 14:00",
     )
     _options(ask)
     _confirmation(ask)

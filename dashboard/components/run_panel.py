@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pandas as pd
 import streamlit as st
 
 from core.actions.views import RunView
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
     from dashboard.services import Config
 
 
-_PEGASUS_ORDER: Final = (
-    *("no", "state", "bundle", "before", "after", "sentence", "elapsed_s", "asked"),
-)
-"""Subjects are short there, and stand first."""
+_MORE_PX: Final = 18
+"""One line more a row: sentences about partitions and servers are long."""
+
+
+def _pegasus_order(rows: pd.DataFrame) -> list[str]:
+    """Subjects are short there, and stand first; where nothing went anywhere, no columns for it."""
+    ways = [name for name in ("before", "after") if any(rows[name])]
+    return ["no", "state", "bundle", "asked", "sentence", *ways, "elapsed_s"]
 
 
 def headline(config: Config, view: RunView) -> None:
@@ -75,12 +80,14 @@ def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
     words.section("Steps", "Sign and word give the state; what was and is, is read, not assumed.")
     rows = presenter.steps_frame(view, services.now())
+    is_pegasus = nodes_results.is_pegasus(view)
+    ends_px = 96 if is_pegasus else 118
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
         "state": tables.words("State"),
-        "before": st.column_config.TextColumn("From", width=118),
-        "after": st.column_config.TextColumn("To", width=118),
-        "sentence": st.column_config.TextColumn("What happened", width=330),
+        "before": st.column_config.TextColumn("From", width=ends_px),
+        "after": st.column_config.TextColumn("To", width=ends_px),
+        "sentence": st.column_config.TextColumn("What happened", width=250 if is_pegasus else 330),
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
@@ -94,17 +101,19 @@ def steps(view: RunView) -> None:
     if not any(rows["foreseen"]):
         del columns["foreseen"]
     if any(asked != "any" for asked in rows["asked"]):
-        is_wide = nodes_results.is_pegasus(view)
-        columns["asked"] = st.column_config.TextColumn("Asked for", width=330 if is_wide else 118)
+        columns["asked"] = st.column_config.TextColumn(
+            "Asked for", width=250 if is_pegasus else 118
+        )
+    row_px = tables.WRAPPED_PX + (_MORE_PX if is_pegasus else 0)
     st.dataframe(
         rows,
         hide_index=True,
-        column_order=_PEGASUS_ORDER if nodes_results.is_pegasus(view) else list(columns),
+        column_order=_pegasus_order(rows) if is_pegasus else list(columns),
         column_config=columns,
         key="run_steps",
         alt="Steps of the run",
-        height=min(560, tables.height_of(len(rows), tables.WRAPPED_PX)),
-        row_height=tables.WRAPPED_PX,
+        height=min(560, tables.height_of(len(rows), row_px)),
+        row_height=row_px,
         placeholder="",
     )
     words.notes(presenter.notable(view))
