@@ -49,6 +49,21 @@ def test_nothing_is_planned_before_a_node_is_chosen(site):
     assert "Choose a node to see the steps." in said
 
 
+def test_what_the_address_names_and_nothing_has_is_said_once(site):
+    app = opened(site, pick="Burn", node=["db9:34801"])
+    told = " ".join(toast.value for toast in app.toast)
+    assert "no wizard named 'Burn'" in told
+    app.segmented_control(key="pick").set_value("Drain").run()
+    told = " ".join(toast.value for toast in app.toast)
+    assert "Burn" not in told
+
+
+def test_what_is_refused_has_no_numbers_after_it(site):
+    app = opened(site, pick="Drain", node=list(NODES))
+    assert app.error
+    assert not [one for one in app.dataframe if "replicas_after" in one.value.columns]
+
+
 def test_draining_a_node_shows_every_wait_and_what_is_put_back(site):
     app = opened(site, pick="Drain", node=[NODES[0]])
     orders = steps(app)

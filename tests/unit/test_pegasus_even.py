@@ -132,6 +132,21 @@ def test_copying_takes_between_the_busiest_node_and_one_copy_after_the_other():
     assert lower_bound(VIEW, MEASURES["disk"], 0.05, np.full(640, np.nan)).copy_mb is None
 
 
+def test_a_node_that_lacks_counts_where_no_node_has_too_much():
+    ones = np.ones(VIEW.partition_count)
+    state = even_out(VIEW, MEASURES["primaries"], EvenGoal(within=0.05)).end
+    loads = node_loads(state, MEASURES["primaries"])
+    least = int(loads.argmin())
+    leads = state.members[:, 0] == least
+    light = primary_weights(state)
+    weights = replace(light, primary=np.where(leads, 0.5, ones))
+    carried = node_loads(state, weights)
+    over, under = carried.max() / carried.mean() - 1, 1 - carried.min() / carried.mean()
+    within = (over + under) / 2
+    assert over < within < under
+    assert lower_bound(state, weights, within, SIZES_MB).step_count >= 1
+
+
 def test_a_secondary_heavier_than_its_primary_is_refused():
     with pytest.raises(InputError, match="heavier"):
         rate_weights(VIEW, "odd", "1/s", RATES, secondary_share=2.0)

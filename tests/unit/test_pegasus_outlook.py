@@ -33,6 +33,21 @@ def test_secondary_that_left_and_is_back_gets_its_replica_again():
     assert one.is_sure
 
 
+def test_nothing_is_added_while_flow_control_lets_no_addition_through():
+    held = {
+        "add_secondary_enable_flow_control": "true",
+        "add_secondary_max_count_for_one_node": "0",
+    }
+    part = part_row(1, 0, NODES[0], [NODES[1]], last_drops=[NODES[3]])
+    one = look(part, settings=held)
+    assert one.cure.action is None
+    assert "add_secondary_max_count_for_one_node is 0" in one.cure.reason
+    off = look(part, settings=held | {"add_secondary_enable_flow_control": "false"})
+    assert off.cure.action.node == NODES[3]
+    promoted = look(part_row(1, 0, None, [NODES[3], NODES[1]]), settings=held)
+    assert promoted.cure.action.type is ConfigType.UPGRADE_TO_PRIMARY
+
+
 def test_secondary_that_left_and_is_down_is_waited_for_and_then_replaced():
     one = look(part_row(1, 0, NODES[0], [NODES[1]], last_drops=[NODES[3]]), dead=[NODES[3]])
     assert not one.is_sure
