@@ -225,6 +225,17 @@ def test_of_two_gaps_the_one_that_is_nearer_to_its_bound_is_told():
     assert "highest throughput over the lowest" in told
 
 
+def test_no_broker_is_said_to_shed_while_the_average_usage_is_nothing():
+    idle = World(
+        {"a": Broker(0.0, [Bundle(0.0), Bundle(0.0), Bundle(300 * MB)])},
+        {"loadBalancerBrokerThresholdShedderPercentage": 0},
+    )
+    (decision,) = idle.decide("ThresholdShedder")
+    assert decision.moves == ()
+    assert not any(trace.sheds for trace in decision.trace)
+    assert not decision.trace[0].gates[-1].is_open
+
+
 # -- words -----------------------------------------------------------------------------------------
 
 

@@ -138,11 +138,19 @@ class ThresholdShedder:
             decision = trial.decision(self.name, moves)
         if not mean and names:
             idle = "Nothing to unload: the average usage of all brokers is 0."
-            decision = replace(decision, reason="no_load_data", sentence=idle)
+            decision = replace(
+                decision, reason="no_load_data", sentence=idle, explain=lambda: (_idle_trace(),)
+            )
         notes = (*decision.notes, *_unknown_past(past, config.history_ratio))
         decision = replace(decision, notes=notes)
         most = max(state.most_sources, source_count(decision.moves))
         return decision, ThresholdState(dict(zip(names, usage.tolist(), strict=True)), most)
+
+
+def _idle_trace() -> BrokerTrace:
+    """The gate on the cluster: no broker is looked at while all are idle."""
+    gate = at_least("average usage of all brokers", 0.0, 0.0, "ratio", is_strict=True)
+    return BrokerTrace(broker=None, sheds=False, gates=(gate,), sentence=gate.sentence)
 
 
 def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
