@@ -21,6 +21,7 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
+from core.plan.words import describe
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured_journal
@@ -284,7 +285,7 @@ def _ways(view: StepView) -> tuple[str, str, str]:
             was = "unknown" if value is None else told_value(value) or EMPTY
             return was, wanted or EMPTY, "" if after is None else told_value(after.value) or EMPTY
         case AwaitState() | CloseReplicas() | ProposeMany():  # nothing goes from or to the node
-            return "", "", ""
+            return "", describe(step), ""
         case _:
             before = (seen.holder if seen else None) or step.owner or ""
             return before, step.destination or "", (after.holder or "") if after else ""
