@@ -81,13 +81,13 @@ def steps(view: RunView) -> None:
     words.section("Steps", "Sign and word give the state; what was and is, is read, not assumed.")
     rows = presenter.steps_frame(view, services.now())
     is_pegasus = nodes_results.is_pegasus(view)
-    ends_px = 96 if is_pegasus else 118
+    ends_px = 88 if is_pegasus else 118
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
         "state": tables.words("State"),
         "before": st.column_config.TextColumn("From", width=ends_px),
         "after": st.column_config.TextColumn("To", width=ends_px),
-        "sentence": st.column_config.TextColumn("What happened", width=250 if is_pegasus else 330),
+        "sentence": st.column_config.TextColumn("What happened", width=238 if is_pegasus else 330),
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
@@ -102,7 +102,7 @@ def steps(view: RunView) -> None:
         del columns["foreseen"]
     if any(asked != "any" for asked in rows["asked"]):
         columns["asked"] = st.column_config.TextColumn(
-            "Asked for", width=250 if is_pegasus else 118
+            "Asked for", width=238 if is_pegasus else 118
         )
     row_px = tables.WRAPPED_PX + (_MORE_PX if is_pegasus else 0)
     st.dataframe(
