@@ -199,7 +199,10 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
         if len(done.plans) > _MOST_SHOWN:
             say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
         say()
-    say(f"{whose}, {counted(len(rounds), 'round')}. Primaries and replicas of every node:")
+    acting = sum(bool(done.plans) for done in rounds)
+    last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
+    said = f"{whose}, {counted(len(rounds), 'round')}{last}"
+    say(f"{said}. Primaries and replicas of every node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
 
 

@@ -35,8 +35,10 @@ RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
 MAX_TIMES: Final = 400
-BADGES_PX: Final = 550
+BADGES_PX: Final = 465
 """Beside the pickers on a wide window, above the buttons on a narrow one."""
+PROBLEMS_PX: Final = 85
+"""What problems take more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,10 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         state.keep_in_address(state.CLUSTER, cluster.name, default=offered[0].name)
         kept = shelf_state(services.shelf(config), cluster.name)
         badges = st.container(
-            horizontal=True, vertical_alignment="center", gap="xsmall", width=BADGES_PX
+            horizontal=True,
+            vertical_alignment="center",
+            gap="xsmall",
+            width=_badges_px(cluster, kept),
         )
         st.space("stretch")
         shelved, is_past = _pick_time(kept)
@@ -90,6 +95,12 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
     with badges:
         _badges(config, choice, every)
     return choice
+
+
+def _badges_px(cluster: Cluster, kept: ShelfState) -> int:
+    """Return how wide the badges are; what is left of them never moves when a run begins."""
+    manifest = _manifest(Choice(cluster, kept, kept.latest, is_past=False))
+    return BADGES_PX + (PROBLEMS_PX if manifest is not None and manifest.problems else 0)
 
 
 def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:

@@ -102,7 +102,7 @@ def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
             "As the meta server's failure detector sees them.",
         ),
         ("Balance", BALANCE_WORDS[verdict.state], verdict.sentence),
-        ("Next round", *forecast(facts)),
+        ("Changes counted", *forecast(facts)),
         (
             "Level in force",
             word_of(effective),

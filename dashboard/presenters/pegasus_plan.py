@@ -102,4 +102,6 @@ def answer(plan: Plan, preview: PegasusPreview) -> str:
     if not plan.steps:
         told = [item.sentence for item in plan.diagnostics]
         return told[0] if told else "Nothing would be done."
+    if plan.by_severity("error"):
+        return f"Refused, as said below. Without that: {preview.sentence}"
     return preview.sentence

@@ -112,7 +112,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
             facts_of(settings=silent), facts_of(settings=silent).verdict()
         )
     }
-    assert figures["Level in force"] == figures["Next round"] == "unknown"
+    assert figures["Level in force"] == figures["Changes counted"] == "unknown"
     assert figures["Balance"] == "? unknown"
 
 
