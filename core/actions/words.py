@@ -112,13 +112,13 @@ def hold_words(view: RunView, more: str = "") -> str:
 
 def held_words(view: RunView, more: str = "") -> str:
     """Return what an open run holds for its time, and how to stop it."""
-    held = [
-        f"It holds {one.key} at {told_value(one.during) or EMPTY} for its time, and puts "
-        f"{_before(one.before)} back when it ends. "
-        for one in view.outstanding_settings[:_MOST_HELD]
-        if one.is_changed
+    changed = [one for one in view.outstanding_settings if one.is_changed]
+    told = [
+        f"{one.key} at {told_value(one.during) or EMPTY} (then {_before(one.before)} again)"
+        for one in reversed(changed[-_MOST_HELD:])
     ]
-    return f"{''.join(held)}`trimtab runs {view.run_id} --stop{more}` stops it."
+    held = f"For its time it holds {', '.join(told)}. " if told else ""
+    return f"{held}`trimtab runs {view.run_id} --stop{more}` stops it."
 
 
 def _before(value: str | None) -> str:

@@ -145,7 +145,7 @@ def test_a_run_that_could_not_do_anything_still_fails():
 def test_an_open_run_names_what_it_holds_and_how_it_is_stopped():
     words = hold_words(run_of((LIVELY, CALM), *held(is_back=False)), " --config a.toml")
     assert "has not ended (running)" in words
-    assert f"It holds {LEVEL_KEY} at lively for its time, and puts steady back" in words
+    assert f"For its time it holds {LEVEL_KEY} at lively (then steady again)." in words
     assert "--stop --config a.toml` stops it." in words
 
 
