@@ -55,6 +55,13 @@ def test_capture_writes_a_snapshot(config, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["rounds"][0]
 
 
+def test_balance_takes_a_cluster_of_the_configuration(config, capsys):
+    assert run(["pegasus", "balance", "sandbox-pegasus", "--config", str(config), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rounds"][0]
+    assert run(["pegasus", "balance", "nosuch", "--config", str(config)]) == 2
+    assert "Known: sandbox-pegasus" in capsys.readouterr().err
+
+
 def test_topics_of_a_pegasus_cluster_are_refused(config, tmp_path):
     words = ["capture", "sandbox-pegasus", "--out", str(tmp_path / "s"), "--topics-of", "a/b/c"]
     assert run([*words, "--config", str(config)]) == 2
