@@ -413,7 +413,10 @@ def test_the_only_secondary_is_not_taken_away_and_a_stranger_not_made_primary():
     ("sight", "words"),
     [
         (ClusterSight(SIGHT.nodes, FunctionLevel.FREEZED), "at level freezed"),
-        (ClusterSight(SIGHT.nodes, FunctionLevel.STEADY, frozenset({"4.0"})), "still being"),
+        (
+            ClusterSight(SIGHT.nodes, FunctionLevel.STEADY, frozenset({"4.0"})),
+            "may still be carried out",
+        ),
     ],
 )
 def test_the_wrong_moment_is_refused(sight, words):
