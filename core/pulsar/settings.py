@@ -240,15 +240,15 @@ def effective_settings(
         InputError: An override of the wrong type.
     """
     asked = tuple(sorted((key, repr(value)) for key, value in (overrides or {}).items()))
+    line = release_line(_common_version(snapshot)) if release is None else _known_release(release)
     return snapshot.derived.get(
-        ("settings", release, asked), lambda: _effective(snapshot, overrides or {}, release)
+        ("settings", line, asked), lambda: _effective(snapshot, overrides or {}, line)
     )
 
 
 def _effective(
-    snapshot: PulsarSnapshot, overrides: Mapping[str, object], release: str | None
+    snapshot: PulsarSnapshot, overrides: Mapping[str, object], line: str
 ) -> EffectiveSettings:
-    line = release_line(_common_version(snapshot)) if release is None else _known_release(release)
     everywhere: dict[str, tuple[str, Origin]] = {}
     per_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
     for row in snapshot.settings.to_pylist():

@@ -126,7 +126,10 @@ class LoadView:
         names = tuple(brokers.column("broker").to_pylist())
         rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
         has_report = usage_is_known(brokers) | rate_known
-        bundle_part = _bundle_columns(snapshot, names, has_report)
+        # settings change nothing of these: every what-if on the snapshot shares them
+        bundle_part = snapshot.derived.get(
+            ("bundle columns",), lambda: _bundle_columns(snapshot, names, has_report)
+        )
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
         stored = _total(brokers, "long_msg_rate", unknown=np.nan)
