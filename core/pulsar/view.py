@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -126,10 +126,8 @@ class LoadView:
         names = tuple(brokers.column("broker").to_pylist())
         rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
         has_report = usage_is_known(brokers) | rate_known
-        # settings change nothing of these: every what-if on the snapshot shares them
-        bundle_part = snapshot.derived.get(
-            ("bundle columns",), lambda: _bundle_columns(snapshot, names, has_report)
-        )
+        whatever_the_settings = partial(_bundle_columns, snapshot, names, has_report)
+        bundle_part = snapshot.derived.get(("bundle columns",), whatever_the_settings)
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
         stored = _total(brokers, "long_msg_rate", unknown=np.nan)
