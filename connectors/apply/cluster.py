@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
 from connectors.apply.addresses import Addresses
+from connectors.apply.limits import Limited
 from connectors.apply.setting import SettingAction
 from connectors.apply.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
 from connectors.apply.split import SplitAction
@@ -33,7 +34,7 @@ _RUNTIME: Final = f"{_CONFIGURATION}/runtime"
 _LEADER: Final = f"{ADMIN}/brokers/leaderBroker"
 
 
-class PulsarCluster:
+class PulsarCluster(Limited):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
@@ -46,35 +47,12 @@ class PulsarCluster:
     def __init__(
         self, config: ClusterConfig, limits: Callable[[], ClusterConfig] | None = None
     ) -> None:
-        self._config = config
-        self._limits = limits or (lambda: config)
+        super().__init__(config, limits)
         self._client = AdminClient(config)
         self._addresses = Addresses(config, self._client)
         self._collector = PulsarCollector(config)
         self._session = ZooKeeperSession(config) if config.zookeeper else None
         self._last: PulsarSnapshot | None = None
-
-    # -- what the configuration says ------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Trimtab's name of it."""
-        return self._config.name
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether the configuration forbids every action."""
-        return self._limits().read_only
-
-    @property
-    def exclusions(self) -> Sequence[str]:
-        """Namespaces that plans never touch."""
-        return self._limits().exclusions
-
-    @property
-    def moves_per_day(self) -> int:
-        """Most steps begun in 24 hours."""
-        return self._limits().apply.moves_per_day
 
     # -- life -----------------------------------------------------------------------------------
 

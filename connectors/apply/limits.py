@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from connectors.config import ClusterConfig, TrimtabConfig
 from core.errors import ConfigError, OpsError, UnknownNameError
@@ -64,3 +64,36 @@ class Limits:
         if sentence != self._said:
             self._said = sentence
             self._tell(sentence)
+
+
+class Limited:
+    """What the configuration says of a cluster that is acted on, as of now.
+
+    Args:
+        config: The cluster.
+        limits: Returns it with the limits that hold at that moment; by default they never change.
+    """
+
+    def __init__(self, config: ClusterConfig, limits: Callable[[], ClusterConfig] | None) -> None:
+        self._config = config
+        self._limits = limits or (lambda: config)
+
+    @property
+    def name(self) -> str:
+        """Trimtab's name of it."""
+        return self._config.name
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the configuration forbids every action."""
+        return self._limits().read_only
+
+    @property
+    def exclusions(self) -> Sequence[str]:
+        """Namespaces of Pulsar, or tables of Pegasus, that plans never touch."""
+        return self._limits().exclusions
+
+    @property
+    def moves_per_day(self) -> int:
+        """Most steps begun in 24 hours."""
+        return self._limits().apply.moves_per_day

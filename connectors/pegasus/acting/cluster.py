@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from connectors.apply.limits import Limited
 from connectors.config import ClusterConfig
 from connectors.pegasus.acting.batch import BatchAction
 from connectors.pegasus.acting.changing import LevelAction, SettingAction
@@ -31,7 +32,7 @@ from core.plan.pegasus_steps import (
 from core.snapshot.pegasus import PegasusSnapshot
 
 
-class PegasusCluster:
+class PegasusCluster(Limited):
     """One cluster, acted on by one worker; usable from one thread.
 
     Args:
@@ -50,8 +51,7 @@ class PegasusCluster:
         pending: Pending = frozenset,
         readings_apart_s: float | None = None,
     ) -> None:
-        self._config = config
-        self._limits = limits or (lambda: config)
+        super().__init__(config, limits)
         self._readings_apart_s = readings_apart_s
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
@@ -63,28 +63,6 @@ class PegasusCluster:
             info=self._client.fetch_cluster_info,
             open_replicas=ReplicasOpen(config.timeouts.answer_s).of,
         )
-
-    # -- what the configuration says ------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Trimtab's name of it."""
-        return self._config.name
-
-    @property
-    def is_read_only(self) -> bool:
-        """Whether the configuration forbids every action."""
-        return self._limits().read_only
-
-    @property
-    def exclusions(self) -> Sequence[str]:
-        """Tables that plans never touch."""
-        return self._limits().exclusions
-
-    @property
-    def moves_per_day(self) -> int:
-        """Most steps begun in 24 hours."""
-        return self._limits().apply.moves_per_day
 
     # -- life -----------------------------------------------------------------------------------
 
