@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.plan.codec import dump_plan
 from core.plan.preview import Preview
 from core.plan.words import describe
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import Ask, apply_button, in_dialog
+from dashboard.components.applying import Ask, draw_choices, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.components.placement import placement_panel
 from dashboard.presenters import unload as presenter
-from dashboard.presenters.applying import expiry_words
-from dashboard.presenters.naming import file_name
 from dashboard.presenters.settings import is_shedding
 
 ICONS = {"error": ":material/error:", "warning": ":material/warning:", "info": ":material/info:"}
@@ -103,28 +100,17 @@ if preview.others:
     words.notes([f"{describe(other.step)}." for other in preview.others])
 words.notes(preview.notes)
 
-words.section("Apply it", "A worker carries out exactly this plan, step by step, and checks each.")
-plan_file = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
-with st.container(horizontal=True, vertical_alignment="center"):
-    apply_button(
-        Ask(
-            config=page.config,
-            cluster=page.cluster,
-            plan=plan,
-            preview=preview,
-            is_past=page.is_past,
-            is_shedding=is_shedding(reading.settings),
-        )
-    )
-    st.download_button(
-        "Download the plan",
-        data=dump_plan(plan),
-        file_name=plan_file,
-        mime="application/json",
-        icon=":material/download:",
-        on_click="ignore",
-    )
-st.caption(expiry_words(plan, page.now))
+plan_file = draw_choices(
+    Ask(
+        config=page.config,
+        cluster=page.cluster,
+        plan=plan,
+        preview=preview,
+        is_past=page.is_past,
+        is_shedding=is_shedding(reading.settings),
+    ),
+    page.now,
+)
 
 if preview.steps:
     draw_takers(preview)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ import streamlit as st
 from core.actions.model import RunOptions
 from core.actions.words import held_words, hold_words
 from core.errors import OpsError
+from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.preview import Preview
 from core.plan.words import tally
@@ -19,6 +21,7 @@ from dashboard.cli_config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters import unload
+from dashboard.presenters.naming import file_name
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
@@ -63,6 +66,27 @@ class Ask:
     def may_pause(self) -> bool:
         """Whether there is shedding to pause, and moves that it could disturb."""
         return self.is_shedding and bool(self.plan.unloads)
+
+
+def draw_choices(ask: Ask, now: datetime) -> str:
+    """Draw what may be done with a plan: apply it, or take it along; return the file's name."""
+    words.section(
+        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
+    )
+    plan = ask.plan
+    name = file_name(ask.cluster.name, f"plan-{plan.short_id}", plan.created_at, "json")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        apply_button(ask)
+        st.download_button(
+            "Download the plan",
+            data=dump_plan(plan),
+            file_name=name,
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    st.caption(presenter.expiry_words(plan, now))
+    return name
 
 
 def in_dialog() -> tuple[Plan, Preview] | None:

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
 from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words
-from dashboard.components.applying import Ask, apply_button
+from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters import unload as presenter
-from dashboard.presenters.applying import expiry_words
-from dashboard.presenters.naming import file_name
 from dashboard.presenters.settings import is_shedding
 
 if TYPE_CHECKING:
@@ -81,31 +78,18 @@ def draw_moves(preview: Preview) -> None:
 
 def draw_apply(page: PageContext, plan: Plan, preview: Preview, *, sentence: str = "") -> None:
     """Draw what a person may do with the plan; ``sentence`` says what it would do."""
-    words.section(
-        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
+    name = draw_choices(
+        Ask(
+            config=page.config,
+            cluster=page.cluster,
+            plan=plan,
+            preview=preview,
+            is_past=page.is_past,
+            is_shedding=is_shedding(page.reading.settings),
+            sentence=sentence,
+        ),
+        page.now,
     )
-    name = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        apply_button(
-            Ask(
-                config=page.config,
-                cluster=page.cluster,
-                plan=plan,
-                preview=preview,
-                is_past=page.is_past,
-                is_shedding=is_shedding(page.reading.settings),
-                sentence=sentence,
-            )
-        )
-        st.download_button(
-            "Download the plan",
-            data=dump_plan(plan),
-            file_name=name,
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-    st.caption(expiry_words(plan, page.now))
     with st.expander("Do it by hand", icon=":material/terminal:"):
         line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
         st.code(line, language="bash")

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.pegasus_preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from dashboard import state
 from dashboard.cli_config import words_of
 from dashboard.components import tables, words
-from dashboard.components.applying import Ask, apply_button
+from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters import pegasus_plan as presenter
-from dashboard.presenters.applying import expiry_words
-from dashboard.presenters.naming import file_name
 from dashboard.presenters.unload import remarks
 
 if TYPE_CHECKING:
@@ -139,31 +136,18 @@ def draw_partitions(preview: PegasusPreview) -> None:
 
 def draw_apply(page: PegasusPage, plan: Plan, preview: PegasusPreview) -> None:
     """Draw what a person may do with the plan."""
-    words.section(
-        "Apply it", "A worker carries out exactly this plan, step by step, and checks each."
+    name = draw_choices(
+        Ask(
+            config=page.config,
+            cluster=page.cluster,
+            plan=plan,
+            preview=None,
+            is_past=page.is_past,
+            is_shedding=False,
+            sentence=presenter.answer(plan, preview),
+        ),
+        page.now,
     )
-    name = file_name(page.name, f"plan-{plan.short_id}", plan.created_at, "json")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        apply_button(
-            Ask(
-                config=page.config,
-                cluster=page.cluster,
-                plan=plan,
-                preview=None,
-                is_past=page.is_past,
-                is_shedding=False,
-                sentence=presenter.answer(plan, preview),
-            )
-        )
-        st.download_button(
-            "Download the plan",
-            data=dump_plan(plan),
-            file_name=name,
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-    st.caption(expiry_words(plan, page.now))
     with st.expander("Do it by hand", icon=":material/terminal:"):
         st.caption("The first line applies the downloaded plan and keeps a journal.")
         line = f'trimtab apply {name} --cluster {page.name} --reason "..."{words_of(page.config)}'
