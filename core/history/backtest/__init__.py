@@ -1,0 +1,1 @@
+"""What the cluster would have done under other settings, played again on recorded load."""

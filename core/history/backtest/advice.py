@@ -1,0 +1,217 @@
+"""What to change to have a better candidate, and how far the model itself is off.
+
+A model is compared with the same model: candidates with the recorded settings, played again. What
+really happened tells how far both are off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeGuard
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.history.backtest.model import NO_SHEDDING, PLAYED_AGAIN, Target
+from core.history.backtest.ranking import order_of, really, the
+from core.history.backtest.schemas import RECOMMENDED
+from core.pulsar.settings import SETTING_BY_KEY, SHEDDING_SWITCHES
+from core.units import counted, format_ratio, ms_to_datetime
+
+WORSE_BY: Final = 0.01
+"""So much more deviation is no matter, as a share of the mean."""
+
+_RESTART: Final = "restart"
+_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
+_EXTENSIBLE: Final = "org.apache.pulsar.broker.loadbalance.extensions.scheduler."
+
+
+def is_plannable(change: Mapping[str, Any]) -> bool:
+    """Whether a plan can put a row of ``RECOMMENDED`` in force, without a restart."""
+    return bool(change["is_dynamic"]) and change["takes_effect"] != _RESTART
+
+
+def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | None:
+    """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
+
+    It comes before the recorded settings, played again, by the rule of the ranking, and leaves the
+    farthest node not farther off than they do and than it really was, or meets the target.
+
+    Args:
+        rows: Rows of ``CANDIDATES`` of one cluster, best first.
+        target: What is good enough.
+    """
+    again = the(rows, PLAYED_AGAIN)
+    if again is None or again["rank"] is None:
+        return None  # nothing to compare with
+    most = min(one["deviation_p95"] for one in (again, really(rows)) if _is_known(one)) + WORSE_BY
+    for row in rows:
+        if row["rank"] is None:
+            continue
+        if order_of(row, target) >= order_of(again, target):
+            return None
+        if row["meets_target"] or row["deviation_p95"] <= most:
+            return row
+    return None
+
+
+def _is_known(row: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
+    return row is not None and row["deviation_p95"] is not None
+
+
+def recommended(runs: pa.Table, candidates: pa.Table, target: Target) -> pa.Table:
+    """Return what to change on each cluster to have the candidate to choose, as ``RECOMMENDED``.
+
+    A cluster has no rows where none is worth it; see :func:`chosen`.
+
+    Args:
+        runs: Rows of ``RUNS``: those of the record hold the settings in force.
+        candidates: Of :func:`core.history.backtest.ranking.ranked`.
+        target: What is good enough.
+    """
+    records = {
+        row["cluster"]: row  # the last window's
+        for row in runs.to_pylist()
+        if row["is_record"] and row["problem"] is None
+    }
+    found: list[dict[str, Any]] = []
+    rows = candidates.to_pylist()
+    for cluster, record in records.items():
+        mine = [row for row in rows if row["cluster"] == cluster]
+        best, again = chosen(mine, target), the(mine, PLAYED_AGAIN)
+        if best is not None and again is not None:
+            found += _changes(cluster, best, again, record)
+    return pa.Table.from_pylist(found, schema=RECOMMENDED)
+
+
+def _changes(
+    cluster: str, best: Mapping[str, Any], again: Mapping[str, Any], record: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    force: dict[str, Any] = json.loads(record["settings"])
+    why = (
+        f"On the recorded load this would have changed the deviation of the farthest node (95 of "
+        f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
+        f"{format_ratio(best['deviation_p95'])}, and unloads from "
+        f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
+        f"recorded settings, played again, over "
+        f"{counted(best['minutes'], 'minute')} and {counted(best['seeds'], 'seed')}."
+    )
+    return [
+        {
+            "cluster": cluster,
+            "candidate": best["candidate"],
+            "key": key,
+            "old": json.dumps(force[key]) if key in force else None,
+            "new": json.dumps(value),
+            "is_dynamic": SETTING_BY_KEY[key].is_dynamic,
+            "takes_effect": SETTING_BY_KEY[key].takes_effect,
+            "why": why,
+        }
+        for key, value in wanted_settings(best, record, force).items()
+        if force.get(key) != value
+    ]
+
+
+def wanted_settings(
+    best: Mapping[str, Any], record: Mapping[str, Any], force: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings that put a candidate in force: upstream key to value.
+
+    Args:
+        best: A row of ``CANDIDATES`` or ``RUNS``.
+        record: That of what really happened: a class that is at work already is not set anew.
+        force: Settings in force.
+    """
+    wanted: dict[str, Any] = {}
+    if best["shedding"] == NO_SHEDDING:
+        wanted["loadBalancerSheddingEnabled"] = False
+    elif best["shedding"] != record["shedding"]:
+        wanted |= dict.fromkeys(SHEDDING_SWITCHES, True)
+        wanted |= _class(_SHEDDING, best["shedding"], force)
+    if best["placement"] != record["placement"]:
+        wanted |= _class(_PLACEMENT, best["placement"], force)
+    own: dict[str, Any] = json.loads(best["settings"])
+    return wanted | own
+
+
+def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the setting that names a class, unless it names that class already."""
+    if name is None or str(force.get(key, "")).rpartition(".")[2] == name:
+        return {}
+    package = _EXTENSIBLE if name == "TransferShedder" else _IMPL
+    return {key: f"{package}{name}"}
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def told(runs: pa.Table, candidates: pa.Table, target: Target) -> str:
+    """Return how true a back-test is and what it comes to, in a few sentences.
+
+    Args:
+        runs: Rows of ``RUNS``.
+        candidates: Rows of ``CANDIDATES``.
+        target: What was good enough.
+    """
+    rows = candidates.to_pylist()
+    clusters = sorted({row["cluster"] for row in rows if row["cluster"] is not None})
+    found = []
+    for cluster in clusters:
+        mine = [row for row in rows if row["cluster"] == cluster]
+        about = f"{cluster}: " if len(clusters) > 1 else ""
+        sentences = [_model_words(mine), _choice_words(mine, target), *_gap_words(runs, cluster)]
+        found.append(about + " ".join(sentences))
+    return " ".join(found)
+
+
+def _model_words(rows: Sequence[dict[str, Any]]) -> str:
+    record, again = really(rows), the(rows, PLAYED_AGAIN)
+    if not _is_known(record) or not _is_known(again):
+        return "How far the model is off is not known: the recorded settings could not be played."
+    points = (again["deviation_p95"] - record["deviation_p95"]) * 100
+    unloads = again["unloads_per_day"] - record["unloads_per_day"]
+    return (
+        f"The model is off by {points:+.1f} points of deviation and {unloads:+,.1f} unloads a day: "
+        "so far from the record are the recorded settings, played again, with which candidates are "
+        "compared."
+    )
+
+
+def _choice_words(rows: Sequence[dict[str, Any]], target: Target) -> str:
+    best = chosen(rows, target)
+    if best is not None:
+        return f"Recommended: {best['candidate']}."
+    again = the(rows, PLAYED_AGAIN)
+    if again is None or again["rank"] is None:
+        return "Nothing is recommended: there is nothing to compare the candidates with."
+    return (
+        "Nothing is recommended: no candidate is better than the recorded settings, played again, "
+        "without leaving the farthest node farther off than they do or than it really was."
+    )
+
+
+def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:
+    """Say which time counts for nobody."""
+    mine = runs.filter(pc.and_(pc.equal(runs["cluster"], cluster), runs["is_record"]))
+    rows = sorted(mine.to_pylist(), key=lambda row: row["window"])
+    gaps = [
+        (one["end"], other["start"]) for one, other in pairwise(rows) if one["end"] < other["start"]
+    ]
+    if gaps:
+        first, last = (f"{ms_to_datetime(at):%Y-%m-%d %H:%M}Z" for at in max(gaps, key=_length))
+        longest = "from" if len(gaps) == 1 else "the longest from"
+        yield (
+            f"The record has {counted(len(gaps), 'gap')}, {longest} {first} to {last}; that time "
+            "counts for nobody."
+        )
+    unread = [row["problem"] for row in rows if row["problem"] is not None]
+    if unread:
+        yield f"{counted(len(unread), 'window')} of {len(rows)} counted for nobody: {unread[0]}"
+
+
+def _length(gap: tuple[int, int]) -> int:
+    return gap[1] - gap[0]

@@ -1,0 +1,335 @@
+"""One candidate played on one window: shed, place, unload, report, minute by minute.
+
+Load follows its bundle. Brokers come and go as recorded; what a broker leaves behind is placed anew
+by the candidate. A bundle that gets its first owner gets the recorded one; the parts of one that
+was split in the record begin where the whole was. Nothing that the record's own balancer moved
+moves here: that is the candidate's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from core.errors import InputError
+from core.history.backtest.dense import Floats, Ints
+from core.history.backtest.fleet import Bundles, fleet_at
+from core.history.backtest.leader import Leader
+from core.history.backtest.model import RECORDED, Candidate
+from core.history.backtest.moves import Kind, Moves
+from core.history.backtest.series import LoadSeries
+from core.history.backtest.splits import Roster, Splitter
+from core.pulsar.placement import find_strategy
+from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
+from core.pulsar.shedding import Move, find_shedding_strategy
+from core.pulsar.shedding.registry import AnyStrategy, shedding_strategy_in_force
+from core.pulsar.shedding.transfer_shedder import TransferShedder
+from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.view import LoadView
+from core.simulation.managers import ExtensibleManager, Manager, manager_of
+
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """How one window went under one candidate.
+
+    Attributes:
+        traffic: Throughput of each broker, bytes/s, ``(T, b)``; NaN: not there, or unknown.
+        moves: What went somewhere else.
+        splits: Bundles split in each minute, ``(T,)``.
+        shedding: Class name; ``None``: nothing is shed.
+        placement: Class name.
+    """
+
+    traffic: Floats
+    moves: Moves
+    splits: Ints
+    shedding: str | None
+    placement: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """By what a candidate is played.
+
+    Attributes:
+        strategy: Who sheds; ``None``: nobody.
+        settings: In force.
+    """
+
+    strategy: AnyStrategy | None
+    settings: EffectiveSettings
+
+    @classmethod
+    def of(cls, series: LoadSeries, candidate: Candidate) -> Rules:
+        """Return the rules of a candidate on a record's settings.
+
+        A strategy that is asked for by name sheds, whatever the switches say; the recorded one only
+        if they are on.
+
+        Raises:
+            UnknownNameError: A strategy or a setting that does not exist.
+        """
+        template = series.template
+        own: dict[str, object] = dict(candidate.settings)
+        if candidate.placement is not None:
+            own[_PLACEMENT] = find_strategy(candidate.placement).name
+        recorded = effective_settings(template, overrides=own)
+        if candidate.shedding == RECORDED:
+            is_on = not recorded.shedding_off
+            strategy = shedding_strategy_in_force(template.manifest.load_manager, recorded)
+            return cls(strategy=strategy if is_on else None, settings=recorded)
+        if candidate.shedding is None:
+            return cls(strategy=None, settings=recorded)
+        strategy = find_shedding_strategy(candidate.shedding)
+        assumed = dict.fromkeys(SHEDDING_SWITCHES, True) | own | {_SHEDDING: strategy.name}
+        return cls(strategy=strategy, settings=effective_settings(template, overrides=assumed))
+
+    def shedder(self) -> AnyStrategy:
+        """Return who sheds.
+
+        Raises:
+            InputError: Nobody does.
+        """
+        if self.strategy is None:
+            raise InputError("Nobody sheds here.", hint="Name a shedding strategy.")
+        return self.strategy
+
+
+def play(
+    series: LoadSeries,
+    candidate: Candidate,
+    seed: int,
+    *,
+    tick: Callable[[int, int], None] | None = None,
+    has_report_delays: bool = True,
+) -> Played:
+    """Play a candidate on a window.
+
+    Args:
+        series: The window's record.
+        candidate: Not the record itself.
+        seed: Everything drawn at random follows from it.
+        tick: Told minutes done and minutes in all, every minute.
+        has_report_delays: False: a broker writes its report as soon as a bundle came or went, as
+            :func:`core.simulation.simulate` has it.
+    Raises:
+        UnknownNameError: A strategy or a setting that does not exist.
+        InputError: A strategy that cannot be played on this record.
+    """
+    rules = Rules.of(series, candidate)
+    run = _Run(series, rules, seed, has_report_delays=has_report_delays)
+    run.splitter = Splitter.of(series, candidate, rules.settings)
+    rows = series.shape[0]
+    for row in range(rows):
+        run.minute(row)
+        if tick is not None:
+            tick(row + 1, rows)
+    run.moves.names = run.roster.names
+    return Played(
+        traffic=run.traffic,
+        moves=run.moves,
+        splits=run.splits,
+        shedding=rules.strategy.name if rules.strategy else None,
+        placement=run.manager.placement,
+    )
+
+
+@dataclass(eq=False)
+class _Timer:
+    """The leader's clock, in minutes."""
+
+    interval: float
+    grace: float
+    due: float = 0.0
+    unloaded_at: dict[str, float] = field(default_factory=dict)
+
+    def recent(self, now: float) -> frozenset[str]:
+        """Return the bundles in their grace period; the others are forgotten."""
+        # the leader's timer is set anew after each round: at the boundary the time is just over
+        kept = {name: at for name, at in self.unloaded_at.items() if now - at < self.grace}
+        self.unloaded_at = kept
+        return frozenset(kept)
+
+
+class _Run:
+    """The state of a run, and the steps of a minute."""
+
+    def __init__(
+        self, series: LoadSeries, rules: Rules, seed: int, *, has_report_delays: bool
+    ) -> None:
+        self._series = series
+        self._settings = rules.settings
+        self._strategy = rules.strategy
+        self._config: Any = rules.strategy.config(rules.settings) if rules.strategy else None
+        self._memory: Any = rules.strategy.initial_state() if rules.strategy else None
+        self.manager = manager_for(series, rules)
+        self._rng = np.random.default_rng(seed)
+        self._leader = Leader(series, rules.settings, has_delays=has_report_delays)
+        interval = max(rules.settings.number(_INTERVAL), 1.0)
+        self._timer = _Timer(interval, rules.settings.number(_GRACE), due=interval)
+        self._owner = series.owner[0].copy()
+        rows, brokers, _ = series.shape
+        self.traffic = np.full((rows, brokers), np.nan)
+        self.splits = np.zeros(rows, np.int64)
+        self.moves = Moves(series)
+        self.roster = Roster(series)
+        self.splitter: Splitter | None = None
+
+    def minute(self, row: int) -> None:
+        """Live through a minute of the record."""
+        series = self._series
+        bundles = self.roster.load(row)
+        passed = int(series.minutes[row] - series.minutes[row - 1]) if row else 0
+        if row:
+            self._follow_record(row, bundles)
+            self._place_anew(row, bundles)
+        fleet = fleet_at(series, row, bundles, self._owner)
+        self.traffic[row] = np.where(series.broker_here[row], fleet.traffic, np.nan)
+        self._leader.read(row, passed, fleet, bundles, self._owner)
+        if self.splitter is not None and np.count_nonzero(series.broker_here[row]) > 1:
+            bundles = self._split(row, bundles, self.splitter)
+        now = float(series.minutes[row])
+        if self._strategy is not None and self._timer.due < now + 1.0:
+            self._round(row, max(self._timer.due, now), bundles)
+
+    def _follow_record(self, row: int, bundles: Bundles) -> None:
+        """Give bundles that come, or get their first owner, a place."""
+        series, owner = self._series, self._owner
+        before = owner.copy()
+        owner[~bundles.here] = -1
+        fresh = bundles.here & (owner < 0)
+        is_part = ~series.bundle_here[row - 1] & (series.parent >= 0)
+        came = np.flatnonzero(fresh[: is_part.size] & is_part)
+        owner[fresh] = bundles.owner[fresh]
+        bound = self.roster.is_bound
+        owner[bound] = bundles.owner[bound]
+        if came.size:
+            parents = series.parent[came]
+            whole = before[parents]
+            owner[came] = np.where(whole >= 0, whole, owner[came])
+            self.splits[row] += np.unique(parents).size
+
+    def _place_anew(self, row: int, bundles: Bundles) -> None:
+        """Look up the bundles of brokers that went, one after the other, in any order."""
+        here = np.append(self._series.broker_here[row], np.True_)  # code -1 has nowhere to leave
+        lost = np.flatnonzero(~here[self._owner] & bundles.here)
+        if not lost.size:
+            return
+        self._look_up(row, bundles, lost, "placed anew")
+
+    def _split(self, row: int, bundles: Bundles, splitter: Splitter) -> Bundles:
+        """Split what is too large; where that is so, the parts are looked up anew."""
+        rows = splitter.chosen(bundles, self.roster, self._leader)
+        if not rows.size:
+            return bundles
+        parents = self.roster.halve(rows)
+        self._leader.grow(parents)
+        first = self._owner.size
+        self._owner = np.append(self._owner, self._owner[parents])
+        self._owner[rows] = -1
+        self.splits[row] += rows.size
+        bundles = self.roster.load(row)
+        if splitter.unloads:
+            self._look_up(row, bundles, np.arange(first, self._owner.size), "split")
+        return bundles
+
+    def _look_up(self, row: int, bundles: Bundles, lost: Ints, kind: Kind) -> None:
+        """Place bundles as clients look them up: one after the other, in any order."""
+        sources = self._owner[lost].copy()
+        self._owner[lost] = -1
+        fleet = fleet_at(self._series, row, bundles, self._owner)
+        self._leader.read(row, 0, fleet, bundles, self._owner)
+        view = self._leader.view(row, bundles, self._owner, self.roster)
+        columns = np.flatnonzero(self._series.broker_here[row])
+        available = np.ones(columns.size, np.bool_)
+        placed: dict[str, str] = {}
+        for at in self._rng.permutation(lost.size).tolist():
+            found = self.manager.lookup(view, int(lost[at]), placed, available)
+            end = self._drawn(found)
+            if end is None:
+                continue
+            placed[str(view.bundles[lost[at]])] = end
+            self._owner[lost[at]] = columns[view.broker_index[end]]
+        ends = self._owner[lost]
+        self._leader.touch(ends[ends >= 0])
+        went = np.flatnonzero(ends != sources)
+        if went.size:
+            self.moves.add(row, kind, lost[went], (sources[went], ends[went]), bundles)
+
+    def _drawn(self, chances: Mapping[str, float]) -> str | None:
+        names = sorted(chances)
+        weights = np.array([chances[name] for name in names])
+        if not names or weights.sum() <= 0:
+            return None
+        return names[int(self._rng.choice(len(names), p=weights / weights.sum()))]
+
+    def _round(self, row: int, start: float, bundles: Bundles) -> None:
+        """One round of the leader."""
+        if self._strategy is None:
+            return
+        view = self._leader.view(row, bundles, self._owner, self.roster)
+        recent = self._timer.recent(start)
+        decision, self._memory = self._strategy.decide(view, self._config, self._memory, recent)
+        clock = start
+        size = int(min(self.manager.unloads_per_minute, max(len(decision.moves), 1)))
+        for first in range(0, len(decision.moves), size):
+            if first:  # brokers have told what the unloads so far have changed
+                fleet = fleet_at(self._series, row, bundles, self._owner)
+                self._leader.report(row, fleet, bundles, self._owner)
+                view = self._leader.view(row, bundles, self._owner, self.roster)
+            portion = decision.moves[first : first + size]
+            clock += self._unload(row, clock, view, portion, bundles)
+        self._timer.due = clock + self._timer.interval
+
+    def _unload(
+        self, row: int, clock: float, view: LoadView, portion: Sequence[Move], bundles: Bundles
+    ) -> float:
+        """Unload what passes the checks; return how many minutes that took."""
+        landings = list(self.manager.landings(view, portion))
+        going = self._going(landings)
+        if not going:
+            return 0.0
+        columns = np.flatnonzero(self._series.broker_here[row])
+        rows = np.array([view.bundle_index[name] for name, _, _ in going], np.int64)
+        sources = columns[[view.broker_index[source] for _, source, _ in going]].astype(np.int32)
+        ends = columns[[view.broker_index[end] for _, _, end in going]].astype(np.int32)
+        self._owner[rows] = ends
+        self._leader.touch(np.append(sources, ends))
+        self._timer.unloaded_at |= {name: clock for name, _, _ in going}
+        self.moves.add(row, "unload", rows, (sources, ends), bundles)
+        kept = [Move(source, name, end) for name, source, end in going]
+        self._memory = self.manager.remembered(view, self._memory, kept)
+        return len(going) / self.manager.unloads_per_minute
+
+    def _going(self, landings: Sequence[Landing]) -> list[tuple[str, str, str]]:
+        """Draw destinations: bundle, source, destination of what leaves its broker."""
+        going = []
+        for landing in landings:
+            if landing.skipped:
+                continue
+            end = self._drawn(landing.distribution)
+            if end is not None and end != landing.move.broker:
+                going.append((landing.move.bundle, landing.move.broker, end))
+        return going
+
+
+def manager_for(series: LoadSeries, rules: Rules) -> Manager:
+    """Return who checks and places.
+
+    Raises:
+        InputError: A strategy that cannot be played on this record.
+    """
+    template = series.template
+    if rules.strategy is None and template.manifest.load_manager == "extensible":
+        return ExtensibleManager(rules.settings, TransferShedder())
+    strategy = rules.strategy or find_shedding_strategy("ThresholdShedder")
+    return manager_of(template, strategy, rules.settings)

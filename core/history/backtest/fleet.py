@@ -1,0 +1,189 @@
+"""The brokers of one minute under an ownership that is not the recorded one.
+
+The recorded load of a broker, less what its bundles carry that are elsewhere now, plus what the
+bundles carry that came: the arithmetic of :mod:`core.plan.shift`. With the recorded ownership the
+fleet is the recorded one, to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.history.backtest.dense import SLOPED, Codes, Flags, Floats, Ints
+from core.history.backtest.series import LoadSeries
+from core.pulsar.load import WEIGHED, percent_usage
+
+_RATES: Final = 4
+_WAYS: Final = {2: (2,), 3: (3,)}
+"""Rates of the direction that a weighed resource goes by; CPU and memory go by both."""
+
+
+@dataclass(eq=False)
+class Fleet:
+    """Brokers of one minute; arrays are per broker column.
+
+    Attributes:
+        rates: In the order of ``RATES``, ``(b, 4)``; NaN: unknown.
+        usage: In the order of ``WEIGHED``, in each resource's own unit, ``(b, 4)``; NaN: unknown.
+        limit: Likewise.
+        topics: ``(b,)``.
+        bundles: ``(b,)``.
+    """
+
+    rates: Floats
+    usage: Floats
+    limit: Floats
+    topics: Floats
+    bundles: Floats
+
+    @classmethod
+    def recorded(cls, series: LoadSeries, row: int) -> Fleet:
+        """Return the brokers as recorded; the arrays are copies."""
+        return cls(
+            rates=series.broker_rates[row].copy(),
+            usage=series.broker_usage[row].copy(),
+            limit=series.broker_limit[row],
+            topics=series.broker_topics[row].copy(),
+            bundles=series.broker_bundles[row].copy(),
+        )
+
+    def take(self, other: Fleet, rows: Flags) -> None:
+        """Take some brokers' values from another fleet."""
+        for name in ("rates", "usage", "limit", "topics", "bundles"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            mine[rows] = theirs[rows]
+
+    def copy(self) -> Fleet:
+        """Return a fleet of its own."""
+        parts = (self.rates, self.usage, self.limit, self.topics, self.bundles)
+        return Fleet(*(part.copy() for part in parts))
+
+    @property
+    def traffic(self) -> Floats:
+        """Throughput in + out, bytes/s, ``(b,)``; NaN: unknown."""
+        return np.asarray(self.rates[:, 2] + self.rates[:, 3], np.float64)
+
+    def weighted_usage(self, weights: Floats) -> tuple[Floats, Flags]:
+        """Return the usage as the load manager sees it, ratio, 0 where unknown, and what is known.
+
+        Args:
+            weights: In the order of ``WEIGHED``.
+        """
+        known: Flags = np.asarray(np.isfinite(self.usage).any(axis=1), np.bool_)
+        percents = percent_usage(self.usage, self.limit).astype(np.float64)
+        return np.where(known, (percents * weights).max(axis=1) / 100.0, 0.0), known
+
+
+@dataclass(frozen=True, eq=False)
+class Bundles:
+    """The load of all bundles in one minute; a part of a bundle that was split has its share.
+
+    Attributes:
+        rates: In the order of ``RATES``, each ``(m,)``.
+        topics: ``(m,)``.
+        clients: ``(m,)``.
+        here: ``(m,)``.
+        is_known: ``(m,)``.
+        owner: Broker as recorded; -1: none.
+        reporter: Broker that counts it as recorded; -1: none.
+        surplus: Bundles that each broker has more than recorded because some were split, ``(b,)``.
+    """
+
+    rates: tuple[Floats, ...]
+    topics: Floats
+    clients: Floats
+    here: Flags
+    is_known: Flags
+    owner: Codes
+    reporter: Codes
+    surplus: Floats | None = None
+
+    @classmethod
+    def recorded(cls, series: LoadSeries, row: int) -> Bundles:
+        """Return the bundles as recorded; the arrays are the record's own."""
+        return cls(
+            rates=tuple(rate[row] for rate in series.rates),
+            topics=series.topics[row],
+            clients=series.clients[row],
+            here=series.bundle_here[row],
+            is_known=series.is_known[row],
+            owner=series.owner[row],
+            reporter=series.reporter[row],
+        )
+
+
+def fleet_at(series: LoadSeries, row: int, bundles: Bundles, owner: Codes) -> Fleet:
+    """Return the brokers of a minute, each bundle's load where it is now.
+
+    Args:
+        series: The record.
+        row: Minute.
+        bundles: Of that minute.
+        owner: Broker of each bundle now; -1: none. That of an absent bundle does not matter.
+    Cost:
+        O(bundles) to compare, then O(bundles that are elsewhere) and O(brokers).
+    """
+    fleet = Fleet.recorded(series, row)
+    if bundles.surplus is not None:
+        fleet.bundles += bundles.surplus
+    away = np.flatnonzero((owner != bundles.owner) & bundles.here)
+    if not away.size:
+        return fleet
+    leaves = bundles.owner[away]
+    counted = bundles.reporter[away]
+    counted = np.where(counted >= 0, counted, leaves)
+    comes = owner[away]
+    amounts = _amounts(series, row, bundles, away, counted)
+    size = fleet.topics.size
+    delta = _sums(comes, amounts, size) - _sums(counted, amounts, size)
+    touched = np.zeros(size, np.bool_)
+    touched[comes[comes >= 0]] = True
+    touched[counted[counted >= 0]] = True
+    _add(fleet.rates, delta[:, :_RATES], touched)
+    _add(fleet.usage, delta[:, _RATES:-1], touched)
+    _add(fleet.topics, delta[:, -1], touched)
+    fleet.bundles += _counts(comes, size) - _counts(leaves, size)
+    np.maximum(fleet.bundles, 0.0, out=fleet.bundles)
+    return fleet
+
+
+def _amounts(series: LoadSeries, row: int, bundles: Bundles, away: Ints, counted: Codes) -> Floats:
+    """Return what each of some bundles carries: four rates, four resources, topics."""
+    own = [rate[away] for rate in bundles.rates]
+    at = np.maximum(counted, 0)
+    rates = np.nan_to_num(series.broker_rates[row])[at]
+    usage = np.maximum(np.nan_to_num(series.broker_usage[row]), 0.0)[at]
+    usage[counted < 0] = 0.0
+    used = []
+    for resource in range(len(WEIGHED)):
+        ways = _WAYS.get(resource, (2, 3))
+        mine = sum(own[way] for way in ways)
+        whole = sum(rates[:, way] for way in ways)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(whole > 0, mine / whole, 0.0)
+        most = np.clip(share, 0.0, 1.0) * usage[:, resource]
+        slope = series.slope(row, resource) if resource in SLOPED else None
+        used.append(most if slope is None else np.minimum(most, slope * (own[2] + own[3])))
+    return np.stack([*own, *used, bundles.topics[away]], axis=1)
+
+
+def _sums(brokers: Codes, amounts: Floats, size: int) -> Floats:
+    """Add up rows of amounts by broker, ``(size, k)``; those of code -1 are left out."""
+    width = amounts.shape[1]
+    cells = (brokers[:, None] + 1) * width + np.arange(width)
+    total = np.zeros((size + 1) * width)
+    total += np.bincount(cells.ravel(), weights=amounts.ravel(), minlength=total.size)
+    return total.reshape(size + 1, width)[1:]
+
+
+def _counts(brokers: Codes, size: int) -> Floats:
+    return np.bincount(brokers + 1, minlength=size + 1)[1:].astype(np.float64)
+
+
+def _add(values: Floats, delta: Floats, touched: Flags) -> None:
+    """Add where something came or went; below zero is zero, unknown stays unknown."""
+    there = values[touched]
+    values[touched] = np.maximum(there + delta[touched], np.minimum(there, 0.0))

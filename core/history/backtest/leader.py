@@ -1,0 +1,330 @@
+"""What the leader knows in a minute: brokers' last reports, and its averages of every bundle.
+
+A broker writes its report when the record shows that it wrote one, and when bundles that came or
+went under the candidate changed its load far enough (or the longest interval is over). Until then
+the leader counts the old load and the old bundles. With every written report the leader takes one
+more sample of every reported bundle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from core.health.measures import column_values
+from core.history.backtest.dense import Codes, Flags, Floats, Ints
+from core.history.backtest.fleet import Bundles, Fleet
+from core.history.backtest.published import Published
+from core.history.backtest.series import LoadSeries
+from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, resource_weights
+from core.pulsar.reports import ReportedLoad, needs_report
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.view import LoadView
+from core.simulation.averages import part_left
+from core.snapshot import PulsarSnapshot
+
+_MAX_REPORT: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_WRITE: Final = "loadBalancerResourceQuotaUpdateIntervalMinutes"
+_MS_PER_MINUTE: Final = 60_000.0
+_KEPT_WITH_FLEET: Final = (
+    *("broker_index", "namespace_index", "namespace_policy", "is_primary", "is_secondary"),
+    *("_roles", "java_order"),
+)
+"""What a view works out that hangs on names and policies only."""
+
+
+class NamesOfBundles(Protocol):
+    """Who the bundles of a run are."""
+
+    def fields(self, base: LoadView) -> dict[str, Any]:
+        """Return the fields of a view that name bundles, where they are not those of ``base``."""
+        ...
+
+
+@dataclass(eq=False)
+class Average:
+    """One average of every bundle: how many samples are in it, and its values.
+
+    Attributes:
+        most: Samples after which it only smooths.
+        held: ``(n,)``.
+        values: One row a rate, ``(k, n)``.
+    """
+
+    most: int
+    held: Ints
+    values: Floats
+
+    def sample(self, last: tuple[Floats, ...], count: int, sampled: Flags | None) -> None:
+        """Take ``count`` more samples of what does not change in between.
+
+        Args:
+            last: The values now, one array a row.
+            count: Samples.
+            sampled: Which bundles; ``None``: all.
+        """
+        least, most = int(self.held.min(initial=self.most)), int(self.held.max(initial=0))
+        held = self.held[:1] if least == most else self.held
+        left = part_left(held, count, self.most)
+        for values, now in zip(self.values, last, strict=True):
+            following = values - now
+            following *= left
+            following += now
+            np.copyto(values, following, where=True if sampled is None else sampled)
+        if least < self.most:
+            grown = np.minimum(self.held + count, self.most)
+            self.held = grown if sampled is None else np.where(sampled, grown, self.held)
+
+
+class Fleets:
+    """Views without numbers, one for every set of brokers that is there at the same time."""
+
+    def __init__(self, template: PulsarSnapshot, settings: EffectiveSettings) -> None:
+        self._template = template
+        self._settings = settings
+        self._kept: dict[bytes, tuple[LoadView, Ints, Codes]] = {}
+
+    def of(self, here: Flags) -> tuple[LoadView, Ints, Codes]:
+        """Return a view of the brokers that are there, their columns, and column to row.
+
+        Args:
+            here: Per broker column; the last entry of the answer's map is for code -1.
+        """
+        key = here.tobytes()
+        if key not in self._kept:
+            columns = np.flatnonzero(here)
+            rows = np.full(here.size + 1, -1, np.int32)
+            rows[columns] = np.arange(columns.size)
+            part = self._template if here.all() else _part(self._template, here)
+            self._kept[key] = LoadView.of(part, self._settings), columns, rows
+        return self._kept[key]
+
+
+def _part(template: PulsarSnapshot, here: Flags) -> PulsarSnapshot:
+    """The template with the brokers that are there."""
+    brokers = template.brokers.filter(pa.array(here))
+    manifest = template.manifest
+    if manifest.leader not in brokers["broker"].to_pylist():
+        manifest = replace(manifest, leader=None)
+    return PulsarSnapshot.build(manifest, {**template.tables, "brokers": brokers})
+
+
+class Leader:
+    """The leader's knowledge, minute by minute."""
+
+    def __init__(
+        self, series: LoadSeries, settings: EffectiveSettings, *, has_delays: bool = True
+    ) -> None:
+        self._settings = settings
+        self._series = series
+        self._fleets = Fleets(series.template, settings)
+        self._weights = np.array(list(resource_weights(settings).values()))
+        self._quiet_minutes = max(settings.number(_MAX_REPORT), 1.0)
+        self._write_minutes = max(settings.number(_WRITE), 1.0)
+        self._has_delays = has_delays
+        self._orders: dict[tuple[tuple[str, ...], bytes], tuple[Ints, Ints]] = {}
+        count = series.shape[1]
+        self.touched = np.zeros(count, np.bool_)
+        self._moved = self.touched.copy()
+        self._written_at = np.zeros(count)
+        self.seen = Fleet.recorded(series, 0)
+        self.counted = series.reporter[0].copy()
+        has_records = series.template.broker_loads.num_rows > 0
+        self._published = Published(series, settings) if has_records else None
+        self._start_averages()
+
+    def _start_averages(self) -> None:
+        view, _, _ = self._fleets.of(np.ones(self._series.shape[1], np.bool_))
+        bundles = self._series.template.bundles
+        held = [
+            np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
+            for term in ("short", "long")
+        ]
+        short = np.stack([view.bundle_short_rate, view.bundle_short_throughput])
+        self._short = Average(SHORT_SAMPLES, held[0], short)
+        flow = [column_values(bundles, f"long_msg_throughput_{way}") for way in ("in", "out")]
+        whole = np.where(np.isfinite(flow[0] + flow[1]), flow[0] + flow[1], short[1])
+        self._long = Average(LONG_SAMPLES, held[1], np.stack([view.bundle_long_rate, whole]))
+
+    @property
+    def long_averages(self) -> tuple[Floats, Floats]:
+        """Long-term rate, msg/s, and throughput, bytes/s, of each bundle; do not write to them."""
+        return self._long.values[0], self._long.values[1]
+
+    def grow(self, parents: Ints) -> None:
+        """Begin with parts of bundles: nobody has an average of them yet.
+
+        Args:
+            parents: Column of the split bundle of each new column.
+        """
+        for average in (self._short, self._long):
+            average.values = np.append(average.values, average.values[:, parents], axis=1)
+            average.held = np.append(average.held, np.zeros(parents.size, np.int64))
+        self.counted = np.append(self.counted, self.counted[parents])
+
+    def read(self, row: int, minutes: float, fleet: Fleet, bundles: Bundles, owner: Codes) -> None:
+        """Take in what brokers wrote up to a minute of the record.
+
+        Args:
+            row: Minute of the record.
+            minutes: Minutes since the last call; 0: the start.
+            fleet: The brokers as they are now.
+            bundles: Load now.
+            owner: Broker of each bundle now.
+        """
+        series = self._series
+        now = float(series.minutes[row])
+        wrote = series.has_reported[row] | (self.touched & self._fires(fleet, now))
+        wrote &= series.broker_here[row]
+        if not self._has_delays:
+            wrote |= self.touched
+        touched = int(np.count_nonzero(self.touched & wrote))
+        if self._published is not None:
+            usage = fleet.weighted_usage(self._weights)
+            self._published.read(row, minutes, fleet, usage, self._moved)
+            self._moved = np.zeros_like(self.touched)
+        self.seen.take(fleet, wrote)
+        self.seen.limit = fleet.limit
+        self._written_at[wrote] = now
+        self.touched &= ~wrote
+        self._count_bundles(bundles, owner, wrote)
+        if minutes > 0:
+            there = int(np.count_nonzero(series.broker_here[row]))
+            quiet = touched + there * minutes / self._quiet_minutes
+            reports = max(round(quiet), int(np.count_nonzero(wrote)), 1)
+            self._sample(bundles, reports + self._own_samples(now, minutes))
+
+    def _own_samples(self, now: float, minutes: float) -> int:
+        """Samples that the leader takes when it writes its averages; confirmed on a real cluster.
+
+        Source:
+            Pulsar ``ModularLoadManagerImpl#writeBundleDataOnZooKeeper``.
+        """
+        return int(now // self._write_minutes) - int((now - minutes) // self._write_minutes)
+
+    def report(self, row: int, fleet: Fleet, bundles: Bundles, owner: Codes) -> None:
+        """Have the touched brokers write at once, within a round."""
+        self.seen.take(fleet, self.touched)
+        self._count_bundles(bundles, owner, self.touched)
+        self._written_at[self.touched] = float(self._series.minutes[row])
+        self.touched = np.zeros_like(self.touched)
+
+    def _fires(self, fleet: Fleet, now: float) -> Flags:
+        """Which brokers' load is far enough from what they wrote last."""
+        if not self.touched.any():
+            return self.touched
+        loads = []
+        for one in (self.seen, fleet):
+            usage, _ = one.weighted_usage(self._weights)
+            rates = np.nan_to_num(one.rates)
+            loads.append(
+                ReportedLoad(
+                    msg_rate=rates[:, 0] + rates[:, 1],
+                    msg_throughput=rates[:, 2] + rates[:, 3],
+                    bundle_count=one.bundles,
+                    usage=usage,
+                )
+            )
+        age_ms = (now - self._written_at) * _MS_PER_MINUTE
+        return needs_report(loads[0], loads[1], age_ms, self._settings)
+
+    def _count_bundles(self, bundles: Bundles, owner: Codes, wrote: Flags) -> None:
+        """Whose report names each bundle now."""
+        counted = bundles.reporter.copy()
+        away = np.flatnonzero((owner != bundles.owner) & (counted >= 0) & bundles.here)
+        if away.size:
+            given = np.append(wrote, np.False_)  # one more for code -1
+            held, now = self.counted[away], owner[away]
+            counted[away] = np.where(given[now], now, np.where(given[held], -1, held))
+        self.counted = counted
+
+    def _sample(self, bundles: Bundles, count: int) -> None:
+        sampled = (self.counted >= 0) & bundles.is_known
+        everyone = None if sampled.all() else sampled
+        rate = bundles.rates[0] + bundles.rates[1]
+        throughput = bundles.rates[2] + bundles.rates[3]
+        self._short.sample((rate, throughput), count, everyone)
+        self._long.sample((rate, throughput), count, everyone)
+
+    def view(
+        self, row: int, bundles: Bundles, owner: Codes, roster: NamesOfBundles | None = None
+    ) -> LoadView:
+        """Return the load as the leader has it.
+
+        Args:
+            row: Minute of the record.
+            bundles: Load now.
+            owner: Broker of each bundle now.
+            roster: Who the bundles are, where there may be more than recorded.
+        """
+        base, columns, rows = self._fleets.of(self._series.broker_here[row])
+        seen = self.seen
+        usage, known = seen.weighted_usage(self._weights)
+        rates = np.nan_to_num(seen.rates)[columns]
+        is_whole = columns.size == rows.size - 1
+        reporter = self.counted if is_whole else rows[self.counted]
+        owned = owner.copy() if is_whole else rows[owner]
+        owned[~bundles.here] = -1
+        is_counted = reporter >= 0
+        sums: list[Floats] = [
+            np.bincount(
+                reporter[is_counted], weights=values[is_counted], minlength=columns.size
+            ).astype(np.float64)
+            for values in (self._short.values[0], self._long.values[0])
+        ]
+        has_report = known | np.isfinite(seen.rates[:, 0])
+        view = replace(
+            base,
+            usage=usage[columns],
+            usage_known=known[columns],
+            has_report=has_report[columns],
+            broker_msg_rate=rates[:, 0] + rates[:, 1],
+            broker_throughput=rates[:, 2] + rates[:, 3],
+            broker_short_rate=sums[0],
+            broker_long_rate=sums[1],
+            broker_long_doubt=np.zeros(columns.size),
+            broker_topics=np.rint(seen.topics[columns]).astype(np.int64),
+            broker_bundles=np.rint(seen.bundles[columns]).astype(np.int64),
+            owner=owned,
+            reporter=reporter,
+            bundle_msg_rate=bundles.rates[0] + bundles.rates[1],
+            bundle_throughput=bundles.rates[2] + bundles.rates[3],
+            is_measured=bundles.is_known,
+            bundle_short_rate=self._short.values[0].copy(),
+            bundle_short_throughput=self._short.values[1].copy(),
+            bundle_long_rate=self._long.values[0].copy(),
+            bundle_topics=np.rint(bundles.topics).astype(np.int64),
+            notes=(),
+            **(roster.fields(base) if roster is not None else {}),
+        )
+        _share_cached(base, view)
+        if self._published is not None:
+            loads = self._published.loads(view, columns, bundles)
+            view = replace(view, extensible=loads)
+            _share_cached(base, view)
+        self._share_basis(view)
+        return view
+
+    def touch(self, brokers: Codes) -> None:
+        """Note brokers that gave or took a bundle."""
+        self.touched[brokers] = True
+        self._moved[brokers] = True
+
+    def _share_basis(self, view: LoadView) -> None:
+        """Hand on the brokers' order in Java's maps: names decide it, and who has a report."""
+        key = view.brokers, view.has_report.tobytes()
+        basis = SheddingBasis.of(view)
+        if key not in self._orders:
+            self._orders[key] = basis.brokers, basis.broker_spread
+        basis.__dict__["brokers"], basis.__dict__["broker_spread"] = self._orders[key]
+
+
+def _share_cached(base: LoadView, view: LoadView) -> None:
+    """Hand on what hangs on names and policies only, worked out once for a set of brokers."""
+    for name in _KEPT_WITH_FLEET:
+        view.__dict__[name] = getattr(base, name)
+    view.__dict__["bundle_index"] = view.shared_index()

@@ -1,0 +1,256 @@
+"""Which candidate is best: one rule, said in words.
+
+A candidate that meets the target comes before one that does not. Of those that meet it the one with
+the fewest unloads a day is first, then the one with the smaller deviation. Of those that do not,
+the one that misses it least: by the larger of deviation and unloads, each as a multiple of what the
+target allows. Of equal ones the one with the fewest changes to the recorded settings is first.
+Figures are means over windows, weighted by minutes, and then over seeds. A window that nothing was
+recorded of counts for nobody; who could not be played in one of the others is not ranked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.history.backtest.model import PLAYED_AGAIN, Target
+from core.history.backtest.schemas import CANDIDATES, METRICS
+from core.units import counted, format_ratio
+
+RULE: Final = (
+    "Candidates that meet the target come first, those with the fewest unloads a day before the "
+    "others, then those with the smaller deviation; of the rest, whoever misses the target least; "
+    "of equals, whoever changes the fewest settings."
+)
+
+_MAXIMA: Final = ("deviation_max",)
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """Mean over seeds and the range over seeds; ``None``: unknown."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+def ranked(runs: pa.Table, target: Target) -> pa.Table:
+    """Return the candidates, best first, as ``CANDIDATES``; see :data:`RULE`.
+
+    Args:
+        runs: Rows of ``RUNS``; with several clusters there is a ranking for each and one for all.
+        target: What is good enough.
+    """
+    rows = runs.to_pylist()
+    clusters = sorted({row["cluster"] for row in rows})
+    found: list[dict[str, Any]] = []
+    for cluster in clusters:
+        mine = [row for row in rows if row["cluster"] == cluster]
+        found += _ranking(mine, target, cluster)
+    if len(clusters) > 1:
+        found += _ranking(rows, target, None)
+    return pa.Table.from_pylist(found, schema=CANDIDATES)
+
+
+def _ranking(
+    rows: Sequence[dict[str, Any]], target: Target, cluster: str | None
+) -> list[dict[str, Any]]:
+    there = recorded_windows(rows)
+    rows = [row for row in rows if (row["cluster"], row["window"]) in there] or rows
+    by_number: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_number.setdefault(row["candidate_number"], []).append(row)
+    found = [_candidate(mine, target, cluster) for _, mine in sorted(by_number.items())]
+    changed = {number: _changes(mine, rows) for number, mine in by_number.items()}
+    found.sort(
+        key=lambda row: (
+            order_of(row, target),
+            changed[row["candidate_number"]],
+            row["candidate_number"],
+        )
+    )
+    record, again = really(found), the(found, PLAYED_AGAIN)
+    ranks = [row for row in found if not row["is_record"] and row["deviation_p95"] is not None]
+    on_front = _front(ranks)
+    for row in found:
+        number = row["candidate_number"]
+        row["rank"] = next((n for n, one in enumerate(ranks, 1) if one is row), None)
+        row["is_pareto"] = number in on_front
+        row["sentence"] = _sentence(row, record, again, target)
+    return found
+
+
+def recorded_windows(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
+    """Return cluster and window of those rows of ``RUNS`` whose record could be read."""
+    return {(row["cluster"], row["window"]) for row in rows if _is_record_read(row)}
+
+
+def _is_record_read(row: Mapping[str, Any]) -> bool:
+    return bool(row["is_record"]) and row["problem"] is None
+
+
+def the(rows: Iterable[dict[str, Any]], label: str) -> dict[str, Any] | None:
+    """Return the candidate of a label."""
+    return next((row for row in rows if row["candidate"] == label), None)
+
+
+def really(rows: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the row of what really happened."""
+    return next((row for row in rows if row["is_record"]), None)
+
+
+def _front(rows: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the numbers of candidates on the front; of equal ones that of the first only.
+
+    What really happened is none of them: a model is compared with models.
+    """
+    points = [(row["deviation_p95"], row["unloads_per_day"]) for row in rows]
+    firsts: dict[tuple[float, float], int] = {}
+    for row, point, is_on in zip(rows, points, pareto(points), strict=True):
+        if is_on:
+            firsts.setdefault(point, row["candidate_number"])
+    return set(firsts.values())
+
+
+def _changes(mine: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many settings of the record's last window a candidate changes."""
+    own = mine[-1]
+    record = next((row for row in reversed(rows) if _is_record_read(row)), None)
+    if record is None or own["is_record"] or own["candidate"] == PLAYED_AGAIN:
+        return 0
+    force: dict[str, Any] = json.loads(record["settings"])
+    wished: dict[str, Any] = json.loads(own["settings"])
+    named = sum(bool(own[name] != record[name]) for name in ("shedding", "placement"))
+    return named + sum(bool(force.get(key) != value) for key, value in wished.items())
+
+
+def _candidate(
+    rows: Sequence[dict[str, Any]], target: Target, cluster: str | None
+) -> dict[str, Any]:
+    """One candidate over its windows and seeds."""
+    played = [row for row in rows if row["problem"] is None]
+    is_whole = len(played) == len(rows)
+    last = (played or rows)[-1]  # the recorded strategies are those of the last window
+    problem = next((row["problem"] for row in rows if row["problem"]), None)
+    if problem and played:
+        counts = f"{len(rows) - len(played)} of {counted(len(rows), 'run')}"
+        problem = f"Not ranked: {counts} could not be played. {problem}"
+    played = played if is_whole else []
+    seeds = sorted({row["seed"] for row in played})
+    by_seed = [[row for row in played if row["seed"] == seed] for seed in seeds]
+    whole = {
+        "cluster": cluster,
+        "rank": None,
+        "settings": "{}" if last["is_record"] else last["settings"],
+        "runs": len(rows),
+        "seeds": len(seeds),
+        "minutes": sum(row["minutes"] for row in by_seed[0]) if by_seed else 0,
+        "problem": problem,
+    }
+    for name in METRICS:
+        bars = _over_seeds(name, by_seed)
+        whole |= {name: bars.mean, f"{name}_low": bars.low, f"{name}_high": bars.high}
+    same = ("candidate_number", "candidate", "is_record", "shedding", "placement")
+    whole |= {name: last[name] for name in same}
+    whole["meets_target"] = bool(played) and _miss(whole, target) <= 1.0
+    return whole
+
+
+def _over_seeds(name: str, by_seed: Iterable[Sequence[dict[str, Any]]]) -> _Bars:
+    values = [value for rows in by_seed if (value := _over_windows(name, rows)) is not None]
+    if not values:
+        return _Bars(None, None, None)
+    return _Bars(float(np.mean(values)), min(values), max(values))
+
+
+def _over_windows(name: str, rows: Sequence[dict[str, Any]]) -> float | None:
+    known = [row for row in rows if row[name] is not None and row["minutes"]]
+    if not known:
+        return None
+    values = [float(row[name]) for row in known]
+    if name in _MAXIMA:
+        return max(values)
+    return float(np.average(values, weights=[row["minutes"] for row in known]))
+
+
+def _miss(row: Mapping[str, Any], target: Target) -> float:
+    """How many times of what the target allows is reached; at most 1: it is met."""
+    deviation, unloads = row["deviation_p95"], row["unloads_per_day"]
+    if deviation is None or unloads is None:
+        return float("inf")
+    return max(_times(deviation, target.deviation), _times(unloads, target.unloads_per_day))
+
+
+def _times(value: float, allowed: float) -> float:
+    if value <= allowed:
+        return value / allowed if allowed else 0.0
+    return value / allowed if allowed else float("inf")
+
+
+def order_of(row: Mapping[str, Any], target: Target) -> tuple[float, ...]:
+    """Return what candidates are sorted by, the best first; see :data:`RULE`."""
+    miss = _miss(row, target)
+    deviation = float("inf") if row["deviation_p95"] is None else row["deviation_p95"]
+    unloads = float("inf") if row["unloads_per_day"] is None else row["unloads_per_day"]
+    if miss <= 1.0:
+        return (0.0, unloads, deviation)
+    return (1.0, miss, unloads, deviation)
+
+
+def pareto(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
+    """Return which points no other one beats: as good in both, and better in one.
+
+    Args:
+        points: Two figures each, the smaller the better; unknown ones are never on the front.
+    """
+    known = [
+        (x, y, index) for index, (x, y) in enumerate(points) if x is not None and y is not None
+    ]
+    found = [False] * len(points)
+    lowest = float("inf")
+    for _, group in groupby(sorted(known), key=lambda point: point[0]):
+        column = list(group)  # of one x the lowest come first
+        least = column[0][1]
+        if least < lowest:
+            for _, y, index in column:
+                found[index] = y == least
+        lowest = min(lowest, least)
+    return found
+
+
+def _sentence(
+    row: Mapping[str, Any],
+    record: Mapping[str, Any] | None,
+    again: Mapping[str, Any] | None,
+    target: Target,
+) -> str:
+    if row["deviation_p95"] is None:
+        return row["problem"] or "Nothing is known of the brokers' traffic in this window."
+    held = (
+        f"the farthest node within {format_ratio(row['deviation_p95'])} of the mean traffic in 95 "
+        f"of 100 minutes, with {row['unloads_per_day']:,.1f} unloads a day"
+    )
+    if row["is_record"]:
+        return f"What really happened kept {held}."
+    verdict = "meets" if row["meets_target"] else "misses"
+    words = (
+        f"{row['candidate']} would have kept {held}; it {verdict} the target of "
+        f"{format_ratio(target.deviation)} and {target.unloads_per_day:,g} a day."
+    )
+    if record is None or record["deviation_p95"] is None:
+        return words
+    words = f"{words} What really happened: {_figures(record)}."
+    if again is None or again is row or again["deviation_p95"] is None:
+        return words
+    return f"{words} The recorded settings, played again: {_figures(again)}."
+
+
+def _figures(row: Mapping[str, Any]) -> str:
+    return f"{format_ratio(row['deviation_p95'])}, {row['unloads_per_day']:,.1f} a day"

@@ -1,0 +1,155 @@
+"""How true the engine is: each round from the recorded state, against what really happened.
+
+In a back-test the candidate lives with its own deeds. Here it does not: every minute begins with
+the recorded owners and loads, so that a round that went otherwise spoils no later one. What would
+have been unloaded stands beside what was, round by round.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.history.agreement import Agreement, agreement
+from core.history.backtest.engine import Rules, manager_for
+from core.history.backtest.fleet import Bundles, Fleet
+from core.history.backtest.leader import Leader
+from core.history.backtest.model import Candidate
+from core.history.backtest.moves import KINDS
+from core.history.backtest.score import recorded_run
+from core.history.backtest.series import LoadSeries
+from core.history.layout import EVENT_COLUMNS
+from core.history.shadow import SHADOW, rows_of
+from core.pulsar.settings import effective_settings
+from core.pulsar.shedding import Decision
+from core.pulsar.shedding.registry import AnyStrategy, shedding_strategy_in_force
+from core.pulsar.shedding.unload_checks import Landing
+
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+
+
+def replay_agreement(series: LoadSeries, events: pa.Table | None = None) -> Agreement:
+    """Compare rounds by the recorded strategy and settings with what was unloaded.
+
+    Args:
+        series: The record.
+        events: Rows of kind ``events`` of the same cluster and time; ``None``: every recorded
+            change of owner counts as the leader's.
+    """
+    told = foretold(series)
+    found = events if events is not None else recorded_moves(series)
+    return agreement(told, found, until=int(series.taken_at[-1]))
+
+
+def recorded_moves(series: LoadSeries) -> pa.Table:
+    """Return the recorded changes of owner, and brokers that went, as rows of ``events``."""
+    moves = recorded_run(series).moves
+    brokers = np.array([*series.brokers, None], object)
+    seen = np.minimum(moves.row + 1, series.shape[0] - 1)
+    moved = moves.kind == KINDS.index("unload")
+    rows: list[dict[str, Any]] = [
+        {"taken_at": at, "kind": "move", "subject": bundle, "before": source, "after": end}
+        for at, bundle, source, end in zip(
+            series.taken_at[seen][moved].tolist(),
+            series.bundles[moves.bundle][moved].tolist(),
+            brokers[moves.source][moved].tolist(),
+            brokers[moves.destination][moved].tolist(),
+            strict=True,
+        )
+    ]
+    went = series.broker_here[:-1] & ~series.broker_here[1:]
+    rows += [
+        {"taken_at": int(series.taken_at[row + 1]), "kind": "broker_down", "subject": name}
+        for row, column in np.argwhere(went).tolist()
+        for name in (series.brokers[column],)
+    ]
+    blank = dict.fromkeys(EVENT_COLUMNS.names, "")
+    schema = pa.schema([pa.field("taken_at", pa.int64()), *EVENT_COLUMNS])
+    return pa.Table.from_pylist([blank | {"by": "cluster"} | row for row in rows], schema=schema)
+
+
+def foretold(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
+    """Return what each round would unload from the recorded state, as rows of ``shadow``.
+
+    Args:
+        series: The record.
+        candidate: By what; ``None``: the recorded strategy and settings, switched on or not.
+    """
+    force = effective_settings(series.template)
+    strategy = shedding_strategy_in_force(series.template.manifest.load_manager, force)
+    asked = candidate or Candidate(shedding=strategy.name)
+    replay = _Replay(series, Rules.of(series, asked), is_configured=candidate is None)
+    parts = [replay.minute(row) for row in range(series.shape[0])]
+    return pa.concat_tables([SHADOW.empty_table(), *parts])
+
+
+class _Replay:
+    """The leader's rounds; memory and averages go on, owners and loads are the record's."""
+
+    def __init__(self, series: LoadSeries, rules: Rules, *, is_configured: bool) -> None:
+        self._series = series
+        self._strategy: AnyStrategy = rules.shedder()
+        self._config = self._strategy.config(rules.settings)
+        self._memory = self._strategy.initial_state()
+        self._manager = manager_for(series, rules)
+        self._leader = Leader(series, rules.settings)
+        self._interval = max(rules.settings.number(_INTERVAL), 1.0)
+        self._grace = rules.settings.number(_GRACE)
+        self._due = self._interval  # as in a run: the leader has just begun
+        self._is_configured = is_configured
+        self._is_switched_on = not effective_settings(series.template).shedding_off
+        moves = recorded_run(series).moves
+        self._ends = moves.row, np.stack([moves.source, moves.destination])
+        self._moved = [
+            (int(series.minutes[row]), str(series.bundles[bundle]))
+            for row, bundle in zip(moves.row.tolist(), moves.bundle.tolist(), strict=True)
+        ]
+
+    def minute(self, row: int) -> pa.Table:
+        """Return the round of a minute; no rows where none is due."""
+        series = self._series
+        bundles, owner = Bundles.recorded(series, row), series.owner[row]
+        now = float(series.minutes[row])
+        passed = now - float(series.minutes[row - 1]) if row else 0.0
+        self._leader.read(row, passed, Fleet.recorded(series, row), bundles, owner)
+        ends = self._ends[1][:, self._ends[0] == row].ravel()
+        self._leader.touch(ends[ends >= 0].astype(np.int32))  # they write once more by the next
+        if now < self._due:
+            return SHADOW.empty_table()
+        self._due = now + self._interval
+        view = self._leader.view(row, bundles, owner)
+        recent = frozenset(name for at, name in self._moved if at < now and now - at < self._grace)
+        decision, self._memory = self._strategy.decide(view, self._config, self._memory, recent)
+        landings = [one for one in self._manager.landings(view, decision.moves) if not one.skipped]
+        return self._told(int(series.taken_at[row]), decision, landings)
+
+    def _told(self, taken_at: int, decision: Decision, landings: Sequence[Landing]) -> pa.Table:
+        whole = {
+            "taken_at": taken_at,
+            "strategy": self._strategy.name,
+            "is_configured": self._is_configured,
+            "is_switched_on": self._is_switched_on,
+            "label": decision.label,
+            "reason": decision.reason,
+            "sentence": decision.sentence,
+        }
+        moves = [whole | _landing(position, landing) for position, landing in enumerate(landings)]
+        return rows_of(moves or [whole])
+
+
+def _landing(position: int, landing: Landing) -> dict[str, Any]:
+    chances = landing.distribution
+    likeliest = max(sorted(chances), key=lambda name: chances[name]) if chances else None
+    return {
+        "position": position,
+        "broker": landing.move.broker,
+        "bundle": landing.move.bundle,
+        "destination": likeliest,
+        "probability": chances[likeliest] if likeliest is not None else None,
+        "distribution": json.dumps(chances, sort_keys=True),
+    }

@@ -1,0 +1,240 @@
+"""One unit of a back-test as tables: pure, the same wherever it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import InputError, SnapshotError
+from core.history.backtest.engine import Played, play
+from core.history.backtest.model import NO_SHEDDING, Unit, window_key
+from core.history.backtest.moves import KINDS
+from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
+from core.history.backtest.score import deviations, recorded_run, scores
+from core.history.backtest.series import LoadSeries
+from core.progress import Progress
+from core.pulsar.placement.place import placement_in_force
+from core.pulsar.settings import SETTINGS, effective_settings
+from core.pulsar.shedding.registry import shedding_strategy_in_force
+from core.units import counted, datetime_to_ms
+
+_FIRST_ORDER = ("cluster", "window", "candidate_number", "seed")
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """What one unit gave.
+
+    Attributes:
+        runs: One row of ``RUNS``.
+        timeline: Rows of ``TIMELINE``.
+        moves: Rows of ``MOVES``.
+    """
+
+    runs: pa.Table
+    timeline: pa.Table
+    moves: pa.Table
+
+
+def run_unit(
+    series: LoadSeries, unit: Unit, tick: Callable[[int, int], None] | None = None
+) -> UnitResult:
+    """Play one unit on its window's record. Deterministic: the same unit, the same tables.
+
+    A candidate that cannot be played gives one row of ``runs`` that says why.
+
+    Args:
+        series: The record of the unit's window.
+        unit: What is played.
+        tick: Told minutes done and minutes in all; may raise to stop it.
+    """
+    try:
+        played = (
+            recorded_run(series)
+            if unit.candidate.is_record
+            else play(series, unit.candidate, unit.seed, tick=tick)
+        )
+    except (InputError, SnapshotError) as exc:
+        return failed_unit(unit, str(exc))
+    row = _named(unit) | _what(unit, series, played) | _window(unit)
+    return UnitResult(
+        pa.Table.from_pylist([row | scores(series, played)], schema=RUNS),
+        _timeline(series, unit, played),
+        _moves(series, unit, played),
+    )
+
+
+def _named(unit: Unit) -> dict[str, Any]:
+    return {
+        "cluster": unit.cluster,
+        "window": unit.window.number,
+        "candidate_number": unit.candidate_number,
+        "candidate": unit.candidate.label,
+        "seed": unit.seed,
+    }
+
+
+def failed_unit(unit: Unit, problem: str) -> UnitResult:
+    """Return the row of a unit that could not be played, with the sentence that says why."""
+    asked = unit.candidate.as_json()
+    row = {
+        "is_record": unit.candidate.is_record,
+        "shedding": None if unit.candidate.is_record else asked["shedding"],
+        "placement": asked["placement"],
+        "settings": json.dumps(asked["settings"], sort_keys=True),
+        "minutes": 0,
+        "days": 0.0,
+        "problem": problem,
+    }
+    whole = _named(unit) | _window(unit) | row
+    runs = pa.Table.from_pylist([whole], schema=RUNS)
+    return UnitResult(runs, TIMELINE.empty_table(), MOVES.empty_table())
+
+
+def _window(unit: Unit) -> dict[str, Any]:
+    window = unit.window
+    return {"start": datetime_to_ms(window.start), "end": datetime_to_ms(window.end)}
+
+
+def _what(unit: Unit, series: LoadSeries, played: Played) -> dict[str, Any]:
+    """Strategies and settings; of what really happened all settings in force."""
+    candidate = unit.candidate
+    if not candidate.is_record:
+        named: dict[str, Any] = {
+            "shedding": played.shedding or NO_SHEDDING,
+            "placement": played.placement,
+        }
+        settings = candidate.as_json()["settings"]
+    else:
+        named = recorded_strategies(series)
+        force = effective_settings(series.template)
+        settings = {setting.key: force.value(setting.key) for setting in SETTINGS}
+    return {
+        "is_record": candidate.is_record,
+        "shedding": named["shedding"],
+        "placement": named["placement"],
+        "settings": json.dumps(settings, sort_keys=True),
+    }
+
+
+def recorded_strategies(series: LoadSeries) -> dict[str, Any]:
+    """Return the class names that a record's own settings put in force."""
+    manager = series.template.manifest.load_manager
+    force = effective_settings(series.template)
+    try:
+        shedding = shedding_strategy_in_force(manager, force).name
+    except InputError:
+        shedding = force.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
+    return {
+        "shedding": NO_SHEDDING if force.shedding_off else shedding,
+        "placement": placement_in_force(force, manager),
+    }
+
+
+def _repeated(unit: Unit, count: int) -> dict[str, pa.Array]:
+    return {
+        name: pa.repeat(pa.scalar(value, MOVES.field(name).type), count)
+        for name, value in _named(unit).items()
+    }
+
+
+def _timeline(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
+    rows = series.shape[0]
+    away, farthest = deviations(played.traffic)
+    moves = played.moves
+    is_unload = moves.kind == KINDS.index("unload")
+    at = moves.row[is_unload]
+    names = np.array([*series.brokers, None], object)
+    columns = _repeated(unit, rows) | {
+        "taken_at": pa.array(series.taken_at),
+        "deviation": pa.array(away, mask=np.isnan(away)),
+        "farthest": pa.array(names[farthest], pa.string()),
+        "nodes": pa.array(np.isfinite(played.traffic).sum(axis=1).astype(np.int64)),
+        "unloads": pa.array(np.bincount(at, minlength=rows).astype(np.int64)),
+        "moved_bytes_per_s": pa.array(
+            np.bincount(at, weights=moves.flow[is_unload], minlength=rows).astype(np.float64)
+        ),
+        "client_cuts": pa.array(
+            np.bincount(at, weights=moves.clients[is_unload], minlength=rows).astype(np.int64)
+        ),
+        "splits": pa.array(played.splits),
+    }
+    return pa.Table.from_arrays([columns[name] for name in TIMELINE.names], schema=TIMELINE)
+
+
+def _moves(series: LoadSeries, unit: Unit, played: Played) -> pa.Table:
+    moves = played.moves
+    brokers = np.array([*series.brokers, None], object)
+    bundles = np.array(moves.names or series.bundles, object)
+    kinds = np.array(KINDS, object)
+    columns = _repeated(unit, moves.row.size) | {
+        "taken_at": pa.array(series.taken_at[moves.row]),
+        "subject": pa.array(bundles[moves.bundle], pa.string()),
+        "source": pa.array(brokers[moves.source], pa.string()),
+        "destination": pa.array(brokers[moves.destination], pa.string()),
+        "kind": pa.array(kinds[moves.kind], pa.string()),
+        "moved_bytes_per_s": pa.array(moves.flow),
+        "clients": pa.array(moves.clients),
+    }
+    return pa.Table.from_arrays([columns[name] for name in MOVES.names], schema=MOVES)
+
+
+def together(results: Iterable[UnitResult]) -> dict[str, pa.Table]:
+    """Put the tables of units together, in the order of the units wherever they ran."""
+    parts = list(results)
+    tables = {
+        name: pa.concat_tables([schema.empty_table(), *(getattr(part, name) for part in parts)])
+        for name, schema in (("runs", RUNS), ("timeline", TIMELINE), ("moves", MOVES))
+    }
+    order = [(name, "ascending") for name in _FIRST_ORDER]
+    timed = [*order, ("taken_at", "ascending")]
+    tables["runs"] = tables["runs"].sort_by(order)
+    for name in ("timeline", "moves"):  # the sort is stable: moves of a minute keep their order
+        tables[name] = tables[name].sort_by(timed)
+    return tables
+
+
+def run_local(
+    load: Callable[[Unit], LoadSeries], units: Sequence[Unit], progress: Progress
+) -> Iterator[UnitResult]:
+    """Run units in this process, window by window: each window's record is loaded once.
+
+    Args:
+        load: Returns the record of a unit's window.
+        units: In the order of :func:`core.history.backtest.model.backtest_units`.
+        progress: Told in units; a unit under way counts by its minutes.
+    Raises:
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    done = 0
+    for _, group in groupby(units, key=window_key):
+        window = list(group)
+        first = window[0]
+        words = f"{first.cluster}, window {first.window.number + 1}"
+        progress.step(done, len(units), f"{words}: reading the record")
+        try:
+            series = load(first)
+        except SnapshotError as exc:  # a window without a minute: the others have some
+            yield from (failed_unit(unit, str(exc)) for unit in window)
+            done += len(window)
+            continue
+        for unit in window:
+            told = f"{words}: {unit.candidate.label}"
+            progress.step(done, len(units), told)
+            yield run_unit(series, unit, _ticking(progress, done, len(units), told))
+            done += 1
+    progress.step(done, len(units), f"{counted(done, 'run')} done")
+
+
+def _ticking(progress: Progress, done: int, total: int, words: str) -> Callable[[int, int], None]:
+    def tick(minute: int, minutes: int) -> None:
+        if minute % 16 == 0:  # often enough to be stopped at once, too seldom to cost anything
+            progress.step(done, total, f"{words} ({minute:,} of {minutes:,} minutes)")
+
+    return tick

@@ -1,0 +1,1 @@
+"""What a Pegasus cluster would have done under another policy or other switches."""

@@ -1,0 +1,36 @@
+"""How far a long computation is, and how a person stops it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from core.errors import ComputeError
+
+
+class JobStoppedError(ComputeError):
+    """Somebody asked for the computation to stop before it was done."""
+
+    code = "stopped"
+
+
+class Progress(Protocol):
+    """What a long computation tells while it runs."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is; called often, it must cost nothing to speak of.
+
+        Args:
+            done: Parts that are done.
+            total: Parts in all; 0: unknown.
+            words: What is being done, in a few words.
+        Raises:
+            JobStoppedError: Somebody asked for it to stop.
+        """
+        ...
+
+
+class Untold:
+    """Progress that nobody follows."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Say nothing."""
