@@ -1,0 +1,1 @@
+"""Questions about what may come: topics to place, brokers to lose, strategies to choose from."""

@@ -1,0 +1,92 @@
+"""What a namespace-wide unload asks of the brokers, beside unloading bundle by bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.compute as pc
+
+from core.errors import InputError, UnknownNameError
+from core.health.measures import column_values
+from core.snapshot import PulsarSnapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnloadPressure:
+    """Lookups that follow an unload.
+
+    Attributes:
+        namespace: Of the bundles.
+        bundles: That somebody owns.
+        clients: Producers and consumers on them: each looks its topic up again.
+        unknown_bundles: Bundles whose clients nobody told.
+        at_once: Lookups at the same moment when the whole namespace is unloaded.
+        worst_bundle: The bundle with most clients.
+        worst_clients: Of it: most lookups at the same moment bundle by bundle.
+        minutes: That bundle by bundle takes at the pace.
+        per_s: Lookups a second on average then.
+        sentence: Both in words.
+    """
+
+    namespace: str
+    bundles: int
+    clients: int
+    unknown_bundles: int
+    at_once: int
+    worst_bundle: str
+    worst_clients: int
+    minutes: float
+    per_s: float
+    sentence: str
+
+
+def unload_pressure(
+    snapshot: PulsarSnapshot, namespace: str, *, pace_per_min: float
+) -> UnloadPressure:
+    """Return what an unload of a namespace asks for, all at once and bundle by bundle.
+
+    Args:
+        snapshot: With statistics of the bundles.
+        namespace: ``tenant/namespace``.
+        pace_per_min: Bundles a minute.
+    Raises:
+        UnknownNameError: The snapshot has no such namespace.
+        InputError: A pace that is not above 0, or a namespace of which nobody owns a bundle.
+    """
+    if not pace_per_min > 0:
+        raise InputError(f"A pace of {pace_per_min:g} bundles a minute is not above 0.")
+    rows = snapshot.bundles.filter(pc.equal(snapshot.bundles["namespace"], namespace))
+    if not rows.num_rows:
+        known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
+        place = f"the snapshot of {snapshot.manifest.cluster}"
+        raise UnknownNameError.of("namespace", namespace, known, place=place)
+    rows = rows.filter(pc.is_valid(rows["owner"]))
+    if not rows.num_rows:
+        raise InputError(
+            f"No bundle of {namespace} has an owner in this snapshot: there is nothing to unload."
+        )
+    counts = column_values(rows, "producer_count") + column_values(rows, "consumer_count")
+    unknown = int(np.count_nonzero(np.isnan(counts)))
+    known = np.nan_to_num(counts)
+    worst = int(known.argmax())
+    clients, minutes = int(known.sum()), rows.num_rows / pace_per_min
+    names = rows["bundle"].to_pylist()
+    per_s = clients / (minutes * 60)
+    sentence = (
+        f"Unloading {namespace} at once sends {clients:,} clients to look up their topics at the "
+        f"same moment; bundle by bundle at {pace_per_min:g} a minute it takes {minutes:.0f} min, "
+        f"{int(known[worst]):,} at the most at a time and {per_s:.1f} a second on average."
+    )
+    return UnloadPressure(
+        namespace=namespace,
+        bundles=rows.num_rows,
+        clients=clients,
+        unknown_bundles=unknown,
+        at_once=clients,
+        worst_bundle=names[worst],
+        worst_clients=int(known[worst]),
+        minutes=minutes,
+        per_s=per_s,
+        sentence=sentence,
+    )

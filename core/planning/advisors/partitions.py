@@ -1,0 +1,285 @@
+"""How the partitions of a topic fall into the bundles of its namespace, and what would mend it.
+
+Every partition is a topic of its own with its own hash. Who splits the hash ring into n even
+bundles and throws p partitions at it gets collisions: that is a matter of luck, which the name
+decides, and it can be computed before the topic is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.pulsar.ring import initial_boundaries, topic_hash, validate_boundaries
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MAX_PARTITIONS: Final = 100_000
+_TAIL: Final = 1e-12
+
+
+def partition_hashes(topic: str, partitions: int) -> Ints:
+    """Return the place of every partition of a topic on the ring, in order.
+
+    Args:
+        topic: Complete name without ``-partition-N``.
+        partitions: How many.
+    Raises:
+        InputError: None, or more than can be looked at.
+    """
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InputError(
+            f"{partitions} partitions cannot be looked at.", hint=f"1 to {MAX_PARTITIONS:,} can."
+        )
+    names = (f"{topic}-partition-{number}" for number in range(partitions))
+    return np.fromiter((topic_hash(name) for name in names), np.int64, partitions)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionSpread:
+    """Partitions of one topic by bundle.
+
+    Attributes:
+        boundaries: Of the namespace, n + 1 values.
+        hashes: Of the partitions, in their order.
+        bundle_of: Bundle of each partition.
+        per_bundle: Partitions in each bundle.
+    """
+
+    boundaries: Ints
+    hashes: Ints
+    bundle_of: Ints = field(repr=False)
+    per_bundle: Ints = field(repr=False)
+
+    @property
+    def worst(self) -> int:
+        """Most partitions that share one bundle."""
+        return int(self.per_bundle.max())
+
+    @property
+    def worst_bundle(self) -> int:
+        """The first bundle with that many."""
+        return int(self.per_bundle.argmax())
+
+    @property
+    def used_bundles(self) -> int:
+        """Bundles that hold at least one."""
+        return int(np.count_nonzero(self.per_bundle))
+
+    @property
+    def histogram(self) -> dict[int, int]:
+        """How many bundles hold 0, 1, 2 ... partitions."""
+        return dict(enumerate(np.bincount(self.per_bundle).tolist()))
+
+
+def spread_of(boundaries: Sequence[int] | Ints, hashes: Ints) -> PartitionSpread:
+    """Return which bundle holds which partition.
+
+    Raises:
+        InputError: The boundaries do not tile the ring.
+    """
+    bounds = np.asarray(boundaries, np.int64)
+    wrong = validate_boundaries(bounds.tolist())
+    if wrong is not None:
+        raise InputError(f"The boundaries do not tile the ring: {wrong}.")
+    last = bounds.size - 2
+    at = np.minimum(np.searchsorted(bounds, hashes, side="right") - 1, last)
+    return PartitionSpread(bounds, hashes, at, np.bincount(at, minlength=last + 1))
+
+
+def expected_worst(partitions: int, bundles: int) -> float:
+    """Return how many partitions the fullest bundle holds on average, hashes taken for random.
+
+    Computed from the chance that no bundle holds more than k, with bundles taken for independent
+    (Poisson), which for the sizes of real namespaces is right to about one per cent.
+
+    Args:
+        partitions: Of the topic.
+        bundles: Of the namespace, of equal width.
+    Raises:
+        InputError: Fewer than one of either.
+    """
+    if partitions < 1 or bundles < 1:
+        raise InputError("There is 1 partition and 1 bundle, or more.")
+    if bundles == 1:
+        return float(partitions)
+    mean = partitions / bundles
+    counts = np.arange(partitions + 1)
+    logs = counts * np.log(mean) - mean - np.concatenate([[0.0], np.cumsum(np.log(counts[1:]))])
+    at_most = np.minimum(np.cumsum(np.exp(logs)), 1.0)
+    none_above = np.where(at_most > _TAIL, at_most**bundles, 0.0)
+    # the fullest holds at least the mean, rounded up
+    least = int(np.ceil(mean))
+    return float(least + (1 - none_above[least:partitions]).sum())
+
+
+@dataclass(frozen=True)
+class CountAdvice:
+    """What one number of partitions comes to.
+
+    Attributes:
+        partitions: How many.
+        worst: Partitions in the fullest bundle, by the real hashes.
+        expected_worst: The same for a random name.
+        bundle_share: Share of the topic's traffic in the fullest bundle, traffic spread evenly.
+        unevenness: Traffic of the fullest bundle over the mean of all, 1 is even.
+    """
+
+    partitions: int
+    worst: int
+    expected_worst: float
+    bundle_share: float
+    unevenness: float
+
+
+def by_partition_count(
+    topic: str, boundaries: Sequence[int] | Ints, counts: Sequence[int]
+) -> list[CountAdvice]:
+    """Return what each number of partitions would come to in the bundles there are.
+
+    Args:
+        topic: Complete name.
+        boundaries: Of its namespace.
+        counts: Numbers of partitions.
+    Raises:
+        InputError: As :func:`partition_hashes` and :func:`spread_of`.
+    """
+    hashes = partition_hashes(topic, max(counts, default=0))
+    bundles = len(boundaries) - 1
+    found = []
+    for count in counts:
+        worst = spread_of(boundaries, hashes[:count]).worst
+        share = worst / count
+        found.append(
+            CountAdvice(count, worst, expected_worst(count, bundles), share, share * bundles)
+        )
+    return found
+
+
+def by_bundle_count(topic: str, partitions: int, counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return ``(bundles, worst)`` for namespaces made with so many even bundles.
+
+    Raises:
+        InputError: As :func:`partition_hashes`.
+    """
+    hashes = partition_hashes(topic, partitions)
+    return [(count, spread_of(initial_boundaries(count), hashes).worst) for count in counts]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One split at a position.
+
+    Attributes:
+        lower: Of the bundle that is cut.
+        upper: Of it.
+        position: Where.
+        partitions_before: In it.
+        partitions_left: In its lower part.
+    """
+
+    lower: int
+    upper: int
+    position: int
+    partitions_before: int
+    partitions_left: int
+
+
+@dataclass(frozen=True)
+class Surgery:
+    """Splits that spread a topic's partitions, and what stays.
+
+    Attributes:
+        cuts: In order; each is one split at a position.
+        before: Spread now.
+        after: Spread after them.
+        wanted: Most partitions that a bundle shall hold.
+        verdict: One sentence.
+    """
+
+    cuts: tuple[Cut, ...]
+    before: PartitionSpread
+    after: PartitionSpread
+    wanted: int
+    verdict: str
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether no bundle holds more than wanted afterwards."""
+        return self.after.worst <= self.wanted
+
+
+def plan_cuts(
+    boundaries: Sequence[int] | Ints,
+    hashes: Ints,
+    *,
+    wanted: int = 1,
+    max_bundles: int = 128,
+) -> Surgery:
+    """Return the fewest splits that leave at most ``wanted`` partitions in every bundle.
+
+    A bundle of k partitions needs ``ceil(k / wanted) - 1`` cuts, no more and no fewer; each falls
+    half-way between two neighbouring hashes, so that both stay far from the edge. Where the
+    namespace may not have that many bundles the fullest are cut first.
+
+    Args:
+        boundaries: Of the namespace.
+        hashes: Of the partitions.
+        wanted: Most partitions of a bundle.
+        max_bundles: ``loadBalancerNamespaceMaximumBundles``.
+    Raises:
+        InputError: ``wanted`` below 1, or boundaries that do not tile the ring.
+    """
+    if wanted < 1:
+        raise InputError(f"A bundle cannot hold {wanted} partitions at the most.")
+    before = spread_of(boundaries, hashes)
+    room = max(max_bundles - (len(before.boundaries) - 1), 0)
+    order = np.argsort(-before.per_bundle, kind="stable")
+    cuts: list[Cut] = []
+    for bundle in order[before.per_bundle[order] > wanted].tolist():
+        cuts += _cuts_of(before, bundle, wanted)[: room - len(cuts)]
+        if len(cuts) >= room:
+            break
+    bounds = np.unique(np.concatenate([before.boundaries, [cut.position for cut in cuts]]))
+    after = spread_of(bounds.astype(np.int64), hashes)
+    return Surgery(tuple(cuts), before, after, wanted, _verdict(before, after, wanted, len(cuts)))
+
+
+def _cuts_of(spread: PartitionSpread, bundle: int, wanted: int) -> list[Cut]:
+    lower, upper = (int(spread.boundaries[bundle + side]) for side in (0, 1))
+    inside = np.sort(spread.hashes[spread.bundle_of == bundle])
+    cuts: list[Cut] = []
+    for first in range(wanted, inside.size, wanted):
+        left, right = int(inside[first - 1]), int(inside[first])
+        if left == right:  # one place on the ring: no split parts them
+            continue
+        position = left + (right - left + 1) // 2
+        held = int(np.count_nonzero(inside >= (cuts[-1].position if cuts else lower)))
+        cuts.append(
+            Cut(cuts[-1].position if cuts else lower, upper, position, held, min(wanted, held))
+        )
+    return cuts
+
+
+def _verdict(before: PartitionSpread, after: PartitionSpread, wanted: int, cuts: int) -> str:
+    bundles = before.boundaries.size - 1
+    if before.worst <= wanted:
+        return f"No bundle holds more than {before.worst} of the partitions: nothing to cut."
+    spent = f"{cuts} split{'s' if cuts != 1 else ''} ({bundles} to {bundles + cuts} bundles)"
+    if after.worst <= wanted:
+        return f"{spent} leave at most {after.worst} partitions in a bundle, from {before.worst}."
+    if cuts == 0:
+        return (
+            "The namespace may not have more bundles: only more partitions, or a namespace with "
+            "more bundles, would help."
+        )
+    return (
+        f"{spent} leave {after.worst} partitions in the fullest bundle, not {wanted}: the "
+        "namespace may not have more bundles; more partitions make each of them smaller."
+    )

@@ -1,0 +1,386 @@
+"""The failure drill: every broker and every failure domain lost in turn, and what comes of it.
+
+For each loss: where the bundles go, by what the leader would do; who gets hot; which isolation
+group has no broker, or no room, left. Nothing is assumed about the workload but that it follows its
+bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import InputError, UnknownNameError
+from core.health.measures import column_values
+from core.plan.shift import CARRIED, Carried, carried_by
+from core.planning.drill_placing import Landed, Loss, place_losses
+from core.planning.drill_tables import TABLES
+from core.progress import Progress
+from core.pulsar.load import WEIGHED, percent_usage, resource_weights
+from core.pulsar.ranges import Ints
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import Flags, Floats, LoadView
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_ratio
+
+HOT_LINE: Final = 0.85
+"""Usage from which a broker is hot: Pulsar's ``loadBalancerBrokerOverloadedThresholdPercentage`` as
+shipped."""
+
+_MOST_CELLS: Final = 4_000_000
+"""Losses times brokers times rows of a broker that are worked on at once."""
+
+SHARED: Final = "(no isolation policy)"
+
+_WORST_FIRST: Final = [
+    ("unplaced", "descending"),
+    ("groups_without_broker", "descending"),
+    ("newly_hot", "descending"),
+    ("hot_brokers", "descending"),
+    ("hottest_usage", "descending"),
+    ("moved_bytes_per_s", "descending"),
+    ("failure", "ascending"),
+]
+
+
+@dataclass(frozen=True)
+class DrillWish:
+    """What is asked.
+
+    Attributes:
+        brokers: Each broker in turn.
+        domains: Each failure domain in turn.
+        only: Names of brokers or domains; empty: all.
+        hot_line: Usage from which a broker is hot, ratio.
+        seed: Draws and the order of lookups follow from it.
+    """
+
+    brokers: bool = True
+    domains: bool = True
+    only: tuple[str, ...] = ()
+    hot_line: float = HOT_LINE
+    seed: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Drill:
+    """The answer.
+
+    Attributes:
+        failures: Table of :data:`FAILURES`.
+        hot: Table of :data:`HOT`.
+        groups: Table of :data:`GROUPS`.
+        sentence: In words.
+    """
+
+    failures: pa.Table
+    hot: pa.Table
+    groups: pa.Table
+    sentence: str
+
+
+def losses_of(view: LoadView, wish: DrillWish) -> list[Loss]:
+    """Return the failures to play.
+
+    Raises:
+        UnknownNameError: A name that is no broker and no failure domain.
+        InputError: Nothing is left to play.
+    """
+    found = []
+    if wish.brokers:
+        found += [Loss(name, "broker", (row,)) for row, name in enumerate(view.brokers)]
+    if wish.domains:
+        members: dict[str, list[int]] = {}
+        for row, domain in enumerate(view.failure_domains):
+            if domain:
+                members.setdefault(domain, []).append(row)
+        found += [Loss(name, "domain", tuple(rows)) for name, rows in sorted(members.items())]
+    known = {loss.name for loss in found}
+    for name in wish.only:
+        if name not in known:
+            raise UnknownNameError.of("broker or failure domain", name, known)
+    found = [loss for loss in found if not wish.only or loss.name in wish.only]
+    if not found:
+        raise InputError(
+            f"{view.cluster} has nothing that could be lost.",
+            hint="Its snapshot has no brokers, or no failure domains where only those were asked.",
+        )
+    return found
+
+
+def groups_of(view: LoadView, losses: Sequence[Loss]) -> list[list[Loss]]:
+    """Return the losses in groups that fit into memory together."""
+    width = max(len(view.brokers) * (len(view.policies) + 12), 1)
+    size = max(_MOST_CELLS // width, 1)
+    return [list(losses[at : at + size]) for at in range(0, len(losses), size)]
+
+
+def drill(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: DrillWish, progress: Progress
+) -> Drill:
+    """Play the failures in this process.
+
+    Raises:
+        UnknownNameError, InputError: See :func:`losses_of`, :func:`play`.
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    view = LoadView.of(snapshot, settings)
+    groups = groups_of(view, losses_of(view, wish))
+    told = []
+    for number, losses in enumerate(groups):
+        progress.step(number, len(groups), "failure drill")
+        told.append(play(snapshot, settings, losses, wish))
+    progress.step(len(groups), len(groups), "failure drill")
+    return drill_of(told)
+
+
+def drill_of(parts: Iterable[dict[str, pa.Table]]) -> Drill:
+    """Put the answers of :func:`play` together, worst first, whatever their order is."""
+    whole: dict[str, list[pa.Table]] = {
+        name: [schema.empty_table()] for name, schema in TABLES.items()
+    }
+    for part in parts:
+        for name, tables in whole.items():
+            tables.append(part[name])
+    failures = pa.concat_tables(whole["failures"]).sort_by(_WORST_FIRST)
+    hot = pa.concat_tables(whole["hot"]).sort_by(
+        [("usage_after", "descending"), ("failure", "ascending"), ("broker", "ascending")]
+    )
+    groups = pa.concat_tables(whole["groups"]).sort_by(
+        [
+            ("has_room", "ascending"),
+            ("unplaced", "descending"),
+            ("brokers_left", "ascending"),
+            ("failure", "ascending"),
+            ("group", "ascending"),
+        ]
+    )
+    return Drill(failures, hot, groups, _sentence(failures))
+
+
+def play(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+    losses: Sequence[Loss],
+    wish: DrillWish,
+) -> dict[str, pa.Table]:
+    """Return the rows of :data:`TABLES` for some losses.
+
+    Raises:
+        InputError: The load manager is not one that can be played.
+    """
+    view = LoadView.of(snapshot, settings)
+    landed = place_losses(view, settings, losses, wish.seed)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
+    fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))
+    told: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
+    for loss, one in zip(losses, landed, strict=True):
+        after = fleet.after(loss, one)
+        groups = list(_groups(view, loss, one, after, wish.hot_line))
+        told["groups"] += groups
+        told["hot"] += _hot(view, loss, after, wish.hot_line)
+        told["failures"].append(_failure(view, loss, after, groups, wish.hot_line))
+    return {
+        name: pa.Table.from_pylist(told[name], schema=schema) for name, schema in TABLES.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _After:
+    """The fleet after one loss; a place a broker row, NaN where unknown or lost."""
+
+    usage_before: Floats
+    usage: Floats
+    traffic: Floats
+    gained: Ints
+    gained_flow: Floats
+    bundles: int
+    unplaced: int
+    clients: int
+    flow: float
+    is_left: Flags
+
+    def is_hot(self, line: float) -> Flags:
+        """Brokers at or over the line."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.usage >= line, np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fleet:
+    """What all losses share: loads as reported, and what each bundle takes along."""
+
+    snapshot: PulsarSnapshot
+    settings: EffectiveSettings
+    view: LoadView
+    rows: Ints
+    carried: Carried
+
+    def after(self, loss: Loss, landed: Landed) -> _After:
+        """Return loads after one loss."""
+        size = len(self.view.brokers)
+        amounts = self.carried.amounts[np.searchsorted(self.rows, landed.bundles)]
+        here = landed.ends >= 0
+        ends = landed.ends[here]
+
+        def arriving(name: str) -> Floats:
+            weights = amounts[here, CARRIED.index(name)]
+            return np.asarray(np.bincount(ends, weights=weights, minlength=size), np.float64)
+
+        def whole(name: str) -> float:
+            return float(amounts[:, CARRIED.index(name)].sum())
+
+        ways = ("msg_throughput_in", "msg_throughput_out")
+        gained = arriving(ways[0]) + arriving(ways[1])
+        reported = sum(column_values(self.snapshot.brokers, name) for name in ways)
+        is_left = np.ones(size, np.bool_)
+        is_left[list(loss.rows)] = False
+        nothing = np.zeros(size)
+        before = self._usage(dict.fromkeys(WEIGHED, nothing))
+        usage = self._usage({name: arriving(f"{name}_usage") for name in WEIGHED})
+        return _After(
+            usage_before=before,
+            usage=np.where(is_left, usage, np.nan),
+            traffic=np.where(is_left, reported + gained, np.nan),
+            gained=np.bincount(ends, minlength=size),
+            gained_flow=gained,
+            bundles=landed.bundles.size,
+            unplaced=int((~here).sum()),
+            clients=round(whole("producer_count") + whole("consumer_count")),
+            flow=whole(ways[0]) + whole(ways[1]),
+            is_left=is_left,
+        )
+
+    def _usage(self, more: dict[str, Floats]) -> Floats:
+        """Return weighted usage with more of each resource; NaN where nothing is known."""
+        brokers, weights = self.snapshot.brokers, resource_weights(self.settings)
+        parts, known = [], np.zeros(brokers.num_rows, np.bool_)
+        for name in WEIGHED:
+            usage = column_values(brokers, f"{name}_usage")
+            known |= np.isfinite(usage)
+            limit = column_values(brokers, f"{name}_limit")
+            percent = percent_usage(np.maximum(usage + more[name], 0.0), limit)
+            parts.append(percent.astype(np.float64) * weights[name])
+        return np.where(known, np.max(parts, axis=0) / 100.0, np.nan)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _failure(
+    view: LoadView,
+    loss: Loss,
+    after: _After,
+    groups: Sequence[dict[str, object]],
+    line: float,
+) -> dict[str, object]:
+    hot = after.is_hot(line)
+    with np.errstate(invalid="ignore"):
+        was_hot = after.usage_before >= line
+    usage = np.nan_to_num(after.usage, nan=-1.0)
+    hottest = int(usage.argmax())
+    rise = np.nan_to_num(after.usage - after.usage_before, nan=-np.inf)
+    pressed = int(rise.argmax())
+    traffic = after.traffic[np.isfinite(after.traffic)]
+    mean = float(traffic.mean()) if traffic.size else 0.0
+    return {
+        "failure": loss.name,
+        "kind": loss.kind,
+        "brokers": len(loss.rows),
+        "bundles": after.bundles,
+        "unplaced": after.unplaced,
+        "clients": after.clients,
+        "moved_bytes_per_s": after.flow,
+        "hot_brokers": int(hot.sum()),
+        "newly_hot": int((hot & ~was_hot).sum()),
+        "hottest": view.brokers[hottest] if usage[hottest] >= 0 else None,
+        "hottest_usage": _known(after.usage[hottest]),
+        "pressed": view.brokers[pressed] if rise[pressed] > 0 else None,
+        "pressed_before": _known(after.usage_before[pressed]) if rise[pressed] > 0 else None,
+        "pressed_after": _known(after.usage[pressed]) if rise[pressed] > 0 else None,
+        "deviation": float(np.abs(traffic / mean - 1.0).max()) if mean > 0 else None,
+        "groups_without_broker": sum(not row["brokers_left"] for row in groups),
+        "groups_without_room": sum(not row["has_room"] for row in groups),
+    }
+
+
+def _hot(view: LoadView, loss: Loss, after: _After, line: float) -> list[dict[str, object]]:
+    return [
+        {
+            "failure": loss.name,
+            "broker": view.brokers[row],
+            "usage_before": _known(after.usage_before[row]),
+            "usage_after": _known(after.usage[row]),
+            "bundles_gained": int(after.gained[row]),
+            "gained_bytes_per_s": float(after.gained_flow[row]),
+        }
+        for row in np.flatnonzero(after.is_hot(line)).tolist()
+    ]
+
+
+def _groups(
+    view: LoadView, loss: Loss, landed: Landed, after: _After, line: float
+) -> Iterator[dict[str, object]]:
+    """Yield what becomes of each isolation group that the loss touches."""
+    count = len(view.policies)
+    policy = view.namespace_policy[view.bundle_namespace[landed.bundles]]
+    place = np.where(policy < 0, count, policy)
+    bundles = np.bincount(place, minlength=count + 1)
+    unplaced = np.bincount(place[landed.ends < 0], minlength=count + 1)
+    shared = ~view.is_primary.any(axis=0) & view.serves_persistent
+    members = np.vstack([view.is_primary | view.is_secondary, shared[None, :]])
+    touched = members[:, list(loss.rows)].any(axis=1) | (bundles > 0)
+    for group in np.flatnonzero(touched).tolist():
+        left = landed.allowed[group]
+        usage = after.usage[left & np.isfinite(after.usage)]
+        coolest = float(usage.min()) if usage.size else None
+        is_cool = bool(left.any()) and (coolest is None or coolest < line)
+        yield {
+            "failure": loss.name,
+            "group": view.policies[group].name if group < count else SHARED,
+            "brokers_before": int(members[group].sum()),
+            "brokers_left": int(left.sum()),
+            "bundles": int(bundles[group]),
+            "unplaced": int(unplaced[group]),
+            "coolest_usage": coolest,
+            "has_room": is_cool and not unplaced[group],
+        }
+
+
+def _sentence(failures: pa.Table) -> str:
+    """Tell the worst case, and how many are survived."""
+    count = failures.num_rows
+    if not count:
+        return "Nothing was played."
+    bad = pc.or_(
+        pc.greater(failures["newly_hot"], 0),
+        pc.or_(pc.greater(failures["unplaced"], 0), pc.greater(failures["groups_without_room"], 0)),
+    )
+    hurt = pc.sum(pc.cast(bad, pa.int64())).as_py()
+    worst = failures.slice(0, 1).to_pylist()[0]
+    if not hurt:
+        hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
+        return (
+            f"Each of {counted(count, 'failure')} is survived: every bundle finds a broker, and "
+            f"nobody gets hot; the hottest comes to {hottest}."
+        )
+    words = [f"{counted(worst['bundles'], 'bundle')} move"]
+    if worst["unplaced"]:
+        words.append(f"{worst['unplaced']:,} of them find no broker")
+    if worst["newly_hot"]:
+        verb = "gets" if worst["newly_hot"] == 1 else "get"
+        words.append(f"{counted(worst['newly_hot'], 'more broker')} {verb} hot")
+    if worst["pressed"]:
+        before, after = (format_ratio(worst[f"pressed_{side}"]) for side in ("before", "after"))
+        words.append(f"{worst['pressed']} rises most, from {before} to {after}")
+    kind = "failure domain " if worst["kind"] == "domain" else ""
+    return (
+        f"{hurt:,} of {counted(count, 'failure')} hurt. Worst: without {kind}{worst['failure']} "
+        f"{', '.join(words)}."
+    )

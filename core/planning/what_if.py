@@ -1,0 +1,255 @@
+"""Every shedding strategy with every placement strategy, played forward on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import InputError
+from core.health.measures import measure
+from core.pulsar.placement import STRATEGY_NAMES, placement_in_force
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import shedding_strategy_in_force
+from core.pulsar.shedding.registry import SHEDDING_STRATEGY_NAMES
+from core.simulation import Run, simulate
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_ratio
+
+NOTHING: Final = "(nothing)"
+_TRANSFER: Final = "TransferShedder"
+_WEIGHTED: Final = "LeastResourceUsageWithWeight"
+
+PAIRS: Final = pa.schema(
+    [
+        pa.field("rank", pa.int64(), nullable=False),
+        pa.field("shedding", pa.string(), nullable=False),
+        pa.field("placement", pa.string(), nullable=False),
+        pa.field("is_in_force", pa.bool_(), nullable=False),
+        pa.field("meets_target", pa.bool_()),
+        pa.field("is_settled", pa.bool_(), nullable=False),
+        pa.field("rounds_to_settle", pa.int64()),
+        pa.field("moves", pa.int64(), nullable=False),
+        pa.field("moved_throughput", pa.float64(), metadata={"unit": "bytes/s"}, nullable=False),
+        pa.field("clients", pa.int64(), nullable=False),
+        pa.field("flaps", pa.int64(), nullable=False),
+        pa.field("deviation_before", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("deviation_after", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("sentence", pa.string(), nullable=False),
+    ]
+)
+"""One row a pair, best first: those that meet the target before the others, of those the fewest
+clients cut off, then the fewest moves; of the others the one that comes nearest. The pair
+``(nothing)`` is the cluster as it is."""
+
+TOTALS: Final = pa.schema(
+    [
+        pa.field("shedding", pa.string(), nullable=False),
+        pa.field("placement", pa.string(), nullable=False),
+        pa.field("clusters", pa.int64(), nullable=False),
+        pa.field("meet_target", pa.int64(), nullable=False),
+        pa.field("best_in", pa.int64(), nullable=False),
+        pa.field("moves", pa.int64(), nullable=False),
+        pa.field("clients", pa.int64(), nullable=False),
+        pa.field("moved_throughput", pa.float64(), metadata={"unit": "bytes/s"}, nullable=False),
+        pa.field("deviation_mean", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("deviation_worst", pa.float64(), metadata={"unit": "ratio"}),
+    ]
+)
+"""One row a pair, summed over the clusters; the one that most clusters meet the target with first,
+then by clients cut off; where no cluster does, the nearest on average."""
+
+
+@dataclass(frozen=True)
+class WhatIfWish:
+    """What is asked.
+
+    Attributes:
+        shedding: Class names; empty: every one that the cluster's load manager can run.
+        placement: Class names; likewise.
+        rounds: Horizon.
+        seed: Everything random follows from it.
+        target: Deviation that is even enough, ratio.
+        overrides: Settings to assume, upstream key to value.
+    """
+
+    shedding: tuple[str, ...] = ()
+    placement: tuple[str, ...] = ()
+    rounds: int = 60
+    seed: int = 1
+    target: float = 0.20
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+
+def pairs_of(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: WhatIfWish
+) -> list[tuple[str, str]]:
+    """Return the pairs that a cluster can run.
+
+    Raises:
+        InputError: None of those that were asked for.
+    """
+    if snapshot.manifest.load_manager == "extensible":
+        known = [(_TRANSFER, _WEIGHTED)]
+    else:
+        known = [
+            (shedding, placement)
+            for shedding in SHEDDING_STRATEGY_NAMES
+            if shedding != _TRANSFER
+            for placement in STRATEGY_NAMES
+            # a broker of 4.x does not start with that half of the pair alone, one of 5.0 takes
+            # another class for it
+            if placement != "AvgShedder" or shedding == "AvgShedder"
+        ]
+    found = [
+        pair
+        for pair in known
+        if (not wish.shedding or pair[0] in wish.shedding)
+        and (not wish.placement or pair[1] in wish.placement)
+    ]
+    if not found:
+        raise InputError(
+            f"{snapshot.manifest.cluster} cannot run any of the pairs that were asked for.",
+            hint=f"Its {snapshot.manifest.load_manager} load manager of {settings.release} can run "
+            + ", ".join(sorted({"/".join(pair) for pair in known}))
+            + ".",
+        )
+    return found
+
+
+def compare(snapshot: PulsarSnapshot, wish: WhatIfWish) -> pa.Table:
+    """Play every pair; table of :data:`PAIRS`.
+
+    Raises:
+        InputError: The cluster cannot run any of them, or told too little to play it.
+    """
+    settings = effective_settings(snapshot, overrides=wish.overrides)
+    manager = snapshot.manifest.load_manager
+    in_force = (
+        shedding_strategy_in_force(manager, settings).name,
+        placement_in_force(settings, manager),
+    )
+    rows = [_as_it_is(snapshot, settings, wish)]
+    for pair in pairs_of(snapshot, settings, wish):
+        row = _played(snapshot, pair, wish)
+        rows.append(row | {"is_in_force": pair == in_force})
+    ranked = sorted(rows, key=_merit)
+    numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
+    return pa.Table.from_pylist(numbered, schema=PAIRS)
+
+
+def _as_it_is(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: WhatIfWish
+) -> dict[str, Any]:
+    spread = measure(snapshot, settings).throughput
+    known = spread.deviations[spread.known]
+    deviation = float(abs(known).max()) if known.size else None
+    return {
+        "shedding": NOTHING,
+        "placement": NOTHING,
+        "is_in_force": False,
+        "meets_target": None if deviation is None else deviation <= wish.target,
+        "is_settled": True,
+        "rounds_to_settle": 0,
+        "moves": 0,
+        "moved_throughput": 0.0,
+        "clients": 0,
+        "flaps": 0,
+        "deviation_before": deviation,
+        "deviation_after": deviation,
+        "sentence": f"As it is: the farthest broker is {format_ratio(deviation)} off the mean.",
+    }
+
+
+def _played(snapshot: PulsarSnapshot, pair: tuple[str, str], wish: WhatIfWish) -> dict[str, Any]:
+    run = Run(shedding=pair[0], rounds=wish.rounds, seed=wish.seed)
+    overrides = dict(wish.overrides)
+    done = simulate(snapshot, run, placement=pair[1], overrides=overrides)
+    after = done.deviation_after
+    return {
+        "shedding": pair[0],
+        "placement": pair[1],
+        "meets_target": None if after is None else after <= wish.target,
+        "is_settled": done.ending == "settled",
+        "rounds_to_settle": done.rounds_to_settle,
+        "moves": done.move_count,
+        "moved_throughput": done.moved_bytes_per_s,
+        "clients": done.clients,
+        "flaps": len(done.flaps),
+        "deviation_before": done.deviation_before,
+        "deviation_after": after,
+        "sentence": done.sentence,
+    }
+
+
+def _merit(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Sort key: the best pair is the least."""
+    after = row["deviation_after"]
+    off = float("inf") if after is None else after
+    cost = (row["clients"], row["moves"])
+    names = (row["shedding"], row["placement"])
+    if row["meets_target"]:
+        return (0, *cost, off, *names)
+    return (1, off, *cost, *names)
+
+
+def totals_of(pairs: pa.Table) -> pa.Table:
+    """Sum pairs up over clusters; table of :data:`TOTALS`.
+
+    Args:
+        pairs: :data:`PAIRS` with ``cluster`` in front.
+    """
+    return pa.Table.from_pylist(sorted(_totals(pairs), key=_worth), schema=TOTALS)
+
+
+def _worth(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    off = float("inf") if row["deviation_mean"] is None else row["deviation_mean"]
+    cost = (row["clients"], row["moves"], row["shedding"], row["placement"])
+    return (-row["meet_target"], 0.0 if row["meet_target"] else off, *cost)
+
+
+def _totals(pairs: pa.Table) -> Iterator[dict[str, Any]]:
+    kept: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in pairs.to_pylist():
+        kept.setdefault((row["shedding"], row["placement"]), []).append(row)
+    for (shedding, placement), rows in kept.items():
+        known = [row["deviation_after"] for row in rows if row["deviation_after"] is not None]
+        yield {
+            "shedding": shedding,
+            "placement": placement,
+            "clusters": len(rows),
+            "meet_target": sum(bool(row["meets_target"]) for row in rows),
+            "best_in": sum(row["rank"] == 1 for row in rows),
+            "moves": sum(row["moves"] for row in rows),
+            "clients": sum(row["clients"] for row in rows),
+            "moved_throughput": sum(row["moved_throughput"] for row in rows),
+            "deviation_mean": sum(known) / len(known) if known else None,
+            "deviation_worst": max(known, default=None),
+        }
+
+
+def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
+    """Tell the best pair of all in words."""
+    if not totals.num_rows:
+        return "No cluster could be played."
+    best = totals.slice(0, 1).to_pylist()[0]
+    clusters = len(pc.unique(pairs["cluster"]))
+    pair = (
+        "leaving all as it is"
+        if best["shedding"] == NOTHING
+        else f"{best['shedding']} with {best['placement']}"
+    )
+    cost = f"{counted(best['moves'], 'move')} and {counted(best['clients'], 'client')}"
+    if not best["meet_target"]:
+        return (
+            f"Of {counted(clusters, 'cluster')} none comes within the target by any pair; nearest "
+            f"comes {pair}, {format_ratio(best['deviation_mean'])} off on average, for {cost} that "
+            "reconnect."
+        )
+    return (
+        f"Of {counted(clusters, 'cluster')} {best['meet_target']:,} come within the target by "
+        f"{pair}, for {cost} that reconnect; no other pair does so for more of them, or at less."
+    )
