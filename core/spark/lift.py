@@ -21,4 +21,8 @@ def lift(rows: DataFrame, keys: Sequence[str], kernel: Kernel, schema: pa.Schema
         kernel: Runs in a Python worker of an executor; whatever it closes over goes there.
         schema: Of its answer.
     """
-    return rows.groupBy(*keys).applyInArrow(kernel, from_arrow_schema(schema))
+
+    def run(group: pa.Table) -> pa.Table:  # Spark counts a callable object's self as an argument
+        return kernel(group)
+
+    return rows.groupBy(*keys).applyInArrow(run, from_arrow_schema(schema))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships no types
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from core.errors import ConfigError, PlanConflictError
@@ -40,7 +43,9 @@ class SparkOptions:
         master: ``local[*]``, ``spark://host:port``, ``yarn``, ``k8s://...`` or, through Spark
             Connect, ``sc://host:port``.
         java_home: Directory of the Java runtime for the driver; ``None``: ``JAVA_HOME``'s.
-        conf: Further options by their Spark names; they win over ours.
+        conf: Further options by their Spark names; they win over ours. On executors of other
+            machines ``spark.pyspark.python`` names an interpreter that has Trimtab, for example one
+            out of ``spark.archives``.
     """
 
     master: str = "local[*]"
@@ -55,11 +60,15 @@ class SparkOptions:
 def session(options: SparkOptions) -> SparkSession:
     """Return the session of this process; it is made at the first call, which takes seconds.
 
+    One that was stopped, or whose Java process is gone, is made anew.
+
     Raises:
         PlanConflictError: This process has a session with other options.
         ConfigError: It cannot be made; the message has Spark's first words.
     """
     with _LOCK:
+        if any(map(_is_over, _MADE.values())):
+            _end_all()
         if options not in _MADE:
             if _MADE:
                 raise PlanConflictError(
@@ -71,24 +80,61 @@ def session(options: SparkOptions) -> SparkSession:
 
 
 def end_session() -> None:
-    """End the session, if there is one."""
+    """End the session, if there is one; one whose Java has died is forgotten."""
     with _LOCK:
-        for spark in _MADE.values():
+        _end_all()
+
+
+def _end_all() -> None:
+    for spark in _MADE.values():
+        with contextlib.suppress(Exception):  # a dead one cannot even be ended
             spark.stop()
-        _MADE.clear()
+    _MADE.clear()
+    _forget_dead_java()
+
+
+def _is_over(spark: SparkSession) -> bool:
+    """Return whether a session cannot be asked anything any more."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return bool(getattr(spark, "is_stopped", False))
+    try:
+        java: Any = spark.sparkContext._jsc  # noqa: SLF001  # no public way
+        return java is None or _is_java_gone() or bool(java.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def _is_java_gone() -> bool:
+    gateway: Any = SparkContext._gateway  # noqa: SLF001  # no public way
+    process = getattr(gateway, "proc", None)  # none where Java started Python
+    return process is not None and process.poll() is not None
+
+
+def _forget_dead_java() -> None:
+    """Let PySpark start a new Java: it keeps talking to the one it had, whatever became of it."""
+    if not _is_java_gone():
+        return
+    kept: Any = SparkContext
+    kept._gateway = kept._jvm = kept._active_spark_context = None  # noqa: SLF001  # the same
+    classic: Any = SparkSession
+    classic._instantiatedSession = None  # noqa: SLF001  # the same
 
 
 def _make(options: SparkOptions) -> SparkSession:
     builder: Any = SparkSession.builder.appName("trimtab")
     if options.master.startswith("sc://"):
         builder = builder.remote(options.master)
+        conf = {**_QUERY_DEFAULTS, **options.conf}
     else:
         _point_at_java(options.java_home)
-        # workers must run the interpreter that has Trimtab
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # workers must run an interpreter that has Trimtab: here this one, elsewhere one by its name
+        interpreter = options.conf.get("spark.pyspark.python", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = interpreter
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         builder = builder.master(options.master)
-        for key, value in {**_defaults(options.master), **options.conf}.items():
-            builder = builder.config(key, value)
+        conf = {**_defaults(options.master), **options.conf}
+    for key, value in conf.items():
+        builder = builder.config(key, value)
     try:
         spark: SparkSession = builder.getOrCreate()
     except Exception as exc:  # Spark raises many kinds, all of them mean the same here
@@ -102,15 +148,24 @@ def _make(options: SparkOptions) -> SparkSession:
     return spark
 
 
+_QUERY_DEFAULTS: Final = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "16",
+    # small groups of rows are long work here: fewer tasks would leave cores idle
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+}
+"""What a query goes by wherever it runs; the only options that a Spark Connect server takes."""
+
+
 def _defaults(master: str) -> dict[str, str]:
-    """Options that fit small jobs: no web page, few and short tasks."""
+    """Options of a driver: no web page; loopback only where everything is on this machine."""
     chosen = {
+        **_QUERY_DEFAULTS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "16",
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        # a worker that died takes its task with it, and that is run again: a job of hours goes on
+        "spark.task.maxFailures": "8",
     }
     if master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -1,0 +1,234 @@
+"""One question to many clusters: one group of rows is one cluster, here or on Spark.
+
+The same function answers in both ways: on Spark it runs in a task that reads the snapshot itself,
+so nothing but the answers goes through the driver. A cluster that cannot be answered for becomes a
+row of the table ``problems``; it does not cost the others their answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pyarrow as pa
+
+from core.errors import OpsError
+from core.progress import Progress
+from core.schemas import conform
+from core.snapshot import PulsarSnapshot
+from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
+from core.snapshot.store import load_manifest, load_snapshot
+from core.units import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from core.history.store import HistoryLocation
+
+Snapshot = PulsarSnapshot | PegasusSnapshot
+PROBLEMS: Final = "problems"
+CLUSTER: Final = "cluster"
+_MOST_GROUPS: Final = 400
+
+_PROBLEM: Final = pa.schema(
+    [
+        pa.field("code", pa.string(), nullable=False),
+        pa.field("sentence", pa.string(), nullable=False),
+        pa.field("hint", pa.string(), nullable=False),
+    ]
+)
+_CARRIED: Final = pa.schema(
+    [pa.field(CLUSTER, pa.string()), pa.field("table", pa.string()), pa.field("rows", pa.binary())]
+)
+"""What comes back from a task: one row a table, its rows as an Arrow stream."""
+
+
+class Source(Protocol):
+    """Where the snapshot of one cluster is; small, for it is sent to the task that reads it."""
+
+    def load(self) -> Snapshot:
+        """Read it.
+
+        Raises:
+            SnapshotError: It is not there or damaged.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class InDirectory:
+    """A snapshot directory that every executor can read."""
+
+    path: str
+
+    def load(self) -> Snapshot:
+        """Read it."""
+        directory = Path(self.path)
+        _, manifest = load_manifest(directory)
+        load = load_pegasus_snapshot if manifest.kind == "pegasus" else load_snapshot
+        return load(directory)
+
+
+@dataclass(frozen=True)
+class InHistory:
+    """The newest recorded minute at or before a moment."""
+
+    location: HistoryLocation
+    cluster: str
+    moment: datetime
+
+    def load(self) -> Snapshot:
+        """Read it."""
+        from core.history.store import HistoryStore  # noqa: PLC0415  # a second, only here
+
+        return HistoryStore(self.location).snapshot_at(self.cluster, self.moment)
+
+
+class Question(Protocol):
+    """What is asked of each cluster; pickled once a task."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer's tables, without the column ``cluster``."""
+        ...
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Return the rows of one cluster.
+
+        Raises:
+            OpsError: It cannot be answered for this cluster.
+        """
+        ...
+
+
+Parts = list[tuple[str, Mapping[str, pa.Table]]]
+"""Tables by cluster."""
+
+Answers = Mapping[str, pa.Table]
+"""Tables by name, ``cluster`` first, sorted by it; rows of one cluster keep their order."""
+
+
+def ask_here(sources: Mapping[str, Source], question: Question, progress: Progress) -> Answers:
+    """Ask one cluster after the other in this process.
+
+    Args:
+        sources: By the name under which each is told.
+        question: What is asked.
+        progress: Told after each.
+    Raises:
+        JobStoppedError: A person stopped it.
+    """
+    parts: Parts = []
+    for done, (name, source) in enumerate(sorted(sources.items())):
+        progress.step(done, len(sources), name)
+        parts.append((name, _one(source, question)))
+    progress.step(len(sources), len(sources), "done")
+    return gathered(question, parts)
+
+
+def ask_on_spark(
+    spark: SparkSession, sources: Mapping[str, Source], question: Question, progress: Progress
+) -> Answers:
+    """Ask all clusters on Spark, one task a cluster.
+
+    Args:
+        spark: Session; its executors must be able to read the sources.
+        sources: By the name under which each is told.
+        question: What is asked.
+        progress: Told of tasks.
+    Raises:
+        JobStoppedError: A person stopped it.
+        ComputeError: Spark failed.
+    """
+    found = each_on_spark(spark, sources, lambda name: _one(sources[name], question), progress)
+    return gathered(question, found)
+
+
+def each_on_spark(
+    spark: SparkSession,
+    names: Iterable[str],
+    answer: Callable[[str], Mapping[str, pa.Table]],
+    progress: Progress,
+    words: str = "",
+) -> Parts:
+    """Return what a function answers to each name, one task a name; sorted by name.
+
+    Args:
+        spark: Session.
+        names: Each once.
+        answer: Runs on the executors, with whatever it closes over.
+        progress: Told of tasks.
+        words: What is being done; by default that so many clusters are asked.
+    Raises:
+        JobStoppedError: A person stopped it.
+        ComputeError: Spark failed, or ``answer`` did.
+    """
+    from core.spark.lift import lift  # noqa: PLC0415  # who asks in process needs no PySpark
+    from core.spark.progress import followed  # noqa: PLC0415  # the same
+
+    def kernel(group: pa.Table) -> pa.Table:
+        name = group[CLUSTER][0].as_py()
+        rows = [
+            {CLUSTER: name, "table": key, "rows": _packed(one)} for key, one in answer(name).items()
+        ]
+        return pa.Table.from_pylist(rows, schema=_CARRIED)
+
+    asked = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
+    count = min(max(asked.num_rows, 1), _MOST_GROUPS)
+    rows = spark.createDataFrame(asked).repartition(count, CLUSTER)
+    told = words or f"asking {counted(asked.num_rows, 'cluster')}"
+    with followed(spark, progress, told):
+        found = lift(rows, [CLUSTER], kernel, _CARRIED).toArrow()
+    by_name: dict[str, dict[str, pa.Table]] = {}
+    for row in found.to_pylist():
+        by_name.setdefault(row[CLUSTER], {})[row["table"]] = _unpacked(row["rows"])
+    return sorted(by_name.items())
+
+
+def _one(source: Source, question: Question) -> Mapping[str, pa.Table]:
+    try:
+        return question.answer(source.load())
+    except OpsError as exc:
+        return problem_of(exc)
+
+
+def problem_of(error: OpsError) -> Mapping[str, pa.Table]:
+    """Return what stands for the answer of a cluster that cannot be answered for."""
+    row = {"code": error.code, "sentence": error.message, "hint": error.hint or ""}
+    return {PROBLEMS: pa.Table.from_pylist([row], schema=_PROBLEM)}
+
+
+def gathered(question: Question, parts: Parts) -> Answers:
+    """Return the tables of all clusters together."""
+    schemas = {**question.tables, PROBLEMS: _PROBLEM}
+    return {key: _table(key, schema, parts) for key, schema in schemas.items()}
+
+
+def _table(key: str, schema: pa.Schema, parts: Parts) -> pa.Table:
+    whole = pa.schema([pa.field(CLUSTER, pa.string(), nullable=False), *schema])
+
+    def marked() -> Iterator[pa.Table]:
+        for name, tables in parts:
+            rows = tables.get(key)
+            if rows is not None:
+                column = pa.array([name] * rows.num_rows, pa.string())
+                yield conform(rows.add_column(0, CLUSTER, column), whole, name=key)
+
+    return pa.concat_tables([whole.empty_table(), *marked()])
+
+
+def _packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpacked(packed: bytes) -> pa.Table:
+    with pa.ipc.open_stream(packed) as reader:
+        return reader.read_all()

@@ -1,0 +1,1 @@
+"""Jobs on Spark: each the same answer as its kernel gives in process."""

@@ -1,0 +1,83 @@
+"""The failure drill on Spark: a task for each group of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from core.pegasus.snapshot import PegasusFacts
+from core.planning.drill import Drill, DrillWish, drill_of, losses_of, play
+from core.planning.drill_pegasus import PegasusDrill, nodes_of, pegasus_drill_of, play_nodes
+from core.progress import Progress
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.spark.jobs.packed import each, pack
+
+_T = TypeVar("_T")
+
+_GROUPS: Final = 64
+"""Tasks that failures are dealt out to, at most: each lays out the snapshot once."""
+
+
+def drill_on_spark(
+    spark: SparkSession,
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+    wish: DrillWish,
+    progress: Progress,
+) -> Drill:
+    """Play the failures, as :func:`core.planning.drill.drill` does.
+
+    Args:
+        spark: Session; every task gets the snapshot's tables.
+        snapshot: Before.
+        settings: What the leader goes by.
+        wish: What is asked.
+        progress: Told of tasks.
+    Raises:
+        UnknownNameError, InputError: See :func:`core.planning.drill.losses_of`.
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    losses = losses_of(LoadView.of(snapshot, settings), wish)
+    groups = dealt(losses, _GROUPS)
+    bare = replace(snapshot)  # without what was derived from it here
+
+    def kernel(asked: pa.Table) -> pa.Table:
+        numbers = asked["task"].to_pylist()
+        done = [pack(one, play(bare, settings, groups[one], wish)) for one in numbers]
+        return pa.concat_tables(done)
+
+    return drill_of(each(spark, groups, kernel, progress, "failure drill"))
+
+
+def drill_pegasus_on_spark(
+    spark: SparkSession, facts: PegasusFacts, progress: Progress, *, only: Sequence[str] = ()
+) -> PegasusDrill:
+    """Play the loss of each node, as :func:`core.planning.drill_pegasus.drill_pegasus` does.
+
+    Raises:
+        IncompleteSnapshotError, UnknownNameError: See there.
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    groups = dealt(nodes_of(facts, only), _GROUPS)
+    bare = replace(facts.snapshot)
+
+    def kernel(asked: pa.Table) -> pa.Table:
+        own = PegasusFacts(bare)
+        numbers = asked["task"].to_pylist()
+        done = [pack(one, {"failures": play_nodes(own, groups[one])}) for one in numbers]
+        return pa.concat_tables(done)
+
+    told = each(spark, groups, kernel, progress, "failure drill")
+    return pegasus_drill_of(one["failures"] for one in told)
+
+
+def dealt(items: Sequence[_T], most: int) -> list[list[_T]]:
+    """Deal items out in turn, so that groups are of about equal work."""
+    count = max(min(len(items), most), 1)
+    return [list(items[at::count]) for at in range(count)]

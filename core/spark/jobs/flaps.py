@@ -1,0 +1,86 @@
+"""Flaps on Spark: minutes by cluster and day, then a task for the moves of each cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from core.history.flaps import EVENT_COLUMNS, FlapAnswer, FlapWish, flap_answer, flaps_of
+from core.history.flaps_job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, FlapsWish, node_minutes
+from core.history.layout import CLUSTER, DAY
+from core.history.trends import minutes_of
+from core.history.trends_job import chosen_clusters, with_cluster
+from core.progress import Progress
+from core.spark.jobs.history import Span, recorded_rows
+from core.spark.jobs.packed import PACKED, pack, unpack
+from core.spark.lift import lift
+from core.spark.progress import followed
+
+if TYPE_CHECKING:
+    from core.history.store import HistoryStore
+
+_MINUTES: Final = pa.schema(
+    [
+        pa.field(CLUSTER, pa.string()),
+        pa.field("taken_at", pa.int64()),
+        pa.field("deviation", pa.float64()),
+    ]
+)
+
+
+def flaps_on_spark(
+    spark: SparkSession, store: HistoryStore, wish: FlapsWish, progress: Progress
+) -> FlapAnswer:
+    """Return the flaps of recorded clusters, as :func:`core.history.flaps_job.flaps_here` does.
+
+    Args:
+        spark: Session; its executors must be able to read the history's files.
+        store: The history.
+        wish: What is asked.
+        progress: Told of tasks.
+    Raises:
+        UnknownNameError, HistoryError: See there.
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    names = chosen_clusters(store, wish.clusters)
+    span = (tuple(names), wish.start, wish.end)
+    with followed(spark, progress, "flaps"):
+        events = recorded_rows(spark, store, "events", EVENT_COLUMNS, span)
+        minutes = _minutes(spark, store, span)
+        # every cluster has an answer, one without events too
+        known = spark.createDataFrame(pa.table({CLUSTER: pa.array(names, pa.string())}))
+        events = known.join(events.drop(DAY), CLUSTER, "left")
+        both = events.groupBy(CLUSTER).cogroup(minutes.groupBy(CLUSTER))
+        found = both.applyInArrow(_kernel(wish.judged, names), from_arrow_schema(PACKED)).toArrow()
+    return flap_answer(zip(names, unpack(found), strict=True))
+
+
+def _minutes(spark: SparkSession, store: HistoryStore, span: Span) -> DataFrame:
+    parts = [spark.createDataFrame([], from_arrow_schema(_MINUTES))]
+    for kind, columns in (("brokers", FLOW_COLUMNS), ("nodes", NODE_FLOW_COLUMNS)):
+        if store.files(kind, None, span[1], span[2]):
+            rows = recorded_rows(spark, store, kind, columns, span)
+            parts.append(lift(rows, [CLUSTER, DAY], _day, _MINUTES))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _day(group: pa.Table) -> pa.Table:
+    cluster = group[CLUSTER][0].as_py()
+    minutes = node_minutes(group) if "node" in group.column_names else minutes_of(group)
+    whole = with_cluster(minutes.select(["taken_at", "deviation"]), cluster)
+    return pa.table([whole[one.name] for one in _MINUTES], schema=_MINUTES)
+
+
+def _kernel(judged: FlapWish, names: list[str]) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    places = {name: at for at, name in enumerate(names)}
+
+    def told(events: pa.Table, minutes: pa.Table) -> pa.Table:
+        place = places[events[CLUSTER][0].as_py()]
+        return pack(place, flaps_of(events, minutes.sort_by("taken_at"), judged))
+
+    return told

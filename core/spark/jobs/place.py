@@ -1,0 +1,116 @@
+"""Who would get each bundle of many Pulsar clusters, were it the only one that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.pulsar.placement import place_all
+from core.pulsar.placement.model import PlacementTable
+from core.pulsar.settings import effective_settings
+from core.pulsar.view import LoadView
+from core.spark.fleet import Snapshot
+from core.spark.jobs.systems import pulsar_of
+
+PLACEMENT: Final = pa.schema(
+    [
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("why", pa.string(), nullable=False),  # why nobody is eligible anywhere; or blank
+        pa.field("bundles", pa.int64(), nullable=False),
+        pa.field("homeless", pa.int64(), nullable=False),  # bundles that nobody would take
+    ]
+)
+"""One row a cluster."""
+
+NAMESPACES: Final = pa.schema(
+    [
+        pa.field("namespace", pa.string(), nullable=False),
+        pa.field("bundles", pa.int64(), nullable=False),
+        pa.field("brokers", pa.int64(), nullable=False),  # how many may get one
+        pa.field("broker", pa.string()),  # the likeliest; null: nobody
+        pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("stays", pa.float64(), metadata={"unit": "ratio"}),  # mean chance of the owner
+    ]
+)
+"""One row a namespace: its bundles share one distribution."""
+
+
+@dataclass(frozen=True)
+class PlaceQuestion:
+    """Who would get each bundle.
+
+    Attributes:
+        strategy: Placement class; ``None``: the one in force.
+        overrides: Settings to assume, upstream key to value.
+    """
+
+    strategy: str | None = None
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return {"placement": PLACEMENT, "namespaces": NAMESPACES}
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Place all bundles of a cluster.
+
+        Raises:
+            InputError: It is no Pulsar cluster.
+            UnknownNameError: No such strategy.
+        """
+        pulsar = pulsar_of(snapshot, "place bundles")
+        settings = effective_settings(pulsar, overrides=self.overrides)
+        table = place_all(LoadView.of(pulsar, settings), settings, strategy=self.strategy)
+        return self.told(table.strategy, table.why, by_namespace(table))
+
+    def told(self, strategy: str, why: str, namespaces: pa.Table) -> Mapping[str, pa.Table]:
+        """Return the tables of one cluster, whoever placed its bundles."""
+        homeless = namespaces.filter(pc.equal(namespaces["brokers"], 0))["bundles"]
+        row = {
+            "strategy": strategy,
+            "why": why,
+            "bundles": pc.sum(namespaces["bundles"]).as_py() or 0,
+            "homeless": pc.sum(homeless).as_py() or 0,
+        }
+        return {
+            "placement": pa.Table.from_pylist([row], schema=PLACEMENT),
+            "namespaces": namespaces,
+        }
+
+
+def by_namespace(table: PlacementTable) -> pa.Table:
+    """Return a placement by namespace, those with bundles only."""
+    view, count = table.view, len(table.view.namespaces)
+    bundles = np.bincount(table.bundle_group, minlength=count)
+    stays = np.bincount(table.bundle_group, weights=table.stay_probability(), minlength=count)
+    sizes = np.diff(table.offsets)
+    best = _likeliest(table)
+    names = np.array([*view.brokers, None], object)
+    chances = np.append(table.probability, np.nan)
+    found = pa.table(
+        {
+            "namespace": pa.array(view.namespaces, pa.string()),
+            "bundles": bundles,
+            "brokers": sizes,
+            "broker": pa.array(names[np.append(table.broker, -1)[best]], pa.string()),
+            "probability": pa.array(chances[best], from_pandas=True),
+            "stays": stays / np.maximum(bundles, 1),
+        },
+        schema=NAMESPACES,
+    )
+    return found.filter(pa.array(bundles > 0))
+
+
+def _likeliest(table: PlacementTable) -> np.ndarray:
+    """Entry of the likeliest broker of each namespace, the first of equals; one past: nobody."""
+    group = np.repeat(np.arange(table.offsets.size - 1), np.diff(table.offsets))
+    order = np.lexsort((table.broker, -table.probability, group))
+    best = np.full(table.offsets.size - 1, table.probability.size, np.int64)
+    best[group[order][::-1]] = order[::-1]  # the first of each group is written last
+    return best

@@ -1,0 +1,113 @@
+"""Planning questions to many clusters: what-ifs and failure drills, a cluster a task."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from core.pegasus.snapshot import PegasusFacts
+from core.planning.drill import DrillWish, drill
+from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
+from core.planning.drill_tables import TABLES
+from core.planning.what_if import PAIRS, WhatIfWish, compare
+from core.progress import Progress, Untold
+from core.pulsar.settings import effective_settings
+from core.snapshot.pegasus import PegasusSnapshot
+from core.spark.fleet import Answers, Question, Snapshot, Source, ask_here
+from core.spark.jobs.systems import pulsar_of
+
+_POLL_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class WhatIfQuestion:
+    """Every shedding strategy with every placement strategy.
+
+    Attributes:
+        wish: What is played.
+    """
+
+    wish: WhatIfWish = field(default_factory=WhatIfWish)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return {"pairs": PAIRS}
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Play the pairs on a cluster.
+
+        Raises:
+            InputError: It is no Pulsar cluster, or cannot be played.
+        """
+        return {"pairs": compare(pulsar_of(snapshot, "shed bundles"), self.wish)}
+
+
+@dataclass(frozen=True)
+class DrillQuestion:
+    """Each broker or node, and each failure domain, lost in turn.
+
+    Attributes:
+        wish: What is played on a Pulsar cluster.
+    """
+
+    wish: DrillWish = field(default_factory=DrillWish)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return {**TABLES, "nodes": NODE_FAILURES}
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Play the failures of a cluster of either kind.
+
+        Raises:
+            InputError: It cannot be played.
+            IncompleteSnapshotError: Its snapshot lacks what that needs.
+        """
+        if isinstance(snapshot, PegasusSnapshot):
+            return {"nodes": drill_pegasus(PegasusFacts(snapshot), Untold()).failures}
+        snapshot.require("brokers", "bundles")
+        done = drill(snapshot, effective_settings(snapshot), self.wish, Untold())
+        return {"failures": done.failures, "hot": done.hot, "groups": done.groups}
+
+
+def ask_in_pool(
+    sources: Mapping[str, Source], question: Question, progress: Progress, workers: int = 0
+) -> Answers:
+    """Ask all clusters in processes of this machine, a cluster at a time each.
+
+    Args:
+        sources: By the name under which each is told.
+        question: What is asked; sent to every process.
+        progress: Told after each cluster, and twice a second.
+        workers: Processes; 0: as many as there are processors.
+    Raises:
+        JobStoppedError: A person stopped it; the processes are ended.
+    """
+    count = min(workers or os.cpu_count() or 1, len(sources))
+    if count < 2:
+        return ask_here(sources, question, progress)
+    work = [({name: source}, question) for name, source in sorted(sources.items())]
+    found: list[Answers] = []
+    words = "asking clusters"
+    # not forked: a process with threads would hand its locks on
+    with multiprocessing.get_context("spawn").Pool(count) as pool:
+        answers = pool.imap(_one, work)
+        while len(found) < len(work):
+            progress.step(len(found), len(work), words)
+            try:
+                found.append(answers.next(_POLL_S))
+            except multiprocessing.TimeoutError:
+                continue
+    progress.step(len(work), len(work), words)
+    return {name: pa.concat_tables([one[name] for one in found]) for name in found[0]}
+
+
+def _one(asked: tuple[Mapping[str, Source], Question]) -> Answers:
+    return ask_here(*asked, Untold())

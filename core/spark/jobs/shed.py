@@ -1,0 +1,215 @@
+"""What the balancer of each of many Pulsar clusters would unload, round by round."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
+from core.pulsar.shedding import (
+    SHEDDING_STRATEGY_NAMES,
+    Round,
+    find_shedding_strategy,
+    shed_rounds,
+    shedding_strategy_in_force,
+)
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.view import LoadView
+from core.snapshot import LoadManager, PulsarSnapshot
+from core.spark.fleet import Snapshot
+from core.spark.jobs.systems import pulsar_of
+
+ALL: Final = "all"
+_CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
+
+ROUNDS: Final = pa.schema(
+    [
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("is_configured", pa.bool_(), nullable=False),
+        pa.field("round", pa.int64(), nullable=False),
+        pa.field("label", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("sentence", pa.string(), nullable=False),
+        pa.field("moves", pa.int64(), nullable=False),
+        pa.field("skipped", pa.int64(), nullable=False),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),  # of what moves
+    ]
+)
+"""One row a cluster, strategy and round."""
+
+MOVES: Final = pa.schema(
+    [
+        pa.field("strategy", pa.string(), nullable=False),
+        pa.field("round", pa.int64(), nullable=False),
+        pa.field("broker", pa.string(), nullable=False),
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field("destination", pa.string()),  # the likeliest one; null: not unloaded
+        pa.field("probability", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("destinations", pa.int64(), nullable=False),  # how many are possible
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("skipped", pa.string(), nullable=False),  # why it is not unloaded; blank: it is
+    ]
+)
+"""One row a bundle that a strategy picked."""
+
+
+class Decider(Protocol):
+    """One cluster, and who plays its rounds."""
+
+    @property
+    def manager(self) -> LoadManager:
+        """Which load manager the cluster runs."""
+        ...
+
+    def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
+        """Return the settings in force with assumptions on top."""
+        ...
+
+    def rounds(
+        self, strategy: AnyStrategy, settings: EffectiveSettings, count: int
+    ) -> Sequence[Round]:
+        """Return so many rounds."""
+        ...
+
+    def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
+        """Return bytes/s, in + out, of bundles by their names."""
+        ...
+
+
+@dataclass(frozen=True)
+class ShedQuestion:
+    """What would be unloaded.
+
+    Attributes:
+        strategy: Class name; ``None``: the one in force; :data:`ALL`: every one.
+        rounds: How many, all on the same load.
+        overrides: Settings to assume, upstream key to value.
+        is_off_ignored: Take the switches that keep a cluster from shedding as on.
+    """
+
+    strategy: str | None = None
+    rounds: int = 1
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    is_off_ignored: bool = False
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return {"rounds": ROUNDS, "moves": MOVES}
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Ask one cluster's strategies.
+
+        Raises:
+            InputError: It is no Pulsar cluster.
+            UnknownNameError: No such strategy.
+        """
+        return self.told_by(_Whole(pulsar_of(snapshot, "shed bundles")))
+
+    def told_by(self, decider: Decider) -> Mapping[str, pa.Table]:
+        """Return the tables of one cluster, whoever decides for it.
+
+        Raises:
+            UnknownNameError: No such strategy.
+        """
+        configured = shedding_strategy_in_force(decider.manager, self._settings(decider, None)).name
+        rounds: list[dict[str, Any]] = []
+        moves: list[dict[str, Any]] = []
+        for name in self._names(configured):
+            strategy = find_shedding_strategy(name)
+            settings = self._settings(decider, None if name == configured else name)
+            played = decider.rounds(strategy, settings, self.rounds)
+            picked = {move.bundle for done in played for move in done.decision.moves}
+            flows = decider.throughputs(sorted(picked))
+            for number, done in enumerate(played, 1):
+                found = _moves(flows, name, number, done)
+                moves += found
+                told = _round(name, number, done, found)
+                rounds.append(told | {"is_configured": name == configured})
+        return {
+            "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
+            "moves": pa.Table.from_pylist(moves, schema=MOVES),
+        }
+
+    def _names(self, configured: str) -> tuple[str, ...]:
+        if self.strategy == ALL:
+            return SHEDDING_STRATEGY_NAMES
+        return (configured if self.strategy is None else self.strategy.rpartition(".")[2],)
+
+    def _settings(self, decider: Decider, named: str | None) -> EffectiveSettings:
+        assumed = dict.fromkeys(SHEDDING_SWITCHES, True) if self.is_off_ignored else {}
+        strategy = {} if named is None else {_CONFIGURED: named}
+        return decider.settings({**assumed, **self.overrides, **strategy})
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A cluster whose snapshot is in memory."""
+
+    snapshot: PulsarSnapshot
+
+    @property
+    def manager(self) -> LoadManager:
+        return self.snapshot.manifest.load_manager
+
+    def settings(self, overrides: Mapping[str, object]) -> EffectiveSettings:
+        return effective_settings(self.snapshot, overrides=overrides)
+
+    def rounds(
+        self, strategy: AnyStrategy, settings: EffectiveSettings, count: int
+    ) -> Sequence[Round]:
+        view = LoadView.of(self.snapshot, settings)
+        return list(itertools.islice(shed_rounds(strategy, view, settings), count))
+
+    def throughputs(self, bundles: Sequence[str]) -> Mapping[str, float]:
+        table = self.snapshot.bundles
+        return throughput_by_bundle(
+            table.filter(pc.is_in(table["bundle"], pa.array(bundles, pa.string())))
+        )
+
+
+def throughput_by_bundle(bundles: pa.Table) -> dict[str, float]:
+    """Return bytes/s in + out of each bundle of a table, as measured last; unknown is 0."""
+    names = ("msg_throughput_in", "msg_throughput_out")
+    parts = [np.nan_to_num(bundles[name].to_numpy().astype(np.float64)) for name in names]
+    return dict(zip(bundles["bundle"].to_pylist(), (parts[0] + parts[1]).tolist(), strict=True))
+
+
+def _round(name: str, number: int, done: Round, moves: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "strategy": name,
+        "round": number,
+        "label": done.decision.label,
+        "reason": done.decision.reason,
+        "sentence": done.decision.sentence,
+        "moves": len(done.moves),
+        "skipped": len(done.skipped),
+        "throughput": sum(row["throughput"] for row in moves if not row["skipped"]),
+    }
+
+
+def _moves(flows: Mapping[str, float], name: str, number: int, done: Round) -> list[dict[str, Any]]:
+    found = []
+    for move in done.decision.moves:
+        destinations = done.destinations.get(move.bundle, {})
+        likeliest = max(sorted(destinations), key=lambda one: destinations[one], default=None)
+        found.append(
+            {
+                "strategy": name,
+                "round": number,
+                "broker": move.broker,
+                "bundle": move.bundle,
+                "destination": likeliest,
+                "probability": None if likeliest is None else destinations[likeliest],
+                "destinations": len(destinations),
+                "throughput": flows.get(move.bundle, 0.0),
+                "skipped": done.skipped.get(move.bundle, ""),
+            }
+        )
+    return found

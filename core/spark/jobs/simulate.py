@@ -1,0 +1,152 @@
+"""The balancer's rounds played on many Pulsar clusters; a cluster is simulated in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from core.pulsar.settings import effective_settings
+from core.pulsar.shedding import shedding_strategy_in_force
+from core.simulation import Run, Simulation, simulate
+from core.spark.fleet import Snapshot
+from core.spark.jobs.systems import pulsar_of
+
+SIMULATIONS: Final = pa.schema(
+    [
+        pa.field("shedding", pa.string(), nullable=False),
+        pa.field("placement", pa.string(), nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("is_settled", pa.bool_(), nullable=False),
+        pa.field("rounds_to_settle", pa.int64()),
+        pa.field("moves", pa.int64(), nullable=False),
+        pa.field("moved_throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("clients", pa.int64(), nullable=False),
+        pa.field("flaps", pa.int64(), nullable=False),
+        pa.field("deviation_before", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("deviation_after", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("sentence", pa.string(), nullable=False),
+    ]
+)
+"""One row a cluster and seed."""
+
+ROUNDS: Final = pa.schema(
+    [
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("round", pa.int64(), nullable=False),
+        pa.field("minute", pa.float64(), metadata={"unit": "min"}),
+        pa.field("moves", pa.int64(), nullable=False),
+        pa.field("moved_throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("clients", pa.int64(), nullable=False),
+        pa.field("deviation", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("usage_deviation", pa.float64(), metadata={"unit": "ratio"}),
+        pa.field("sentence", pa.string(), nullable=False),
+    ]
+)
+"""One row a round."""
+
+MOVES: Final = pa.schema(
+    [
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("round", pa.int64(), nullable=False),
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field("source", pa.string()),
+        pa.field("destination", pa.string()),
+    ]
+)
+"""One row a bundle that went."""
+
+
+@dataclass(frozen=True)
+class SimulateQuestion:
+    """What the balancer would do from here on.
+
+    Attributes:
+        shedding: Class name; ``None``: the one in force.
+        placement: Class name; ``None``: the one in force.
+        rounds: Horizon.
+        seeds: One simulation each.
+        overrides: Settings to assume, upstream key to value.
+    """
+
+    shedding: str | None = None
+    placement: str | None = None
+    rounds: int = 60
+    seeds: tuple[int, ...] = (1,)
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return {"simulations": SIMULATIONS, "rounds": ROUNDS, "moves": MOVES}
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Play the rounds of a cluster, once a seed.
+
+        Raises:
+            InputError: It is no Pulsar cluster, or cannot be simulated.
+            UnknownNameError: No such strategy.
+        """
+        pulsar = pulsar_of(snapshot, "shed bundles")
+        settings = effective_settings(pulsar, overrides=self.overrides)
+        in_force = shedding_strategy_in_force(pulsar.manifest.load_manager, settings)
+        done = {
+            seed: simulate(
+                pulsar,
+                Run(shedding=self.shedding or in_force.name, rounds=self.rounds, seed=seed),
+                placement=self.placement,
+                overrides=dict(self.overrides),
+            )
+            for seed in self.seeds
+        }
+        parts = [_tables(seed, one) for seed, one in done.items()]
+        return {name: pa.concat_tables([part[name] for part in parts]) for name in self.tables}
+
+
+def _tables(seed: int, done: Simulation) -> Mapping[str, pa.Table]:
+    whole = {
+        "shedding": done.shedding,
+        "placement": done.placement,
+        "seed": seed,
+        "is_settled": done.ending == "settled",
+        "rounds_to_settle": done.rounds_to_settle,
+        "moves": done.move_count,
+        "moved_throughput": done.moved_bytes_per_s,
+        "clients": done.clients,
+        "flaps": len(done.flaps),
+        "deviation_before": done.deviation_before,
+        "deviation_after": done.deviation_after,
+        "sentence": done.sentence,
+    }
+    rounds = [
+        {
+            "seed": seed,
+            "round": one.number,
+            "minute": one.minute,
+            "moves": len(one.moves),
+            "moved_throughput": one.moved_bytes_per_s,
+            "clients": one.clients,
+            "deviation": one.deviation,
+            "usage_deviation": one.usage_deviation,
+            "sentence": one.sentence,
+        }
+        for one in done.rounds
+    ]
+    moves = [
+        {
+            "seed": seed,
+            "round": one.number,
+            "bundle": move.bundle,
+            "source": move.source,
+            "destination": move.destination,
+        }
+        for one in done.rounds
+        for move in one.moves
+    ]
+    return {
+        "simulations": pa.Table.from_pylist([whole], schema=SIMULATIONS),
+        "rounds": pa.Table.from_pylist(rounds, schema=ROUNDS),
+        "moves": pa.Table.from_pylist(moves, schema=MOVES),
+    }

@@ -1,0 +1,110 @@
+"""Trends on Spark: a task for each day of a cluster; of bundles and tables for a share of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as sf
+
+from core.history.layout import CLUSTER, DAY
+from core.history.trends import LAST, TRENDS, Period
+from core.history.trends_answer import Recorded, Trends, answer
+from core.history.trends_job import (
+    COLUMNS,
+    KIND_OF,
+    OF_SYSTEM,
+    TrendWish,
+    day_tables,
+    recorded_of,
+    with_cluster,
+)
+from core.history.trends_tables import LAST_OF_CLUSTERS, OF_CLUSTERS
+from core.progress import Progress
+from core.spark.jobs.history import recorded_rows
+from core.spark.lift import Kernel, lift
+from core.spark.progress import followed
+
+if TYPE_CHECKING:
+    from core.history.store import HistoryStore
+
+_SHARES: Final = 8
+"""Groups that the bundles or tables of a day are dealt out to: no task holds all of them."""
+
+_SHARED_BY: Final = {"bundles": "bundle", "tables": "app_id"}
+_BOTH: Final = pa.schema(
+    [
+        *(pa.field(one.name, one.type) for one in OF_CLUSTERS),
+        *(pa.field(one.name, one.type) for one in LAST if one.name != "subject"),
+    ]
+)
+"""Trends, and last rows of bundles: those have no measure."""
+
+
+def trends_on_spark(
+    spark: SparkSession, store: HistoryStore, wish: TrendWish, progress: Progress
+) -> Trends:
+    """Return the trends of recorded clusters, as :func:`core.history.trends_job.trends_here` does.
+
+    Args:
+        spark: Session; its executors must be able to read the history's files.
+        store: The history.
+        wish: What is asked.
+        progress: Told of tasks.
+    Raises:
+        UnknownNameError, HistoryError: See there.
+        JobStoppedError: Somebody asked for it to stop.
+    """
+    recorded = recorded_of(store, wish)
+    systems = {one.system for one in recorded.values()}
+    asked = [name for system in sorted(systems) for name in OF_SYSTEM[system]]
+    trends, lasts = [], []
+    for subject in asked:
+        if subject not in wish.subjects:
+            continue
+        own = {name: one for name, one in recorded.items() if subject in OF_SYSTEM[one.system]}
+        span = (tuple(sorted(own)), wish.start, wish.end)
+        with followed(spark, progress, f"trends of {subject}"):
+            rows = recorded_rows(spark, store, KIND_OF[subject], COLUMNS[subject], span)
+            rows = rows.withColumn("share", _share(_SHARED_BY.get(subject)))
+            kernel = _kernel(subject, own, wish.period)
+            found = lift(rows, [CLUSTER, DAY, "share"], kernel, _BOTH).toArrow()
+        is_last = found["measure"].is_null()
+        trends.append(found.filter(pc.invert(is_last)).select(OF_CLUSTERS.names).cast(OF_CLUSTERS))
+        lasts.append(found.filter(is_last).select(LAST_OF_CLUSTERS.names).cast(LAST_OF_CLUSTERS))
+    return answer(trends, lasts, recorded, wish.period)
+
+
+def _share(column: str | None) -> Column:
+    if column is None:
+        return sf.lit(0)
+    return sf.pmod(sf.crc32(sf.col(column).cast("string")), sf.lit(_SHARES)).cast("int")
+
+
+def _kernel(subject: str, recorded: Mapping[str, Recorded], period: Period) -> Kernel:
+    minutes = dict(recorded)
+
+    def told(group: pa.Table) -> pa.Table:
+        cluster = group[CLUSTER][0].as_py()
+        # a collector goes on while Spark starts: the minutes that were counted are the ones summed
+        group = minutes[cluster].within(group)
+        parts = [_BOTH.empty_table()]
+        for name, table in day_tables(subject, group, minutes[cluster], period):
+            whole = with_cluster(table, cluster)
+            schema = LAST if name == "last" else TRENDS
+            parts.append(_widened(whole, schema))
+        return pa.concat_tables(parts)
+
+    return told
+
+
+def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    names = {CLUSTER, *schema.names}
+    columns = [
+        table[one.name].cast(one.type) if one.name in names else pa.nulls(table.num_rows, one.type)
+        for one in _BOTH
+    ]
+    return pa.table(columns, schema=_BOTH)

@@ -1,0 +1,270 @@
+"""Health of one very large cluster: rules run here, on what Spark finds of bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from core.health.bundles import SHOWN, Misplaced, Picked, Unowned, pairs_schema
+from core.health.findings import MAX_OF_ONE_CODE, Finding, assess
+from core.health.measures import Floats, Measures, Target, measure, row_of
+from core.schemas.pulsar import NAMESPACES
+from core.snapshot import PulsarSnapshot
+from core.spark.large.cluster import ROW, LargeCluster
+from core.spark.progress import followed
+from core.spark.tables import collected
+
+_LISTED: Final = MAX_OF_ONE_CODE + 1
+"""One more than are told: its hint is the hint of the others."""
+
+_COUNTS: Final = pa.schema(
+    [
+        pa.field("owner", pa.string()),  # null: nobody
+        *(pa.field(name, pa.int64()) for name in ("bundles", "unclear", "busy", "moved")),
+    ]
+)
+_HOT: Final = pa.schema(
+    [
+        pa.field("bundle", pa.string()),
+        pa.field("owner", pa.string()),
+        pa.field("topic_count", pa.int64()),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+    ]
+)
+_ALONE: Final = pa.schema(
+    [
+        pa.field("namespace", pa.string()),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("rate", pa.float64(), metadata={"unit": "msgs/s"}),
+    ]
+)
+_CROWDED: Final = pa.schema([("namespace", pa.string()), ("bundles", pa.int64())])
+_NAMED: Final = pa.schema([(name, pa.string()) for name in ("bundle", "owner", "reported_by")])
+_NAMESPACE: Final = pa.schema([("namespace", pa.string())])
+_PAIR: Final = pa.schema([("namespace", pa.string()), ("owner", pa.string())])
+
+
+@dataclass(frozen=True)
+class LargeHealth:
+    """What is known of a cluster's health.
+
+    Attributes:
+        measures: How even its load is.
+        findings: As :func:`core.health.findings.assess` gives them in process.
+    """
+
+    measures: Measures
+    findings: tuple[Finding, ...]
+
+
+def large_health(cluster: LargeCluster, target: Target) -> LargeHealth:
+    """Judge a cluster whose bundles no process holds.
+
+    Args:
+        cluster: The whole.
+        target: What counts as balanced.
+    Raises:
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    bundles = SparkBundles(cluster)
+    declared = cluster.namespaces
+    blank = pa.nulls(declared.num_rows, NAMESPACES.field("boundaries").type)
+    namespaces = declared.append_column("boundaries", blank)
+    tables = {**cluster.skeleton.tables, "namespaces": namespaces}
+    built = PulsarSnapshot.build(cluster.manifest, tables)
+    # which counts the rows of its own tables; what was read of the cluster stands in the whole's
+    snapshot = replace(built, manifest=cluster.manifest)
+    counts = bundles.owned_counts
+    snapshot.derived.get("owned_bundle_counts", lambda: counts)
+    settings = cluster.settings()
+    measures = measure(snapshot, settings)
+    return LargeHealth(measures, assess(snapshot, settings, target=target, bundles=bundles))
+
+
+@dataclass(frozen=True, eq=False)
+class SparkBundles:
+    """Bundles on Spark, as :class:`core.health.bundles.BundleFacts` asks for them."""
+
+    cluster: LargeCluster
+
+    @cached_property
+    def _movable(self) -> DataFrame:
+        return self.cluster.stored.where(~sf.col("is_broker_bound"))
+
+    @cached_property
+    def _owned(self) -> DataFrame:
+        return self._movable.where(sf.col("owner").isNotNull())
+
+    @cached_property
+    def _counts(self) -> pa.Table:
+        """Counts by owner, one pass for all rules."""
+        counted = self._movable.groupBy("owner").agg(
+            sf.count(sf.lit(1)).alias("bundles"),
+            sf.count_if(_is_unclear()).alias("unclear"),
+            sf.count_if(_is_settled() & _is_busy()).alias("busy"),
+            sf.count_if(sf.col("owner") != sf.col("reported_by")).alias("moved"),
+        )
+        return self._collected(counted, _COUNTS, "counting bundles by owner")
+
+    def _collected(self, rows: DataFrame, schema: pa.Schema, words: str) -> pa.Table:
+        with followed(self.cluster.spark, self.cluster.progress, words):
+            return collected(rows, schema)
+
+    def _count(self, rows: DataFrame, words: str) -> int:
+        with followed(self.cluster.spark, self.cluster.progress, words):
+            return rows.count()
+
+    def _total(self, name: str) -> int:
+        return int(pc.sum(self._counts[name]).as_py() or 0)
+
+    @property
+    def owned_counts(self) -> Floats:
+        """Movable bundles by owner; see :func:`core.health.measures.owned_bundle_counts`."""
+        brokers = self.cluster.skeleton.brokers["broker"]
+        rows = row_of(brokers, self._counts["owner"])
+        counts = np.zeros(len(brokers))
+        counts[rows[rows >= 0]] = self._counts["bundles"].to_numpy()[rows >= 0]
+        return np.where(counts == 0, np.nan, counts) if self._total("unclear") else counts
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self._total("bundles")
+
+    def hot(self, ceiling: float) -> Picked:
+        """Sort those above the ceiling."""
+        flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
+        # not a number is more than anything to Spark
+        hot = self._movable.withColumn("throughput", flow).where(
+            ~sf.isnan("throughput") & (sf.col("throughput") > ceiling)
+        )
+        return self._picked(hot, _HOT, "throughput", "looking for hot bundles")
+
+    def alone(self, floor: float) -> Picked:
+        """Sum up namespaces."""
+        flow = sf.col("msg_throughput_in") + sf.col("msg_throughput_out")
+        rate = sf.col("msg_rate_in") + sf.col("msg_rate_out")
+        groups = self._movable.groupBy("namespace").agg(
+            sf.sum(flow).alias("throughput"),
+            sf.sum(rate).alias("rate"),
+            sf.count(sf.lit(1)).alias("bundles"),
+            sf.min(ROW).alias(ROW),
+        )
+        busy = ~sf.isnan("throughput") & (sf.col("throughput") > floor)
+        single = groups.where((sf.col("bundles") == 1) & busy)
+        return self._picked(single, _ALONE, "throughput", "looking for namespaces of one bundle")
+
+    def crowded(self, least: float, below: float) -> Picked:
+        """Count by namespace."""
+        counts = self._movable.groupBy("namespace").agg(
+            sf.count(sf.lit(1)).alias("bundles"), sf.min(ROW).alias(ROW)
+        )
+        near = counts.where((sf.col("bundles") >= least) & (sf.col("bundles") < below))
+        return self._picked(near, _CROWDED, "bundles", "counting bundles by namespace")
+
+    def _picked(self, rows: DataFrame, schema: pa.Schema, by: str, words: str) -> Picked:
+        """Return the largest rows, of equal ones the first in the snapshot's order."""
+        first = rows.orderBy(sf.col(by).desc(), ROW).limit(_LISTED)
+        wanted = pa.schema([*schema, pa.field(ROW, pa.int64())])
+        found = self._collected(first, wanted, words)
+        found = found.sort_by([(by, "descending"), (ROW, "ascending")]).drop_columns(ROW)
+        is_all = found.num_rows < _LISTED
+        return Picked(found, found.num_rows if is_all else self._count(rows, words))
+
+    def unowned(self) -> Unowned:
+        """Look for null owners."""
+        nobody = pc.is_null(self._counts["owner"])
+        whole = pc.sum(self._counts.filter(nobody)["bundles"]).as_py() or 0
+        unclear, busy = self._total("unclear"), self._total("busy")
+        settled = self._movable.where(_is_settled())
+        return Unowned(
+            self._first(self._movable.where(_is_unclear()), unclear),
+            self._first(settled.where(_is_busy()), busy),
+            self._first(settled.where(~_is_busy()), whole - unclear - busy),
+        )
+
+    def moved(self) -> Picked:
+        """Compare owner and reporter."""
+        differs = sf.col("owner") != sf.col("reported_by")
+        return self._first(self._movable.where(differs), self._total("moved"))
+
+    def _first(self, rows: DataFrame, count: int) -> Picked:
+        if not count:
+            return Picked(_NAMED.empty_table(), 0)
+        wanted = pa.schema([*_NAMED, pa.field(ROW, pa.int64())])
+        found = self._collected(rows.orderBy(ROW).limit(SHOWN), wanted, "naming bundles")
+        return Picked(found.sort_by(ROW).drop_columns(ROW), count)
+
+    def owned_namespaces(self) -> Sequence[str]:
+        """Return them sorted."""
+        names = self._owned.select("namespace").distinct()
+        found = self._collected(names, _NAMESPACE, "looking for namespaces")
+        listed: list[str] = found.sort_by("namespace")["namespace"].to_pylist()
+        return listed
+
+    def misplaced(
+        self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
+    ) -> Misplaced:
+        """Count pairs and leave out the allowed ones."""
+        spark = self.cluster.spark
+        governed = spark.createDataFrame(
+            pa.table({"namespace": list(policy), "policy": list(policy.values())})
+        )
+        pairs = [(name, broker) for name, brokers in allowed.items() for broker in brokers]
+        fine = spark.createDataFrame(
+            pa.table(
+                {
+                    "policy": pa.array([name for name, _ in pairs], pa.string()),
+                    "owner": pa.array([broker for _, broker in pairs], pa.string()),
+                }
+            )
+        )
+        wrong = (
+            self._owned.join(sf.broadcast(governed), "namespace")
+            .join(sf.broadcast(fine), ["policy", "owner"], "left_anti")
+            .groupBy("namespace", "owner")
+            .agg(sf.count(sf.lit(1)).alias("bundles"))
+        )
+        names = wrong.select("namespace").distinct()
+        words = "looking for bundles on the wrong brokers"
+        first = self._collected(names.orderBy("namespace").limit(_LISTED), _NAMESPACE, words)
+        listed = first["namespace"].to_pylist()
+        more = 0 if len(listed) < _LISTED else self._count(names, words) - len(listed)
+        shown = wrong.where(sf.col("namespace").isin(listed))
+        rows = self._collected(shown, pairs_schema(), words) if listed else None
+        found = pairs_schema().empty_table() if rows is None else rows
+        return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more)
+
+    def owners_of(self, namespaces: Sequence[str]) -> pa.Table:
+        """Return distinct pairs."""
+        wanted = self.cluster.spark.createDataFrame(
+            pa.table({"namespace": pa.array(list(namespaces), pa.string())})
+        )
+        pairs = self._owned.select("namespace", "owner").join(
+            sf.broadcast(wanted), "namespace", "left_semi"
+        )
+        return self._collected(pairs.distinct(), _PAIR, "looking for owners of namespaces")
+
+
+def _is_unclear() -> Column:
+    return sf.col("owner").isNull() & sf.col("owner_source").isNull()
+
+
+def _is_settled() -> Column:
+    return sf.col("owner").isNull() & sf.col("owner_source").isNotNull()
+
+
+def _is_busy() -> Column:
+    parts = [sf.coalesce(sf.col(f"msg_rate_{way}"), sf.lit(0.0)) for way in ("in", "out")]
+    rate = parts[0] + parts[1]
+    return sf.col("reported_by").isNotNull() | (~sf.isnan(rate) & (rate > 0.0))

@@ -1,0 +1,153 @@
+"""Placement of all bundles of one very large cluster: namespaces are dealt out to tasks.
+
+A distribution hangs on the brokers, which every task knows, and on how many bundles of the
+namespace each broker has, which the task counts in the bundles it was given. What the leader
+remembers of bundles without topics, and the anti-affinity groups, are few and go to every task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as sf
+
+from core.pulsar.placement import find_strategy
+from core.pulsar.placement.model import PlacementTable
+from core.pulsar.placement.place import bound_brokers, place_namespaces
+from core.pulsar.ranges import Codes, Ints, RangeCounts, row_index
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import LoadView
+from core.spark.jobs.place import NAMESPACES, PlaceQuestion, by_namespace
+from core.spark.large.cluster import CODE, ROW, LargeCluster
+from core.spark.large.map_order import BucketOrders
+from core.spark.large.reduced import Reduced
+from core.spark.lift import lift
+from core.spark.progress import followed
+from core.spark.tables import collected
+
+_NAMESPACES_A_GROUP: Final = 64
+_MOST_GROUPS: Final = 2_000
+_KEPT_COLUMNS: Final = ("range_counts", "group_counts")
+
+
+def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[str, pa.Table]:
+    """Return the tables that :meth:`PlaceQuestion.answer` gives in process.
+
+    Args:
+        cluster: The whole.
+        question: What is asked.
+    Raises:
+        UnknownNameError: No such strategy.
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    if question.strategy is not None:
+        find_strategy(question.strategy)  # before anything is read
+    settings = cluster.settings(question.overrides)
+    reduced = Reduced.of(cluster, ())
+    view = reduced.view(settings, BucketOrders(cluster), is_placed=True)
+    nothing = np.zeros(0, np.int64)
+    # the name of the strategy, or why there is none, before anything is dealt out
+    empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
+    kernel = _Namespaces(_sendable(view), settings, question.strategy)
+    groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MOST_GROUPS)
+    rows = cluster.bundles.select(
+        "namespace",
+        "owner",
+        "is_broker_bound",
+        ROW,
+        CODE,
+        sf.pmod(sf.hash("namespace"), sf.lit(groups)).alias("group"),
+    )
+    with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
+        namespaces = collected(lift(rows, ["group"], kernel, NAMESPACES), NAMESPACES)
+    return question.told(empty.strategy, empty.why, namespaces.sort_by("namespace"))
+
+
+def view_of_namespace(
+    cluster: LargeCluster, settings: EffectiveSettings, namespace: str
+) -> LoadView:
+    """Return a view with all bundles of a namespace, on which each of them can be placed.
+
+    Args:
+        cluster: The whole.
+        settings: What the leader goes by.
+        namespace: Name; bundles of others are not to be asked for.
+    Raises:
+        ComputeError: Spark failed.
+    """
+    reduced = Reduced.of(cluster, (), namespace)
+    return reduced.view(settings, BucketOrders(cluster), is_placed=True)
+
+
+def _sendable(view: LoadView) -> LoadView:
+    """Return a view that tasks can be sent, with the counts that it was given."""
+    sent = replace(view, shared_index=partial(row_index, view.bundle_names))
+    sent.__dict__.update({name: getattr(view, name) for name in _KEPT_COLUMNS})
+    return sent
+
+
+@dataclass(frozen=True, eq=False)
+class _Namespaces:
+    """Places the bundles of some namespaces.
+
+    Attributes:
+        base: Brokers, and the bundles and namespaces that matter to all others.
+        settings: What the leader goes by.
+        strategy: Class name; ``None``: what is configured.
+    """
+
+    base: LoadView
+    settings: EffectiveSettings
+    strategy: str | None
+
+    def __call__(self, group: pa.Table) -> pa.Table:
+        group = group.sort_by(ROW)
+        view, rows = self._view(group)
+        is_bound = group["is_broker_bound"].to_numpy()
+        bound = bound_brokers(view, np.unique(rows[is_bound]))
+        table = place_namespaces(
+            view, self.settings, np.unique(rows), bound, strategy=self.strategy
+        )
+        owner = pc.index_in(group["owner"], value_set=pa.array(view.brokers, pa.string()))
+        return by_namespace(_of_group(table, rows, pc.fill_null(owner, -1).to_numpy()))
+
+    def _view(self, group: pa.Table) -> tuple[LoadView, Ints]:
+        """Return the base with the group's namespaces, and which of them each row is of."""
+        base = self.base
+        names = group["namespace"].unique().to_pylist()
+        new = [name for name in names if name not in base.namespace_index]
+        known = (*base.namespaces, *new)
+        rows = pc.index_in(group["namespace"], value_set=pa.array(known, pa.string())).to_numpy()
+        group_codes = np.append(base.namespace_group, np.full(len(new), -1, np.int32))
+        view = replace(base, namespaces=known, namespace_group=group_codes.astype(np.int32))
+        reporter = pc.fill_null(group[CODE], -1).to_numpy()
+        view.__dict__["range_counts"] = self._range_counts(rows, reporter, len(new))
+        view.__dict__["group_counts"] = base.group_counts
+        return view, rows.astype(np.int64)
+
+    def _range_counts(self, rows: Ints, reporter: Ints, new: int) -> RangeCounts:
+        """Counts of the base's namespaces, and of the new ones after them."""
+        first = len(self.base.namespaces)
+        is_new = rows >= first
+        size = (new, len(self.base.brokers))
+        whole: Codes = (rows[is_new] - first).astype(np.int32)
+        more = RangeCounts.of(whole, reporter[is_new].astype(np.int32), size)
+        kept = self.base.range_counts
+        return RangeCounts(
+            offsets=np.append(kept.offsets, more.offsets[1:] + kept.offsets[-1]),
+            broker=np.append(kept.broker, more.broker),
+            count=np.append(kept.count, more.count),
+        )
+
+
+def _of_group(table: PlacementTable, rows: Ints, owner: Ints) -> PlacementTable:
+    """Return the table with the bundles of the group in the place of those of the base."""
+    view = replace(table.view, owner=owner.astype(np.int32))
+    return replace(table, view=view, bundle_group=rows.astype(np.int32))

@@ -1,0 +1,285 @@
+"""A large cluster with the bundles of some brokers only, for kernels that look at those alone.
+
+Sums, counts and orders over all bundles are put in where a kernel would work them out of what is
+not there. Which brokers' bundles a kernel looks at is its own matter: it asks for them broker by
+broker, and what it asked for and is not there is noted. Whoever runs it brings that here and runs
+it again, until nothing was missing: then the answer is the one of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+from core.pulsar.isolation import parse_isolation_policies
+from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
+from core.pulsar.quotas import quota_note
+from core.pulsar.ranges import Ints, RangeCounts
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.view import Floats, LoadView
+from core.schemas.pulsar import NAMESPACES
+from core.snapshot import PulsarSnapshot
+from core.spark.large.cluster import CODE, ROW, LargeCluster
+from core.spark.large.map_order import BucketOrders, InsertionRanks
+from core.spark.progress import followed
+from core.spark.tables import collected
+
+_LARGEST: Final = 1e200
+_PAIRS: Final = pa.schema(
+    [
+        pa.field("namespace", pa.string(), nullable=False),
+        pa.field(CODE, pa.int32(), nullable=False),
+        pa.field("bundles", pa.int64(), nullable=False),
+    ]
+)
+_MOST_PAIRS: Final = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedBasis(SheddingBasis):
+    """Brokers in Java's order, and the bundles of those that are here.
+
+    Attributes:
+        cluster: The whole.
+        here: Rows of the brokers whose bundles are in the view.
+        orders: Orders of equal bundles within a bucket of a map that holds all of them.
+        asked: Rows of the brokers that a kernel asked for and that are not here.
+    """
+
+    cluster: LargeCluster
+    here: frozenset[int]
+    orders: BucketOrders
+    asked: set[int] = field(default_factory=set)
+
+    @cached_property
+    def bundle_counts(self) -> Ints:
+        """Bundles in each broker's report, of the whole cluster."""
+        return self.cluster.total("reported")
+
+    def bundles_of(self, broker: int) -> Ints:
+        """Return the movable bundles of a broker; none, and a note, where they are not here."""
+        if broker not in self.here:
+            self.asked.add(broker)
+            return np.zeros(0, np.int64)
+        return super().bundles_of(broker)
+
+    @cached_property
+    def _movable_count(self) -> int:
+        return int(self.cluster.total("movable").sum())
+
+    @cached_property
+    def _measured_count(self) -> int:
+        return int(self.cluster.total("measured").sum())
+
+    @cached_property
+    def _insertion_ranks(self) -> InsertionRanks:  # type: ignore[override]  # asked by rows only
+        return InsertionRanks(self.orders, self.view)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """A cluster reduced to some brokers' bundles.
+
+    Attributes:
+        cluster: The whole.
+        here: Rows of those brokers.
+        bundles: Their bundles and those that others ask for by name, in the snapshot's order.
+    """
+
+    cluster: LargeCluster
+    here: frozenset[int]
+    bundles: pa.Table
+
+    @classmethod
+    def of(
+        cls, cluster: LargeCluster, wanted: Collection[int], namespace: str | None = None
+    ) -> Reduced:
+        """Bring the bundles of some brokers here.
+
+        Args:
+            cluster: The whole.
+            wanted: Rows of brokers; those with quotas of single bundles are taken as well.
+            namespace: All bundles of this one are taken, too.
+        Raises:
+            ComputeError: They have too many bundles for one process.
+        """
+        here = frozenset(wanted) | _always(cluster)
+        conditions = [sf.col(CODE).isin([int(row) for row in sorted(here)]), *_by_name(cluster)]
+        if namespace is not None:
+            conditions.append(sf.col("namespace") == namespace)
+        words = f"reading the bundles of {len(here)} brokers"
+        return cls(cluster, here, cluster.fetch(reduce(Column.__or__, conditions), words))
+
+    @cached_property
+    def snapshot(self) -> PulsarSnapshot:
+        """The snapshot with these bundles, and the namespaces that matter to them."""
+        tables = dict(self.cluster.skeleton.tables)
+        tables["bundles"] = self.bundles.drop_columns(ROW)
+        tables["namespaces"] = self._namespaces
+        return PulsarSnapshot.build(self.cluster.manifest, tables)
+
+    @cached_property
+    def _namespaces(self) -> pa.Table:
+        """Namespaces of these bundles, of published ones, and all with an anti-affinity group."""
+        declared = self.cluster.namespaces
+        published = {
+            name.rpartition("/")[0]
+            for name in self.cluster.skeleton.top_bundles["bundle"].to_pylist()
+        }
+        names = pa.array(sorted({*self.bundles["namespace"].unique().to_pylist(), *published}))
+        wanted = pc.or_(
+            pc.is_in(declared["namespace"], names), pc.is_valid(declared["anti_affinity_group"])
+        )
+        kept = declared.filter(wanted)
+        blank = pa.nulls(kept.num_rows, NAMESPACES.field("boundaries").type)
+        return kept.append_column("boundaries", blank)
+
+    def view(
+        self, settings: EffectiveSettings, orders: BucketOrders, *, is_placed: bool
+    ) -> LoadView:
+        """Return the view under some settings, as kernels ask for it.
+
+        Args:
+            settings: In force.
+            orders: What is known of the order of equal bundles.
+            is_placed: Whether placement is asked as well, which counts bundles by namespace.
+        """
+        part = LoadView.of(self.snapshot, settings)
+        long_rate, doubt, note = self._long_rates()
+        problems = parse_isolation_policies(self.snapshot.policies)[1]
+        notes = (*problems, note, quota_note(self.snapshot))
+        whole = replace(
+            part,
+            broker_long_rate=long_rate,
+            broker_long_doubt=doubt,
+            notes=tuple(text for text in notes if text),
+        )
+        if is_placed:
+            whole.__dict__["range_counts"] = self._range_counts(whole)
+        ReducedBasis(whole, self.cluster, self.here, orders).keep()
+        return whole
+
+    def _long_rates(self) -> tuple[Floats, Floats, str]:
+        """Return what :class:`LoadView` works out of all bundles: rates, doubt, and a note."""
+        skeleton, totals = self.cluster.skeleton, self.cluster.totals
+        rows = totals[CODE].to_numpy()
+        present = {"reporter": rows, "bundle_long_rate": totals["long_rate"].to_numpy()}
+        rate, note = leader_long_rates(_stored(skeleton.brokers), present)
+        if skeleton.manifest.load_manager == "extensible":
+            note = ""
+        # one row a broker for all of its bundles, and one for those without a stored average
+        is_fresh = totals["fresh"].to_numpy() > 0
+        nothing = np.zeros(int(is_fresh.sum()))
+        columns = {
+            "reporter": np.append(rows, rows[is_fresh]),
+            "bundle_long_rate": np.append(totals["long_rate"].to_numpy(), nothing),
+            "bundle_msg_rate": np.append(
+                np.zeros(rows.size), totals["fresh_rate"].to_numpy()[is_fresh]
+            ),
+        }
+        summed = _summed(skeleton, rows.size, nothing.size)
+        return rate, long_rate_doubt(summed, columns, rate, has_moved=note != ""), note
+
+    def _range_counts(self, view: LoadView) -> RangeCounts:
+        """Count the bundles of the view's namespaces by broker, of the whole cluster."""
+        names = pa.array(view.namespaces, pa.string())
+        spark = self.cluster.spark
+        wanted = spark.createDataFrame(pa.table({"namespace": names}))
+        counted = (
+            self.cluster.bundles.where(sf.col(CODE).isNotNull())
+            .join(sf.broadcast(wanted), "namespace", "left_semi")
+            .groupBy("namespace", CODE)
+            .agg(sf.count(sf.lit(1)).alias("bundles"))
+        )
+        with followed(spark, self.cluster.progress, "counting bundles by namespace"):
+            pairs = collected(counted, _PAIRS, most=_MOST_PAIRS)
+        namespace = pc.index_in(pairs["namespace"], value_set=names).to_numpy()
+        broker = pairs[CODE].to_numpy()
+        order = np.lexsort((broker, namespace))
+        offsets = np.searchsorted(namespace[order], np.arange(len(names) + 1))
+        return RangeCounts(
+            offsets=offsets.astype(np.int64),
+            broker=broker[order].astype(np.int32),
+            count=pairs["bundles"].to_numpy()[order].astype(np.int32),
+        )
+
+
+def missing_of(view: LoadView) -> frozenset[int]:
+    """Return rows of the brokers whose bundles were asked for and are not in a reduced view."""
+    basis = SheddingBasis.of(view)
+    return frozenset(basis.asked) if isinstance(basis, ReducedBasis) else frozenset()
+
+
+def _always(cluster: LargeCluster) -> frozenset[int]:
+    """Brokers that are always here: one that reports, and those of bundles with a quota.
+
+    A note counts the bundles that begin with their quota; and where no report is known at all,
+    owners stand in for reports.
+    """
+    totals = cluster.totals
+    first = [int(totals[CODE][0].as_py())] if totals.num_rows else []
+    if not cluster.quota_bundles:
+        return frozenset(first)
+    found = cluster.named(cluster.quota_bundles)
+    row_by_name = {name: row for row, name in enumerate(cluster.brokers)}
+    reporters = set(found["reported_by"].to_pylist()) - {None}
+    return frozenset([*first, *(row_by_name[name] for name in reporters)])
+
+
+def _by_name(cluster: LargeCluster) -> list[Column]:
+    """Conditions on bundles that matter whatever broker has them."""
+    found = []
+    leader = cluster.manifest.leader
+    if leader is not None:  # what it owns and nobody reports counts for it
+        unreported = sf.col(CODE).isNull() & ~sf.col("is_broker_bound")
+        found.append((sf.col("owner") == leader) & unreported)
+    if cluster.quota_bundles:
+        found.append(sf.col("bundle").isin(list(cluster.quota_bundles)))
+    if cluster.manifest.load_manager != "extensible":
+        return found
+    published = cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
+    if published:
+        found.append(sf.col("bundle").isin(published))
+    declared = cluster.namespaces
+    grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))["namespace"].to_pylist()
+    if grouped:  # this manager counts the group's bundles, and not its namespaces
+        found.append(sf.col("namespace").isin(grouped))
+    return found
+
+
+def _stored(brokers: pa.Table) -> Floats:
+    """Each broker's stored long-term rate, in + out; NaN where there is none."""
+    parts = [
+        np.asarray(brokers[f"long_msg_rate_{way}"].to_numpy(zero_copy_only=False), np.float64)
+        for way in ("in", "out")
+    ]
+    known = [np.clip(np.nan_to_num(part), -_LARGEST, _LARGEST) for part in parts]
+    return np.where(np.isnan(parts[0]) & np.isnan(parts[1]), np.nan, known[0] + known[1])
+
+
+def _summed(skeleton: PulsarSnapshot, reporting: int, fresh: int) -> PulsarSnapshot:
+    """A snapshot with a row for the bundles of each broker, and one for its fresh ones."""
+    count = reporting + fresh
+    stored = np.append(np.zeros(reporting), np.full(fresh, np.nan))
+    texts = pa.array([""] * count, pa.string())
+    zeros = np.zeros(count, np.int64)
+    bundles = pa.table(
+        {
+            "bundle": texts,
+            "namespace": texts,
+            "lower": zeros,
+            "upper": zeros,
+            "is_broker_bound": np.zeros(count, np.bool_),
+            "long_msg_rate_in": pa.array(stored, from_pandas=True),
+        }
+    )
+    return PulsarSnapshot.build(skeleton.manifest, {"bundles": bundles})

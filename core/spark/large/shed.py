@@ -1,0 +1,88 @@
+"""Shedding on one very large cluster: each strategy's own code, on the bundles it looks at."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from core.errors import ComputeError
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import Round, shed_rounds, strategy_rounds
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.view import LoadView
+from core.spark.large.cluster import LargeCluster
+from core.spark.large.map_order import BucketOrders
+from core.spark.large.reduced import Reduced, missing_of
+
+_MOST_TURNS: Final = 40
+TRACED_ROUNDS: Final = 10
+"""Rounds whose gates can be asked for afterwards; a trace looks at bundles of its own."""
+
+
+def large_rounds(
+    cluster: LargeCluster,
+    strategy: AnyStrategy,
+    settings: EffectiveSettings,
+    count: int,
+    *,
+    recently_unloaded: Collection[str] = (),
+    is_strategy_only: bool = False,
+) -> tuple[Round, ...]:
+    """Return rounds of shedding, the same as :mod:`core.pulsar.shedding.rounds` gives in process.
+
+    Args:
+        cluster: The whole.
+        strategy: Of the registry.
+        settings: What the leader goes by, of this cluster.
+        count: How many rounds.
+        recently_unloaded: Bundles in their grace period.
+        is_strategy_only: Without the load manager's checks and destinations.
+    Raises:
+        ComputeError: Spark failed, or so many brokers shed that their bundles do not fit here.
+        JobStoppedError: A person stopped it.
+    """
+    is_idle = not is_strategy_only and bool(settings.shedding_off)
+    asked = _Asked(strategy, settings, frozenset(recently_unloaded), count)
+    start = shed_rounds if is_idle else strategy_rounds
+    is_placed = not is_idle and not is_strategy_only
+    orders = BucketOrders(cluster)
+    wanted: frozenset[int] = frozenset()
+    reduced = Reduced.of(cluster, wanted)
+    for _ in range(_MOST_TURNS):
+        view = reduced.view(settings, orders, is_placed=False)
+        rounds = asked.of(start, view)
+        if is_placed and not missing_of(view) and not orders.asked:
+            view = reduced.view(settings, orders, is_placed=True)
+            rounds = asked.of(shed_rounds, view)
+        missing = missing_of(view)
+        if missing:
+            wanted |= missing
+            reduced = Reduced.of(cluster, wanted)
+        elif orders.asked:
+            orders.find()
+        else:
+            return rounds
+    raise ComputeError(
+        f"{strategy.name} asks for the bundles of ever more brokers of {cluster.manifest.cluster}.",
+        hint="Run it in process, on a machine with the memory for the whole snapshot.",
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked in each turn."""
+
+    strategy: AnyStrategy
+    settings: EffectiveSettings
+    recent: frozenset[str]
+    count: int
+
+    def of(self, start: Callable[..., Iterator[Round]], view: LoadView) -> tuple[Round, ...]:
+        """Play the rounds on a view, and have them explained while it notes what is missing."""
+        played = start(self.strategy, view, self.settings, recently_unloaded=self.recent)
+        rounds = tuple(itertools.islice(played, self.count))
+        for done in rounds[:TRACED_ROUNDS]:
+            len(done.decision.trace)  # kept with the decision
+        return rounds
