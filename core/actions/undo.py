@@ -7,12 +7,14 @@ else, for reasons that a plan does not know. What stays is named in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 
 from core.actions.runs import RunView, StepView
 from core.actions.undo_pegasus import PegasusGround, undo_pegasus
+from core.actions.undo_policy import policy_hindrance, wish_back
 from core.actions.undo_setting import is_set, not_undone, setting_hindrance
 from core.errors import InvariantError, PlanConflictError
 from core.plan.bare import Terms
@@ -27,7 +29,9 @@ from core.plan.model import (
     UnloadBundle,
     sealed,
 )
+from core.plan.policy import PolicyWish, build_policy_plan
 from core.plan.setting import build_setting_plan
+from core.plan.steps import SetPolicy
 from core.plan.verify import first_refusal
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -74,8 +78,8 @@ def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
         now=ground.now,
         exclusions=frozenset(ground.exclusions),
     )
-    back, values, found = _sorted_out(basis, view)
-    if not back and not values:
+    back, values, wishes, found = _sorted_out(basis, view)
+    if not back and not values and not wishes:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
         raise PlanConflictError(
@@ -83,17 +87,18 @@ def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
-    plan = _plan_of(back, values, ground, view, reason)
+    plan = _plan_of(_Back(back, values, wishes), ground, view, reason)
     is_complete = not any(item.severity == "warning" for item in found)
     return with_findings(plan, found, is_complete=is_complete)
 
 
 def _sorted_out(
     basis: Basis, view: RunView
-) -> tuple[dict[str, str], dict[str, str | None], list[Diagnostic]]:
-    """Bundles with where they go back to, settings with their values, and what stays."""
+) -> tuple[dict[str, str], dict[str, str | None], list[PolicyWish], list[Diagnostic]]:
+    """Bundles with where they go back to, settings with their values, policies, what stays."""
     back: dict[str, str] = {}
     values: dict[str, str | None] = {}
+    wishes: list[PolicyWish] = []
     found: list[Diagnostic] = []
     for step in reversed(view.steps):
         hindrance = _hindrance(basis, step)
@@ -102,43 +107,55 @@ def _sorted_out(
         elif isinstance(step.step, SetDynamicSetting):
             if is_set(step) and step.before is not None:
                 values[step.step.key] = step.before.value
+        elif (wish := wish_back(step)) is not None:
+            wishes.append(wish)
         elif (origin := _origin(step)) is not None:
             back[step.step.subject] = origin
-    return back, values, found
+    return back, values, wishes, found
 
 
-def _plan_of(
-    back: Mapping[str, str],
-    values: Mapping[str, str | None],
-    ground: Ground,
-    view: RunView,
-    reason: str,
-) -> Plan:
-    """Bundles go back first, while the settings are still as they were when the bundles left."""
+@dataclass(frozen=True)
+class _Back:
+    """What goes back to what it was: bundles to brokers, settings to values, policies."""
+
+    bundles: Mapping[str, str]
+    values: Mapping[str, str | None]
+    wishes: Sequence[PolicyWish]
+
+
+def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
+    """Bundles go back first, while all else is still as it was when the bundles left."""
     terms = Terms(now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id)
-    if not back:
-        return build_setting_plan(ground.snapshot, values, terms)
-    plan = build_unload_plan(
-        ground.snapshot,
-        back,
-        now=ground.now,
-        destinations=back,
-        reason=reason,
-        exclusions=ground.exclusions,
-        undoes=view.run_id,
-    )
-    if not values:
-        return plan
-    settings = build_setting_plan(ground.snapshot, values, terms)
-    errored = plan.errored or settings.errored
+    plans: list[Plan] = []
+    if back.bundles:
+        unloads = build_unload_plan(
+            ground.snapshot,
+            back.bundles,
+            now=ground.now,
+            destinations=back.bundles,
+            reason=reason,
+            exclusions=ground.exclusions,
+            undoes=view.run_id,
+        )
+        plans.append(unloads)
+    if back.values:
+        plans.append(build_setting_plan(ground.snapshot, back.values, terms))
+    if back.wishes:
+        plans.append(build_policy_plan(ground.snapshot, back.wishes, terms))
+    return reduce(_joined, plans)
+
+
+def _joined(plan: Plan, more: Plan) -> Plan:
+    """Return one plan with the steps of two."""
+    errored = plan.errored or more.errored
     return sealed(
         replace(
             plan,
-            steps=(*plan.steps, *settings.steps),
-            diagnostics=in_order([*plan.diagnostics, *settings.diagnostics]),
-            complete=plan.complete and settings.complete,
+            steps=(*plan.steps, *more.steps),
+            diagnostics=in_order([*plan.diagnostics, *more.diagnostics]),
+            complete=plan.complete and more.complete,
             errored=errored,
-            applyable=bool(plan.steps or settings.steps) and not errored,
+            applyable=bool(plan.steps or more.steps) and not errored,
         )
     )
 
@@ -153,6 +170,8 @@ def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
     match step.step:
         case SetDynamicSetting():
             return setting_hindrance(basis, step)
+        case SetPolicy():
+            return policy_hindrance(basis, step)
         case SplitBundle():
             return _split_hindrance(step)
         case UnloadBundle():

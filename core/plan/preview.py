@@ -16,8 +16,10 @@ from core.plan.clients import ClientImpact, client_impact
 from core.plan.commands import pulsar_admin_line, rest_line
 from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
+from core.plan.policy_impact import policy_impact
 from core.plan.project import project_scenario
 from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
+from core.plan.steps import SetPolicy
 from core.plan.words import would
 from core.pulsar.placement import STRATEGY_NAMES, Placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -100,6 +102,7 @@ class OtherPreview:
         clients: What it costs; ``None``: nobody reconnects.
         command: The equivalent ``pulsar-admin`` line.
         rest: The equivalent ``curl`` line.
+        unloaded: Bundles whose clients reconnect.
     """
 
     step: Step
@@ -107,6 +110,7 @@ class OtherPreview:
     clients: ClientImpact | None
     command: str
     rest: str
+    unloaded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -239,25 +243,37 @@ def _others(snapshot: PulsarSnapshot, plan: Plan) -> Iterator[OtherPreview]:
     urls = _web_urls(snapshot)
     anyone = next(iter(urls.values()), None)
     for step in plan.steps:
-        if not isinstance(step, SplitBundle | SetDynamicSetting):
+        if not isinstance(step, SplitBundle | SetDynamicSetting | SetPolicy):
             continue
-        clients = None
-        if isinstance(step, SplitBundle) and step.is_unloaded:
-            clients = client_impact(snapshot.bundles, _rows_of(snapshot, [step.bundle]))
+        unloaded = _unloaded_by(snapshot, step)
         yield OtherPreview(
             step=step,
             sentence=would(step),
-            clients=clients,
+            clients=(
+                client_impact(snapshot.bundles, _rows_of(snapshot, unloaded)) if unloaded else None
+            ),
             command=pulsar_admin_line(step),
             rest=rest_line(step, anyone if step.owner is None else urls.get(step.owner)),
+            unloaded=unloaded,
         )
+
+
+def _unloaded_by(
+    snapshot: PulsarSnapshot, step: SplitBundle | SetDynamicSetting | SetPolicy
+) -> tuple[str, ...]:
+    """Bundles that a step which is no unload has unloaded all the same."""
+    if isinstance(step, SplitBundle):
+        return (step.bundle,) if step.is_unloaded else ()
+    if isinstance(step, SetPolicy) and step.policy == "isolation":
+        return policy_impact(snapshot, effective_settings(snapshot), [step]).unloaded
+    return ()
 
 
 def _touched_rows(
     snapshot: PulsarSnapshot, run: _Run, others: Sequence[OtherPreview]
 ) -> NDArray[np.int64]:
     """Rows of all bundles whose clients reconnect."""
-    unloaded = [other.step.subject for other in others if other.clients is not None]
+    unloaded = [bundle for other in others for bundle in other.unloaded]
     return np.concatenate([run.rows, _rows_of(snapshot, unloaded)])
 
 

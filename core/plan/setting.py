@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from core.errors import InputError
@@ -21,7 +21,10 @@ _PERCENT: Final = "percent"
 
 
 def build_setting_plan(
-    snapshot: PulsarSnapshot, wanted: Mapping[str, str | None], terms: Terms
+    snapshot: PulsarSnapshot,
+    wanted: Mapping[str, str | None],
+    terms: Terms,
+    told: Iterable[Diagnostic] = (),
 ) -> Plan:
     """Build the plan that sets dynamic settings, in the given order.
 
@@ -29,6 +32,7 @@ def build_setting_plan(
         snapshot: The cluster.
         wanted: Upstream key to value as brokers write it, ``None``: take it away.
         terms: When, why and how long.
+        told: What else there is to say.
     Raises:
         InputError: Nothing was named.
         UnknownNameError: No setting of the load balancer has that key; the hint has near ones.
@@ -36,7 +40,7 @@ def build_setting_plan(
     if not wanted:
         raise InputError("No setting was named.", hint="Name one: KEY=VALUE, or --unset KEY.")
     basis = basis_of(snapshot, terms)
-    found = list(check_cluster(basis))
+    found = [*check_cluster(basis), *told]
     stored = stored_settings(snapshot)
     steps: list[SetDynamicSetting] = []
     for key, value in wanted.items():
@@ -82,7 +86,7 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
         yield _finding("error", "setting_not_dynamic", setting.key, sentence, hint)
         return
     if value is not None:
-        yield from _check_value(setting, value)
+        yield from check_value(setting, value)
     yield from _check_use(basis, setting)
 
 
@@ -104,7 +108,8 @@ def upstream_text(setting: Setting, value: str) -> str:
     return ",".join(parsed) if isinstance(parsed, tuple) else value.strip()
 
 
-def _check_value(setting: Setting, value: str) -> Iterator[Diagnostic]:
+def check_value(setting: Setting, value: str) -> Iterator[Diagnostic]:
+    """Check type, range and name of a value as brokers write it."""
     try:
         parsed = parse_upstream_value(setting, value)
     except InputError as exc:

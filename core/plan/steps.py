@@ -22,6 +22,7 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
+from core.plan.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.plan.step_base import StepBase
 
 LEAST_FORESEEN: Final = 0.01
@@ -109,7 +110,39 @@ class SetDynamicSetting(StepBase, frozen=True, kw_only=True, tag="set_dynamic_se
         return self.key
 
 
-PulsarStep = UnloadBundle | SplitBundle | SetDynamicSetting
+class SetPolicy(StepBase, frozen=True, kw_only=True, tag="set_policy"):
+    """Set a policy of the cluster or of a namespace, or remove it.
+
+    Attributes:
+        policy: Its kind, a key of :data:`core.plan.policy_kinds.POLICY_KINDS`.
+        name: Of the policy, or of the namespace or bundle whose it is.
+        before: What it was when the plan was made, ``None``: it was not set. The precondition.
+        value: What it shall be, a JSON document or a plain text; ``None``: removed.
+        cluster: The cluster's own name, part of some addresses.
+    """
+
+    policy: str
+    name: str
+    before: str | None = None
+    value: str | None = None
+    cluster: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Kind and name."""
+        return f"{policy_kind(self.policy).title} {self.name}"
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace whose it is."""
+        scope = policy_kind(self.policy).scope
+        if scope == "namespace":
+            return self.name
+        is_bundle = scope == "bundle" and self.name != DEFAULT_QUOTA_NAME
+        return namespace_of(self.name) if is_bundle else None
+
+
+PulsarStep = UnloadBundle | SplitBundle | SetDynamicSetting | SetPolicy
 """Every step type for a Pulsar cluster."""
 
 PegasusStep = (
@@ -128,6 +161,7 @@ Step = (
     UnloadBundle
     | SplitBundle
     | SetDynamicSetting
+    | SetPolicy
     | SetMetaLevel
     | MoveReplica
     | ChangeReplica

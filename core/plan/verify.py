@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from core.errors import InvariantError
@@ -16,8 +16,10 @@ from core.plan.model import (
     UnloadBundle,
 )
 from core.plan.pegasus_verify import recheck_pegasus
+from core.plan.policy_checks import check_policy
 from core.plan.setting import check_setting
 from core.plan.split import check_split
+from core.plan.steps import SetPolicy
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
@@ -68,10 +70,17 @@ def _recheck_pulsar(
     for index, step in enumerate(plan.steps):
         if steps is not None and index not in steps:
             continue
-        refusal = everywhere or _about(basis, step, destinations)
+        refusal = everywhere or _about(basis, step, destinations, _before(plan, index))
         if refusal is not None:
             found[index] = refusal
     return found
+
+
+def _before(plan: Plan, index: int) -> list[SetPolicy]:
+    """Policies that a step of the plan finds changed already."""
+    if not isinstance(plan.steps[index], SetPolicy):
+        return []
+    return [step for step in plan.steps[:index] if isinstance(step, SetPolicy)]
 
 
 class _Destinations:
@@ -89,7 +98,9 @@ class _Destinations:
         return self._known[broker]
 
 
-def _about(basis: Basis, step: Step, destinations: _Destinations) -> Diagnostic | None:
+def _about(
+    basis: Basis, step: Step, destinations: _Destinations, planned: Sequence[SetPolicy]
+) -> Diagnostic | None:
     match step:
         case UnloadBundle():
             refusal = _about_bundle(basis, step)
@@ -106,6 +117,8 @@ def _about(basis: Basis, step: Step, destinations: _Destinations) -> Diagnostic 
             if setting is None:
                 return _unknown_setting(step)
             return first_refusal(check_setting(basis, setting, step.value))
+        case SetPolicy():
+            return first_refusal(check_policy(basis, step, planned))
         case _:
             raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 

@@ -12,7 +12,7 @@ from core.plan.pegasus_words import (
     doing_pegasus,
     would_pegasus,
 )
-from core.plan.steps import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.plan.steps import SetDynamicSetting, SetPolicy, SplitBundle, Step, UnloadBundle
 from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
 from core.units import counted, format_ratio
@@ -20,10 +20,14 @@ from core.units import counted, format_ratio
 NOT_SET: Final = "not set dynamically"
 """What is said of a setting that has no dynamic value."""
 
+NOT_THERE: Final = "not set"
+"""What is said of a policy that there is not."""
+
 _KINDS: Final = {
     "unload_bundle": ("unload", "bundle", "moved"),
     "split_bundle": ("split", "bundle", "split"),
     "set_dynamic_setting": ("change", "setting", "changed"),
+    "set_policy": ("change", "policy", "changed"),
     **PEGASUS_KINDS,
 }
 """By kind: verb, what it is done to, and the participle of having done it."""
@@ -43,9 +47,9 @@ def describe(step: Step) -> str:
             after = " and unload the parts" if step.is_unloaded else ""
             return f"Split {step.bundle} on {step.owner} {_where(step)}{after}"
         case SetDynamicSetting():
-            if step.value is None:
-                return f"Take {step.key} away, which is {step.before} dynamically"
-            return f"Set {step.key} to {step.value} ({_was(step)})"
+            return _setting_order(step)
+        case SetPolicy():
+            return _policy_order(step)
         case _:
             return describe_pegasus(step)
 
@@ -61,6 +65,8 @@ def doing(step: Step) -> str:
             if step.value is None:
                 return f"Taking the dynamic value {step.before} of {step.key} away"
             return f"Setting {step.key} to {step.value}"
+        case SetPolicy():
+            return f"{'Removing' if step.value is None else 'Setting'} the {step.subject}"
         case _:
             return doing_pegasus(step)
 
@@ -90,9 +96,9 @@ def would(step: Step, holder: str | None = None) -> str:
             after = ", and its parts unloaded" if step.is_unloaded else ""
             return f"{step.bundle} would be split on {where} {_where(step)}{after}."
         case SetDynamicSetting():
-            if step.value is None:
-                return f"The dynamic value {step.before} of {step.key} would be taken away."
-            return f"{step.key} would be set to {step.value} ({_was(step)})."
+            return _setting_wish(step)
+        case SetPolicy():
+            return _policy_wish(step)
         case _:
             return would_pegasus(step)
 
@@ -145,6 +151,34 @@ def _where(step: SplitBundle) -> str:
     if not step.boundaries:
         return f"by {step.algorithm}"
     return "at " + ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
+
+
+def _setting_order(step: SetDynamicSetting) -> str:
+    if step.value is None:
+        return f"Take {step.key} away, which is {step.before} dynamically"
+    return f"Set {step.key} to {step.value} ({_was(step)})"
+
+
+def _setting_wish(step: SetDynamicSetting) -> str:
+    if step.value is None:
+        return f"The dynamic value {step.before} of {step.key} would be taken away."
+    return f"{step.key} would be set to {step.value} ({_was(step)})."
+
+
+def _policy_order(step: SetPolicy) -> str:
+    if step.value is None:
+        return f"Remove the {step.subject}, which is {step.before}"
+    return f"Set the {step.subject} to {step.value} ({_policy_was(step)})"
+
+
+def _policy_wish(step: SetPolicy) -> str:
+    if step.value is None:
+        return f"The {step.subject}, {step.before}, would be removed."
+    return f"The {step.subject} would be set to {step.value} ({_policy_was(step)})."
+
+
+def _policy_was(step: SetPolicy) -> str:
+    return f"until now {NOT_THERE if step.before is None else step.before}"
 
 
 def _was(step: SetDynamicSetting) -> str:

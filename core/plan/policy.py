@@ -1,0 +1,84 @@
+"""Build a plan that changes policies: what brokers would take without a word is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from core.errors import InputError
+from core.plan.bare import Terms, bare_plan, basis_of
+from core.plan.checks import Basis, check_cluster
+from core.plan.model import Diagnostic, Plan
+from core.plan.policy_checks import check_policy, finding
+from core.plan.policy_kinds import policy_kind
+from core.plan.policy_state import stored_policy
+from core.plan.steps import SetPolicy
+from core.snapshot import PulsarSnapshot
+
+
+@dataclass(frozen=True)
+class PolicyWish:
+    """One policy to be set or removed.
+
+    Attributes:
+        policy: Its kind.
+        name: Of the policy, or of the namespace or bundle whose it is.
+        value: A JSON document, or a plain text; ``None``: removed.
+    """
+
+    policy: str
+    name: str
+    value: str | None
+
+
+def build_policy_plan(snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], terms: Terms) -> Plan:
+    """Build the plan that sets and removes policies, in the given order.
+
+    Args:
+        snapshot: The cluster.
+        wishes: What shall be; each is checked on top of those before it.
+        terms: When, why and how long.
+    Raises:
+        InputError: Nothing was named, or a value that is no document of its kind.
+        UnknownNameError: A kind that there is not.
+    """
+    if not wishes:
+        raise InputError("No policy was named.", hint="Name a kind, a name and a value.")
+    basis = basis_of(snapshot, terms)
+    found = list(check_cluster(basis))
+    steps: list[SetPolicy] = []
+    for wish in wishes:
+        step = _step(snapshot, wish, terms.reason)
+        about = list(_about(basis, step, steps))
+        found += about
+        if not any(item.severity == "error" or item.code == "already_set" for item in about):
+            steps.append(step)
+    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(wishes))
+
+
+def _step(snapshot: PulsarSnapshot, wish: PolicyWish, reason: str) -> SetPolicy:
+    kind = policy_kind(wish.policy)
+    return SetPolicy(
+        policy=wish.policy,
+        name=wish.name.strip(),
+        before=stored_policy(snapshot, wish.policy, wish.name.strip()),
+        value=None if wish.value is None else kind.canonical(wish.value),
+        cluster=snapshot.manifest.pulsar_cluster or "",
+        reason=reason,
+    )
+
+
+def _about(basis: Basis, step: SetPolicy, planned: Sequence[SetPolicy]) -> Iterator[Diagnostic]:
+    kind = policy_kind(step.policy)
+    if kind.scope == "cluster" and not step.cluster:
+        yield finding(
+            "error",
+            "cluster_unknown",
+            step,
+            "Nothing tells the cluster's own name, which is part of the policy's address.",
+            "Name it as pulsar_cluster in the configuration.",
+        )
+    if kind.is_same(step.before, step.value):
+        yield finding("warning", "already_set", step, f"The {step.subject} is so already.")
+        return
+    yield from check_policy(basis, step, planned)
