@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from core.health.bundles import BundleFacts, BundleTable
 from core.health.measures import DEFAULT_TARGET, Measures, Target, measure
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
@@ -68,20 +66,24 @@ class HealthContext:
     settings: EffectiveSettings
     measures: Measures
     target: Target = DEFAULT_TARGET
+    elsewhere: BundleFacts | None = None
+    """Who holds the bundles, where the snapshot does not."""
 
     @cached_property
-    def movable(self) -> pa.Table:
-        """The bundles that can move: heartbeat and SLA bundles left out."""
-        bundles = self.snapshot.bundles
-        return bundles.filter(pc.invert(bundles["is_broker_bound"]))
-
-    @cached_property
-    def bundle_throughput(self) -> pa.ChunkedArray:
-        """Bytes/s in plus out of each row of :attr:`movable`; null where unknown."""
-        return pc.add(self.movable["msg_throughput_in"], self.movable["msg_throughput_out"])
+    def bundles(self) -> BundleFacts:
+        """The bundles that can move."""
+        return self.elsewhere or BundleTable(self.snapshot)
 
 
-Rule = Callable[[HealthContext], Iterator[Finding]]
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """So many more findings of a code than a rule makes."""
+
+    code: str
+    count: int
+
+
+Rule = Callable[[HealthContext], Iterator[Finding | Unlisted]]
 
 
 def assess(
@@ -89,6 +91,7 @@ def assess(
     settings: EffectiveSettings | None = None,
     *,
     target: Target = DEFAULT_TARGET,
+    bundles: BundleFacts | None = None,
 ) -> tuple[Finding, ...]:
     """Judge one snapshot by every rule.
 
@@ -96,6 +99,7 @@ def assess(
         snapshot: Any snapshot; what it does not hold becomes a finding of severity ``unknown``.
         settings: The settings in force; by default those of the snapshot.
         target: What counts as balanced.
+        bundles: Who holds the bundles, where the snapshot does not.
     Returns:
         Worst first, then in the order of the rules; at most :data:`MAX_OF_ONE_CODE` of one code,
         the rest counted in one more finding.
@@ -103,17 +107,20 @@ def assess(
     from core.health.rules import RULES  # noqa: PLC0415 - the rules import this module
 
     chosen = effective_settings(snapshot) if settings is None else settings
-    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), target)
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), target, bundles)
     found = [finding for rule in RULES for finding in capped(rule(context))]
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
-def capped(findings: Iterable[Finding], limit: int = MAX_OF_ONE_CODE) -> list[Finding]:
+def capped(findings: Iterable[Finding | Unlisted], limit: int = MAX_OF_ONE_CODE) -> list[Finding]:
     """Keep the first ``limit`` findings of each code and count the others in one more."""
     kept: list[Finding] = []
     count: dict[str, int] = {}
     first_over: dict[str, Finding] = {}
     for finding in findings:
+        if isinstance(finding, Unlisted):
+            count[finding.code] = count.get(finding.code, 0) + finding.count
+            continue
         count[finding.code] = count.get(finding.code, 0) + 1
         if count[finding.code] <= limit:
             kept.append(finding)

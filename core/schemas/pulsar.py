@@ -130,8 +130,9 @@ default is then assumed by kernels, and shown as assumed."""
 
 POLICIES: Final = pa.schema(
     [
-        _field("kind", pa.string(), nullable=False),  # isolation | failure_domain | resource_quota
-        _field("name", pa.string(), nullable=False),
+        # isolation, failure_domain, resource_group ... (core.plan.policy_kinds)
+        _field("kind", pa.string(), nullable=False),
+        _field("name", pa.string(), nullable=False),  # of the policy, or the namespace or bundle
         _field("body", pa.string(), nullable=False),  # the JSON as the cluster stores it
     ]
 )

@@ -5,7 +5,7 @@ Source: Pulsar ``BrokerLoadData#update``, ``BrokerLoadDataReporter``, ``TopBundl
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 from core.health.measures import column_values, row_of
 from core.pulsar.load import max_resource_usage, next_smoothed_usage, weighted_max_usage
 from core.pulsar.placement.filters import SYSTEM_NAMESPACE
+from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import Flags, LoadView
+from core.pulsar.view import Flags, Floats, LoadView
 from core.schemas.pulsar import BROKER_LOADS, RATES, TOP_BUNDLES
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
 
-_TICKS_PER_MINUTE: Final = 12
+TICKS_PER_MINUTE: Final = 12
 """Brokers smooth their usage every 5 s (``loadBalancerReportUpdateMinIntervalMillis``)."""
 
 _COUNTS: Final = ("topic_count", "producer_count", "consumer_count", "cache_size_bytes")
@@ -70,7 +71,7 @@ def _loads(
     names = np.array(brokers["broker"].to_pylist(), object)[known]
     usage = weighted_max_usage(brokers, settings)[known]
     flow = _flow(brokers)[known]
-    ticks = max(round(minutes * _TICKS_PER_MINUTE), 1)
+    ticks = max(round(minutes * TICKS_PER_MINUTE), 1)
     history = settings.number("loadBalancerHistoryResourcePercentage") ** ticks
     anew = np.isin(names.astype(str), list(touched)) | (at < 0)
     columns = {
@@ -108,20 +109,8 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
     """
     view = LoadView.of(snapshot, settings)
     bundles = snapshot.bundles
-    listed = np.flatnonzero(_is_listed(view, settings) & (_flow(bundles) > 0) & (view.owner >= 0))
-    keys = [
-        np.round(column_values(bundles, f"msg_throughput_{way}")[listed] / _BYTES_STEP)
-        for way in ("in", "out")
-    ]
-    rate = np.round(view.bundle_msg_rate[listed] / _MSGS_STEP)
-    owner = view.owner[listed]
-    order = np.lexsort((-rate, -keys[1], -keys[0], owner))
-    listed, owner = listed[order], owner[order]
-    first = np.searchsorted(owner, owner)
-    rank = np.arange(owner.size) - first
-    most = int(settings.number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
-    kept = rank < most
-    listed, owner, rank = listed[kept], owner[kept], rank[kept]
+    ways = [column_values(bundles, f"msg_throughput_{way}") for way in ("in", "out")]
+    listed, owner, rank = hottest(view, settings, ways)
     count = np.bincount(owner, minlength=len(view.brokers))[owner] if owner.size else owner
     chosen = bundles.take(pa.array(listed, pa.int64()))
     columns: dict[str, object] = {name: chosen[name] for name in (*RATES, *_COUNTS)}
@@ -133,6 +122,28 @@ def top_bundles(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> pa.Tab
         [pc.cast(table[field.name], field.type) for field in TOP_BUNDLES], schema=TOP_BUNDLES
     )
     return cast.sort_by([("broker", "ascending"), ("position", "ascending")])
+
+
+def hottest(
+    view: LoadView, settings: EffectiveSettings, ways: Sequence[Floats]
+) -> tuple[Ints, Ints, Ints]:
+    """Return which bundles each broker publishes: rows, broker rows, and rank from 0, the hottest.
+
+    Args:
+        view: The cluster.
+        settings: For the number of them, and what is left out.
+        ways: Throughput in and out of each bundle, bytes/s; NaN: unknown.
+    """
+    flow = np.nan_to_num(ways[0] + ways[1])
+    listed = np.flatnonzero(_is_listed(view, settings) & (flow > 0) & (view.owner >= 0))
+    keys = [np.round(way[listed] / _BYTES_STEP) for way in ways]
+    rate = np.round(view.bundle_msg_rate[listed] / _MSGS_STEP)
+    owner = view.owner[listed].astype(np.int64)
+    order = np.lexsort((-rate, -keys[1], -keys[0], owner))
+    listed, owner = listed[order], owner[order]
+    rank = np.arange(owner.size) - np.searchsorted(owner, owner)
+    kept = rank < int(settings.number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
+    return listed[kept], owner[kept], rank[kept]
 
 
 def _is_listed(view: LoadView, settings: EffectiveSettings) -> Flags:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 
-from core.health.findings import Finding, HealthContext
+from core.health.findings import Finding, HealthContext, Unlisted
 from core.health.measures import column_values
 from core.pulsar.load import limiting_resource, resource_weights
 from core.units import (
@@ -125,17 +124,15 @@ def idle_brokers(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def hot_bundles(context: HealthContext) -> Iterator[Finding]:
+def hot_bundles(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Bundles that are too big for any broker: moving one only moves the hot spot."""
     traffic = context.measures.throughput
-    if not traffic.mean or not context.movable.num_rows:
+    if not traffic.mean:
         return
     ceiling = traffic.mean * (1 + context.target.bound)
-    values = context.bundle_throughput.to_numpy()
-    hot = np.flatnonzero(np.nan_to_num(values) > ceiling)
-    for row in hot[np.argsort(-values[hot], kind="stable")]:
-        name = context.movable["bundle"][int(row)].as_py()
-        topics = context.movable["topic_count"][int(row)].as_py()
+    hot = context.bundles.hot(ceiling)
+    for row in hot.rows.to_pylist():
+        name, topics = row["bundle"], row["topic_count"]
         hint = (
             "It holds one topic, so a split cannot help: give the topic more partitions."
             if topics == 1
@@ -147,39 +144,29 @@ def hot_bundles(context: HealthContext) -> Iterator[Finding]:
             subject_kind="bundle",
             subject=name,
             sentence=(
-                f"{name} alone carries {format_bytes_per_s(float(values[row]))}, more than a whole "
+                f"{name} alone carries {format_bytes_per_s(row['throughput'])}, more than a whole "
                 f"broker should ({format_bytes_per_s(ceiling)}): moving it only moves the hot spot."
             ),
             evidence={
-                "throughput_bytes_per_s": float(values[row]),
+                "throughput_bytes_per_s": row["throughput"],
                 "ceiling_bytes_per_s": ceiling,
-                "owner": context.movable["owner"][int(row)].as_py(),
+                "owner": row["owner"],
                 "topic_count": topics,
             },
             hint=hint,
         )
+    if hot.unlisted:
+        yield Unlisted("hot_bundle", hot.unlisted)
 
 
-def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding]:
+def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Namespaces whose whole traffic is in one bundle, so that one broker must carry all of it."""
     traffic = context.measures.throughput
-    if not traffic.mean or not context.movable.num_rows:
+    if not traffic.mean:
         return
-    table = context.movable.select(["namespace"]).append_column(
-        "throughput", context.bundle_throughput
-    )
-    rate = pc.add(context.movable["msg_rate_in"], context.movable["msg_rate_out"])
-    groups = (
-        table.append_column("rate", rate)
-        .group_by("namespace")
-        .aggregate([("throughput", "sum"), ("rate", "sum"), ("namespace", "count")])
-    )
     floor = traffic.mean * SINGLE_BUNDLE_SHARE
-    single = pc.and_(
-        pc.equal(groups["namespace_count"], 1),
-        pc.greater(pc.fill_null(groups["throughput_sum"], 0.0), floor),
-    )
-    for row in groups.filter(single).sort_by([("throughput_sum", "descending")]).to_pylist():
+    alone = context.bundles.alone(floor)
+    for row in alone.rows.to_pylist():
         yield Finding(
             code="single_bundle_namespace",
             severity="warning",
@@ -187,15 +174,17 @@ def single_bundle_namespaces(context: HealthContext) -> Iterator[Finding]:
             subject=row["namespace"],
             sentence=(
                 f"{row['namespace']} has one bundle with "
-                f"{format_bytes_per_s(row['throughput_sum'])} "
-                f"({format_msgs_per_s(row['rate_sum'])}): one broker must carry all of it."
+                f"{format_bytes_per_s(row['throughput'])} "
+                f"({format_msgs_per_s(row['rate'])}): one broker must carry all of it."
             ),
             evidence={
-                "throughput_bytes_per_s": row["throughput_sum"],
+                "throughput_bytes_per_s": row["throughput"],
                 "floor_bytes_per_s": floor,
             },
             hint="Split the bundle, so that its topics can be spread.",
         )
+    if alone.unlisted:
+        yield Unlisted("single_bundle_namespace", alone.unlisted)
 
 
 def _resource_text(name: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.health.findings import Finding, HealthContext
+from core.health.findings import Finding, HealthContext, Unlisted
 from core.pulsar.isolation import (
     IsolationPolicy,
     MatcherDifference,
@@ -50,48 +52,49 @@ def isolation_traps(context: HealthContext) -> Iterator[Finding]:
             yield _misleading_view(policy.name, differing)
 
 
-def isolation_violations(context: HealthContext) -> Iterator[Finding]:
+def isolation_violations(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Namespaces with bundles on brokers where their isolation policy does not allow them."""
     policies, _ = parse_isolation_policies(context.snapshot.policies)
-    owned = context.movable.filter(pc.is_valid(context.movable["owner"]))
-    if not policies or not owned.num_rows:
+    if not policies:
         return
     brokers = context.snapshot.brokers["broker"].to_pylist()
-    pairs = owned.group_by(["namespace", "owner"]).aggregate([("bundle", "count")])
     allowed_by_policy = {
         policy.name: set(_eligible(policy, brokers, context.settings.release))
         for policy in policies
     }
-    pairs = pairs.sort_by([("namespace", "ascending"), ("owner", "ascending")])
-    names = pairs["namespace"].combine_chunks().dictionary_encode()
-    starts = np.searchsorted(names.indices, np.arange(len(names.dictionary) + 1))
-    for number, namespace in enumerate(names.dictionary.to_pylist()):
-        policy = governing_policy(policies, namespace)
-        if policy is None:
-            continue
-        rows = pairs.slice(starts[number], starts[number + 1] - starts[number]).to_pylist()
-        wrong = [row for row in rows if row["owner"] not in allowed_by_policy[policy.name]]
-        if wrong:
-            count = sum(row["bundle_count"] for row in wrong)
-            yield Finding(
-                code="isolation_violated",
-                severity="warning",
-                subject_kind="namespace",
-                subject=namespace,
-                sentence=(
-                    f"{counted(count, 'bundle')} of {namespace} on {counted(len(wrong), 'broker')} "
-                    f"should not be there by isolation policy {policy.name!r}: "
-                    f"{wrong[0]['owner']} for one."
-                ),
-                evidence={
-                    "policy": policy.name,
-                    "rows": [
-                        {"broker": row["owner"], "bundles": row["bundle_count"]}
-                        for row in wrong[:_SHOWN]
-                    ],
-                },
-                hint="Unload them without a destination: placement will keep to the policy.",
-            )
+    governed = {
+        namespace: policy.name
+        for namespace in context.bundles.owned_namespaces()
+        if (policy := governing_policy(policies, namespace)) is not None
+    }
+    if not governed:
+        return
+    found = context.bundles.misplaced(governed, allowed_by_policy)
+    for namespace, rows in itertools.groupby(
+        found.rows.to_pylist(), operator.itemgetter("namespace")
+    ):
+        yield _violated(namespace, governed[namespace], list(rows))
+    if found.unlisted:
+        yield Unlisted("isolation_violated", found.unlisted)
+
+
+def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Finding:
+    count = sum(row["bundles"] for row in wrong)
+    return Finding(
+        code="isolation_violated",
+        severity="warning",
+        subject_kind="namespace",
+        subject=namespace,
+        sentence=(
+            f"{counted(count, 'bundle')} of {namespace} on {counted(len(wrong), 'broker')} "
+            f"should not be there by isolation policy {policy!r}: {wrong[0]['owner']} for one."
+        ),
+        evidence={
+            "policy": policy,
+            "rows": [{"broker": row["owner"], "bundles": row["bundles"]} for row in wrong[:_SHOWN]],
+        },
+        hint="Unload them without a destination: placement will keep to the policy.",
+    )
 
 
 def anti_affinity_crowding(context: HealthContext) -> Iterator[Finding]:
@@ -100,16 +103,11 @@ def anti_affinity_crowding(context: HealthContext) -> Iterator[Finding]:
     grouped = namespaces.filter(pc.is_valid(namespaces["anti_affinity_group"])).select(
         ["namespace", "anti_affinity_group"]
     )
-    owned = context.movable.filter(pc.is_valid(context.movable["owner"]))
     broker_count = context.snapshot.brokers.num_rows
-    if not grouped.num_rows or not owned.num_rows:
+    if not grouped.num_rows:
         return
-    joined = (
-        owned.select(["namespace", "owner"])
-        .group_by(["namespace", "owner"])
-        .aggregate([])
-        .join(grouped, keys="namespace", join_type="inner")
-    )
+    owners = context.bundles.owners_of(grouped["namespace"].to_pylist())
+    joined = owners.join(grouped, keys="namespace", join_type="inner")
     joined = joined.set_column(
         joined.schema.get_field_index("anti_affinity_group"),
         "anti_affinity_group",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import pyarrow.compute as pc
-
-from core.health.findings import Finding, HealthContext
+from core.health.findings import Finding, HealthContext, Severity, Unlisted
 from core.units import format_ratio
 
 NEAR_LIMIT_RATIO: Final = 0.9
 _MAX_BUNDLES: Final = "loadBalancerNamespaceMaximumBundles"
+_WARNING: Final[Severity] = "warning"
+_INFO: Final[Severity] = "info"
 
 
 def differing_settings(context: HealthContext) -> Iterator[Finding]:
@@ -48,25 +48,33 @@ def invalid_dynamic_values(context: HealthContext) -> Iterator[Finding]:
         )
 
 
-def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding]:
+def bundle_count_near_limit(context: HealthContext) -> Iterator[Finding | Unlisted]:
     """Namespaces with nearly as many bundles as automatic splitting allows."""
     limit = context.settings.number(_MAX_BUNDLES)
-    if not context.movable.num_rows or not limit > 0:
+    if not limit > 0:
         return
-    counts = context.movable.group_by("namespace").aggregate([("namespace", "count")])
-    near = counts.filter(pc.greater_equal(counts["namespace_count"], limit * NEAR_LIMIT_RATIO))
-    for row in near.sort_by([("namespace_count", "descending")]).to_pylist():
-        count = row["namespace_count"]
-        full = count >= limit
-        yield Finding(
-            code="bundle_limit_reached" if full else "bundle_limit_near",
-            severity="warning" if full else "info",
-            subject_kind="namespace",
-            subject=row["namespace"],
-            sentence=(
-                f"{row['namespace']} has {count} bundles, {format_ratio(count / limit)} of the "
-                f"{limit:.0f} up to which bundles are split automatically."
-            ),
-            evidence={"bundles": count, "limit": limit, "setting": _MAX_BUNDLES},
-            hint="Bundles cannot be merged; raise the limit only after a look at who needs it.",
-        )
+    # the fullest come first: those over the limit before those near it
+    for code, severity, least, below in (
+        ("bundle_limit_reached", _WARNING, limit, float("inf")),
+        ("bundle_limit_near", _INFO, limit * NEAR_LIMIT_RATIO, limit),
+    ):
+        found = context.bundles.crowded(least, below)
+        for row in found.rows.to_pylist():
+            yield _crowded(row["namespace"], row["bundles"], limit, (code, severity))
+        if found.unlisted:
+            yield Unlisted(code, found.unlisted)
+
+
+def _crowded(namespace: str, count: int, limit: float, verdict: tuple[str, Severity]) -> Finding:
+    return Finding(
+        code=verdict[0],
+        severity=verdict[1],
+        subject_kind="namespace",
+        subject=namespace,
+        sentence=(
+            f"{namespace} has {count} bundles, {format_ratio(count / limit)} of the "
+            f"{limit:.0f} up to which bundles are split automatically."
+        ),
+        evidence={"bundles": count, "limit": limit, "setting": _MAX_BUNDLES},
+        hint="Bundles cannot be merged; raise the limit only after a look at who needs it.",
+    )

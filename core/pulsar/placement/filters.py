@@ -13,7 +13,7 @@ import numpy as np
 
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.masks import any_in_row, least_in_row
-from core.pulsar.ranges import Ints
+from core.pulsar.ranges import Codes, Ints
 from core.pulsar.view import Flags
 
 SYSTEM_NAMESPACE: Final = "pulsar/system"
@@ -88,16 +88,25 @@ def anti_affinity(context: PlacementContext, namespaces: Ints, mask: Flags) -> F
     rows = np.flatnonzero(groups >= 0)
     if not rows.size:
         return mask
-    counts = context.group_counts[groups[rows]]
-    part = mask[rows]
-    if context.domains is not None:
-        members = np.eye(int(context.domains.max()) + 1, dtype=np.int64)[context.domains]
-        sums = np.where(part, counts, 0) @ members
-        present = part @ members > 0
-        part = part & (sums == least_in_row(sums, present))[:, context.domains]
     kept = mask.copy()
-    kept[rows] = part & (counts == least_in_row(counts, part))
+    kept[rows] = least_of_group(context.group_counts[groups[rows]], mask[rows], context.domains)
     return kept
+
+
+def least_of_group(counts: Codes, mask: Flags, domains: Codes | None) -> Flags:
+    """Leave the brokers with the least count, of the domains with the least; a row a question.
+
+    Args:
+        counts: What of the group each broker has, ``(n_rows, n_brokers)``.
+        mask: Candidates, the same shape.
+        domains: Domain of each broker; ``None``: domains play no part.
+    """
+    if domains is not None:
+        members = np.eye(int(domains.max()) + 1, dtype=np.int64)[domains]
+        sums = np.where(mask, counts, 0) @ members
+        present = mask @ members > 0
+        mask = mask & (sums == least_in_row(sums, present))[:, domains]
+    return np.asarray(mask & (counts == least_in_row(counts, mask)), np.bool_)
 
 
 def _least_serving(context: PlacementContext, namespaces: Ints, mask: Flags) -> Flags:

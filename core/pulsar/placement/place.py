@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -251,6 +251,29 @@ def place_all(
     Cost:
         O(n_namespaces * n_brokers); a namespace is computed once for all of its bundles.
     """
+    everything = np.arange(len(view.namespaces))
+    return place_namespaces(view, settings, everything, _bound_namespaces(view), strategy=strategy)
+
+
+def place_namespaces(
+    view: LoadView,
+    settings: EffectiveSettings,
+    namespaces: Ints,
+    bound: Mapping[int, int],
+    *,
+    strategy: str | None = None,
+) -> PlacementTable:
+    """Return who gets a bundle of some namespaces; the others' distributions are left empty.
+
+    Args:
+        view: Load of the cluster.
+        settings: What the leader goes by.
+        namespaces: Their rows, rising.
+        bound: ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces.
+        strategy: Class name; ``None``: what is configured.
+    Raises:
+        UnknownNameError: No such strategy.
+    """
     chosen = _choose(view, settings, strategy)
     n_groups = len(view.namespaces)
     if chosen.strategy is None:
@@ -267,14 +290,12 @@ def place_all(
             notes=view.notes,
         )
     context = chosen.context(view, settings)
-    bound = _bound_namespaces(view)
     parts = [
-        _place_rows(
-            context, chosen.strategy, np.arange(start, min(start + _ROWS_AT_ONCE, n_groups)), bound
-        )
-        for start in range(0, n_groups, _ROWS_AT_ONCE)
+        _place_rows(context, chosen.strategy, namespaces[start : start + _ROWS_AT_ONCE], bound)
+        for start in range(0, namespaces.size, _ROWS_AT_ONCE)
     ]
-    sizes = np.concatenate([np.zeros(1, np.int64), *(part[0] for part in parts)])
+    sizes = np.zeros(n_groups + 1, np.int64)
+    sizes[namespaces + 1] = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
     return PlacementTable(
         view=view,
         strategy=chosen.name,
@@ -288,13 +309,20 @@ def place_all(
 
 def _bound_namespaces(view: LoadView) -> dict[int, int]:
     """Return ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
-    rows = np.unique(view.bundle_namespace[view.is_broker_bound]).tolist()
+    rows = np.unique(view.bundle_namespace[view.is_broker_bound]).astype(np.int64)
+    return bound_brokers(view, rows)
+
+
+def bound_brokers(view: LoadView, namespaces: Ints) -> dict[int, int]:
+    """Return the row of the broker that each broker-bound namespace belongs to; -1: not there."""
     index = view.broker_index
-    return {row: index.get(view.namespaces[row].rpartition("/")[2], -1) for row in rows}
+    return {
+        row: index.get(view.namespaces[row].rpartition("/")[2], -1) for row in namespaces.tolist()
+    }
 
 
 def _place_rows(
-    context: PlacementContext, strategy: Selector, namespaces: Ints, bound: dict[int, int]
+    context: PlacementContext, strategy: Selector, namespaces: Ints, bound: Mapping[int, int]
 ) -> tuple[Ints, np.ndarray, np.ndarray]:
     """Return sizes, broker rows and probabilities of some namespaces."""
     filtered = _filtered(context, namespaces)

@@ -7,7 +7,8 @@ from core.pulsar.shedding.registry import (
     find_shedding_strategy,
     shedding_strategy_in_force,
 )
-from core.pulsar.shedding.rounds import Round, shed_rounds, strategy_rounds
+from core.pulsar.shedding.rounds import Round, shed_round, shed_rounds, strategy_rounds
+from core.pulsar.shedding.unload_checks import UnloadChecks
 
 __all__ = [
     "SHEDDING_STRATEGIES",
@@ -18,7 +19,9 @@ __all__ = [
     "Move",
     "Round",
     "SheddingStrategy",
+    "UnloadChecks",
     "find_shedding_strategy",
+    "shed_round",
     "shed_rounds",
     "shedding_strategy_in_force",
     "strategy_rounds",

@@ -22,6 +22,7 @@ from core.pulsar.view import Flags, Floats, LoadView
 
 _KEPT: Final = "_shedding_basis"
 _FEW: Final = 16
+_SHORT: Final = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +41,12 @@ class SheddingBasis:
         kept = view.__dict__.get(_KEPT)
         if not isinstance(kept, cls):
             kept = cls(view)
-            view.__dict__[_KEPT] = kept
+            kept.keep()
         return kept
+
+    def keep(self) -> None:
+        """Make this the basis of its view: whoever asks for it from now on gets this one."""
+        self.view.__dict__[_KEPT] = self
 
     @cached_property
     def brokers(self) -> Ints:
@@ -80,6 +85,8 @@ class SheddingBasis:
         reporter = self.view.reporter[rows]
         counts = np.bincount(reporter, minlength=len(self.view.brokers))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        if len(self.view.brokers) <= _SHORT:
+            reporter = reporter.astype(np.int16)  # which numpy sorts several times as fast
         return rows[np.argsort(reporter, kind="stable")], offsets
 
     def bundles_of(self, broker: int) -> Ints:

@@ -105,11 +105,7 @@ def concurrent_order(spread: Ints) -> Ints:
 
 
 def _doubled(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
-    """Return the table after a doubling.
-
-    The longest tail of a bucket that stays together is kept as it is; what comes before is put in
-    front of it one by one, and so comes out reversed.
-    """
+    """Return the table after a doubling."""
     size = len(table)
     wider: list[list[int]] = [[] for _ in range(2 * size)]
     for slot, bucket in enumerate(table):
@@ -117,16 +113,67 @@ def _doubled(table: list[list[int]], hashes: list[int]) -> list[list[int]]:
             for position in bucket:
                 wider[hashes[position] & (2 * size - 1)].append(position)
             continue
-        tail = len(bucket) - 1
-        bit = hashes[bucket[tail]] & size
-        while tail and hashes[bucket[tail - 1]] & size == bit:
-            tail -= 1
-        halves: tuple[list[int], list[int]] = ([], [])
-        for position in reversed(bucket[:tail]):
-            halves[bool(hashes[position] & size)].append(position)
-        halves[bool(bit)].extend(bucket[tail:])
-        wider[slot], wider[slot + size] = halves
+        wider[slot], wider[slot + size] = _halves(bucket, hashes, size)
     return wider
+
+
+def _halves(bucket: list[int], hashes: list[int], size: int) -> tuple[list[int], list[int]]:
+    """Return what becomes of a bucket of at least one key when a table of ``size`` doubles.
+
+    The longest tail of a bucket that stays together is kept as it is; what comes before is put in
+    front of it one by one, and so comes out reversed.
+    """
+    tail = len(bucket) - 1
+    bit = hashes[bucket[tail]] & size
+    while tail and hashes[bucket[tail - 1]] & size == bit:
+        tail -= 1
+    halves: tuple[list[int], list[int]] = ([], [])
+    for position in reversed(bucket[:tail]):
+        halves[bool(hashes[position] & size)].append(position)
+    halves[bool(bit)].extend(bucket[tail:])
+    return halves
+
+
+def concurrent_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> Ints:
+    """Return positions in the order of one bucket of a ``ConcurrentHashMap``.
+
+    Args:
+        spread: Of :func:`spread_hashes`, of the keys that ever shared a bucket with it; see
+            :func:`shared_bucket`. Others do no harm.
+        inserted: How many keys came before each, of all keys of the map.
+        count: Keys of the map.
+        bucket: Of the whole map.
+    """
+    hashes, size, kept = spread.tolist(), _LEAST_BUCKETS, list[int]()
+    whole = concurrent_buckets(count)
+    for position in np.argsort(inserted, kind="stable").tolist():
+        while size < whole and inserted[position] * 4 >= size * 3:
+            kept = _halves(kept, hashes, size)[bool(bucket & size)] if kept else kept
+            size *= 2
+        if hashes[position] & (size - 1) == bucket & (size - 1):
+            kept.append(position)
+    while size < whole:
+        kept = _halves(kept, hashes, size)[bool(bucket & size)] if kept else kept
+        size *= 2
+    return np.array(kept, np.int64)
+
+
+def shared_bucket(spread: Ints, inserted: Ints, count: int, bucket: int) -> NDArray[np.bool_]:
+    """Return which keys ever shared a bucket of a ``ConcurrentHashMap`` with another key.
+
+    Args:
+        spread: Of :func:`spread_hashes`.
+        inserted: How many keys came before each.
+        count: Keys of the map.
+        bucket: Of the whole map, that key's.
+    """
+    whole = concurrent_buckets(count)
+    shared = (spread & (whole - 1)) == bucket
+    size = _LEAST_BUCKETS
+    while size < whole:
+        shared |= ((spread & (size - 1)) == (bucket & (size - 1))) & (inserted * 4 < size * 3)
+        size *= 2
+    return np.asarray(shared, np.bool_)
 
 
 def stable_descending(keys: NDArray[np.float64]) -> Ints:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import EffectiveSettings
@@ -90,7 +90,6 @@ def shed_rounds(
     Source:
         Pulsar ``ModularLoadManagerImpl#doLoadShedding``; of TransferShedder ``UnloadScheduler``.
     """
-    config = strategy.config(settings)
     state = strategy.initial_state()
     checks = UnloadChecks(view, settings)
     last_round = settings.number(_GRACE) / max(settings.number(_INTERVAL), 1.0)
@@ -99,19 +98,32 @@ def shed_rounds(
     number = 0
     while True:
         number += 1
-        idle = _idle(view, settings)
-        if idle is not None:
-            yield Round(decision=idle, moves=())
-            continue
         recent = frozenset(b for b, at in unloaded_in.items() if number - at < last_round)
-        decision, state = strategy.decide(view, config, state, recent)
-        if isinstance(strategy, TransferShedder):
-            done = _transferred(view, settings, decision)
-            state = strategy.after_unloads(view, state, done.moves)
-        else:
-            done = _checked(checks, decision)
+        done, state = shed_round(strategy, checks, state, recent)
         unloaded_in |= dict.fromkeys((move.bundle for move in done.moves), number)
         yield done
+
+
+def shed_round(
+    strategy: AnyStrategy, checks: UnloadChecks, state: Any, recently_unloaded: frozenset[str]
+) -> tuple[Round, Any]:
+    """Return one round as the load manager runs it, and what the strategy remembers after it.
+
+    Args:
+        strategy: Of the registry.
+        checks: On the view and the settings of the round.
+        state: Of the strategy's round before, or its ``initial_state()``.
+        recently_unloaded: Bundles in their grace period.
+    """
+    view, settings = checks.view, checks.settings
+    idle = _idle(view, settings)
+    if idle is not None:
+        return Round(decision=idle, moves=()), state
+    decision, state = strategy.decide(view, strategy.config(settings), state, recently_unloaded)
+    if isinstance(strategy, TransferShedder):
+        done = _transferred(view, settings, decision)
+        return done, strategy.after_unloads(view, state, done.moves)
+    return _checked(checks, decision), state
 
 
 def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:

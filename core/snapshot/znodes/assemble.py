@@ -94,7 +94,7 @@ def assemble(
         "namespaces": namespace_znodes.namespaces_table(
             {part[0] for part in parsed.values()} | spaces.boundaries.keys() | spaces.named, spaces
         ),
-        "policies": namespace_znodes.policies_table(readings, problems),
+        "policies": namespace_znodes.policies_table(readings, spaces, problems),
         "settings": dynamic_settings(readings, problems),
     }
     manager = registry.load_manager

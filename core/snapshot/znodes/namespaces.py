@@ -15,7 +15,13 @@ from core.ids import FULL_UPPER, is_broker_bound, tenant_of
 from core.schemas.pulsar import NAMESPACES, POLICIES
 from core.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
 from core.snapshot.znodes.problems import ProblemLog
-from core.snapshot.znodes.readings import CLUSTERS, LOCAL_POLICIES, RESOURCE_QUOTA, Readings
+from core.snapshot.znodes.readings import (
+    CLUSTERS,
+    LOCAL_POLICIES,
+    RESOURCE_GROUPS,
+    RESOURCE_QUOTA,
+    Readings,
+)
 from core.snapshot.znodes.readings import POLICIES as POLICIES_ROOT
 from core.snapshot.znodes.records import (
     BundlesOfNamespace,
@@ -36,6 +42,7 @@ class Spaces:
         sources: Namespace -> where these come from.
         anti_affinity: Namespace -> group.
         resource_groups: Namespace -> group.
+        rates: Kind of policy and namespace -> JSON of the rate.
         replication: Namespace -> clusters.
         named: Namespaces that have policies of any kind.
     """
@@ -44,6 +51,7 @@ class Spaces:
     sources: dict[str, str] = field(default_factory=dict)
     anti_affinity: dict[str, str] = field(default_factory=dict)
     resource_groups: dict[str, str] = field(default_factory=dict)
+    rates: dict[tuple[str, str], bytes] = field(default_factory=dict)
     replication: dict[str, list[str]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
 
@@ -55,7 +63,7 @@ class Spaces:
 
 
 def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
-    """Decode local policies, then policies, then what brokers answered; the first one wins."""
+    """Decode local policies, then what brokers answered, then policies; the first one wins."""
     spaces = Spaces()
     for namespace, raw in readings.local_policies.items():
         place = f"{LOCAL_POLICIES}/{namespace}"
@@ -66,12 +74,12 @@ def decode_spaces(readings: Readings, problems: ProblemLog) -> Spaces:
         if local.namespace_anti_affinity_group:
             spaces.anti_affinity[namespace] = local.namespace_anti_affinity_group
             _check_group(local.namespace_anti_affinity_group, place, problems)
-    for namespace, raw in readings.policies.items():
-        _take_policies(spaces, namespace, raw, problems)
     for namespace, raw in readings.boundaries.items():
         place = f"/admin/v2/namespaces/{namespace}/bundles"
         answer = decode_record(BundlesOfNamespace, raw, place, problems)
         spaces.take(namespace, _boundaries(answer, place, problems), "rest")
+    for namespace, raw in readings.policies.items():
+        _take_policies(spaces, namespace, raw, readings.pulsar_cluster or "", problems)
     spaces.named = {*readings.local_policies, *readings.policies, *readings.boundaries}
     for namespace in sorted(spaces.named - spaces.boundaries.keys()):
         problems.add(
@@ -96,7 +104,9 @@ def _check_group(group: str, place: str, problems: ProblemLog) -> None:
         )
 
 
-def _take_policies(spaces: Spaces, namespace: str, raw: bytes, problems: ProblemLog) -> None:
+def _take_policies(
+    spaces: Spaces, namespace: str, raw: bytes, cluster: str, problems: ProblemLog
+) -> None:
     place = f"{POLICIES_ROOT}/{namespace}"
     policies = decode_record(NamespacePolicies, raw, place, problems)
     if policies is None:
@@ -106,6 +116,8 @@ def _take_policies(spaces: Spaces, namespace: str, raw: bytes, problems: Problem
         spaces.take(namespace, _boundaries(policies.bundles, place, problems), "policies")
     if policies.resource_group_name:
         spaces.resource_groups[namespace] = policies.resource_group_name
+    for kind, rate in policies.rates_of(cluster).items():
+        spaces.rates[kind, namespace] = rate
     if policies.replication_clusters is not None:
         spaces.replication[namespace] = policies.replication_clusters
 
@@ -221,31 +233,32 @@ def namespaces_table(names: Iterable[str], spaces: Spaces) -> pa.Table:
     )
 
 
-def policies_table(readings: Readings, problems: ProblemLog) -> pa.Table:
-    """Return the table of :data:`core.schemas.pulsar.POLICIES`: bodies as they are stored."""
+def policies_table(readings: Readings, spaces: Spaces, problems: ProblemLog) -> pa.Table:
+    """Return the table of :data:`core.schemas.pulsar.POLICIES`: bodies as they are stored.
+
+    Isolation policies keep their stored order, which counts.
+    """
     rows: list[tuple[str, str, str]] = []
     for kind, entries, root in (
         ("failure_domain", readings.failure_domains, _domain_root(readings)),
+        ("resource_group", readings.resource_groups, RESOURCE_GROUPS),
         ("resource_quota", readings.resource_quotas, RESOURCE_QUOTA),
     ):
-        for name, raw in sorted(entries.items()):
+        for name, raw in entries.items():
             body = _object_text(raw, f"{root}/{name}", problems)
             if body is not None:
                 rows.append((kind, name, body))
-    isolation = [("isolation", name, body) for name, body in _isolation(readings, problems)]
-    rows = _in_kind_order(rows, isolation)
+    for (kind, name), raw in spaces.rates.items():
+        body = _object_text(raw, f"{POLICIES_ROOT}/{name}", problems)
+        if body is not None:
+            rows.append((kind, name, body))
+    rows.sort()
+    rows += [("isolation", name, body) for name, body in _isolation(readings, problems)]
+    rows.sort(key=lambda row: row[0])  # stable
     names = ("kind", "name", "body")
     return pa.Table.from_pydict(
         {name: [row[place] for row in rows] for place, name in enumerate(names)}, schema=POLICIES
     )
-
-
-def _in_kind_order(
-    rows: list[tuple[str, str, str]], isolation: list[tuple[str, str, str]]
-) -> list[tuple[str, str, str]]:
-    """Put the isolation policies, whose stored order counts, between the other kinds."""
-    before = [row for row in rows if row[0] < "isolation"]
-    return [*before, *isolation, *rows[len(before) :]]
 
 
 def _domain_root(readings: Readings) -> str:

@@ -14,6 +14,7 @@ LEADERS: Final = ("/loadbalance/leader", "/loadbalance/extension/leader")
 OWNERSHIP: Final = "/namespace"
 LOCAL_POLICIES: Final = "/admin/local-policies"
 POLICIES: Final = "/admin/policies"
+RESOURCE_GROUPS: Final = "/admin/resourcegroups"
 CONFIGURATION: Final = "/admin/configuration"
 CLUSTERS: Final = "/admin/clusters"
 
@@ -38,6 +39,7 @@ class Readings:
         isolation: Isolation policies of the cluster, one JSON object; ``None``: there are none.
         failure_domains: Name -> JSON.
         resource_quotas: Bundle or ``default`` -> JSON.
+        resource_groups: Name -> JSON.
         dynamic: ``/admin/configuration``, ``None`` when it was not read.
         leader: Value of the leader znode, ``None`` when there is none.
         leader_place: Where that was read.
@@ -59,6 +61,7 @@ class Readings:
     isolation: bytes | None = None
     failure_domains: dict[str, bytes] = field(default_factory=dict)
     resource_quotas: dict[str, bytes] = field(default_factory=dict)
+    resource_groups: dict[str, bytes] = field(default_factory=dict)
     dynamic: bytes | None = None
     leader: bytes | None = None
     leader_place: str = LEADERS[0]

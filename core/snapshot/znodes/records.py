@@ -167,6 +167,9 @@ class LocalPolicies(Record):
     namespace_anti_affinity_group: str | None = None
 
 
+_ByCluster = dict[str, msgspec.Raw] | None
+
+
 class NamespacePolicies(msgspec.Struct, gc=False):
     """What all clusters share about a namespace; its field names are written as they are."""
 
@@ -174,6 +177,23 @@ class NamespacePolicies(msgspec.Struct, gc=False):
     bundles: BundlesOfNamespace | None = None
     replication_clusters: list[str] | None = None
     resource_group_name: str | None = None
+    # rates by cluster
+    publish_rates: _ByCluster = msgspec.field(default=None, name="publishMaxMessageRate")
+    dispatch_rates: _ByCluster = msgspec.field(default=None, name="topicDispatchRate")
+    subscription_dispatch_rates: _ByCluster = msgspec.field(
+        default=None, name="subscriptionDispatchRate"
+    )
+    subscribe_rates: _ByCluster = msgspec.field(default=None, name="clusterSubscribeRate")
+
+    def rates_of(self, cluster: str) -> dict[str, bytes]:
+        """Return the rates that are set for a cluster, by their kind of policy."""
+        stored = {
+            "publish_rate": self.publish_rates,
+            "dispatch_rate": self.dispatch_rates,
+            "subscription_dispatch_rate": self.subscription_dispatch_rates,
+            "subscribe_rate": self.subscribe_rates,
+        }
+        return {kind: bytes(by[cluster]) for kind, by in stored.items() if by and cluster in by}
 
 
 class FailureDomain(Record):
