@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.config import ClusterConfig
+from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
 from connectors.pulsar_admin.client import AdminClient
@@ -71,6 +71,24 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
             )
         )
     return results
+
+
+def check_history(config: TrimtabConfig) -> CheckResult:
+    """Try whether what collectors see can be recorded; never raises."""
+    what = f"History {config.history_uri}"
+    if not config.history.is_recorded:
+        return CheckResult(
+            what=what, ok=True, detail="Nothing is recorded ([history] is_recorded)."
+        )
+    from core.history.probe import probe  # noqa: PLC0415  # only this needs its libraries
+    from core.history.store import HistoryLocation  # noqa: PLC0415  # the same
+
+    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    try:
+        probe(HistoryLocation(config.history_uri, options))
+    except OpsError as exc:
+        return _fault(what, exc)
+    return CheckResult(what=what, ok=True, detail="It can be written.")
 
 
 def _check_pegasus(config: ClusterConfig) -> list[CheckResult]:

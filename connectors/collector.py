@@ -22,6 +22,8 @@ import msgspec
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.pegasus.collect import PegasusCollector
+from connectors.recording.loop import Recording
+from connectors.recording.status import RecordingStatus
 from core.errors import InvariantError, OpsError
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot
@@ -41,7 +43,8 @@ class CollectorEvent:
 
     Attributes:
         cluster: Name.
-        kind: ``collected``, ``failed``, ``waiting`` or ``stopped``.
+        kind: ``collected``, ``failed``, ``waiting`` or ``stopped``; ``unrecorded``: the history
+            could not be written, ``recorded``: it is written again.
         sentence: What happened.
     """
 
@@ -70,6 +73,7 @@ class CollectorStatus:
         last_error: ``{"code", "message", "hint"}`` of it.
         next_due_at: When the next attempt is due.
         stopped_at: When the collector ended in good order.
+        history: How recording is doing; ``None``: nothing is recorded.
     """
 
     cluster: str
@@ -84,6 +88,7 @@ class CollectorStatus:
     last_error: dict[str, str] | None = None
     next_due_at: str | None = None
     stopped_at: str | None = None
+    history: RecordingStatus | None = None
 
 
 def run_collector(
@@ -126,6 +131,7 @@ class _Loop:
         stop: threading.Event,
         on_event: Callable[[CollectorEvent], None],
     ) -> None:
+        self._config = config
         self._cluster = cluster
         self._every_s = every_s
         self._stop = stop
@@ -134,6 +140,8 @@ class _Loop:
         self._shelf = Shelf(config.state_dir / "snapshots")
         self._folder = config.state_dir / "collectors"
         self._status = CollectorStatus(cluster=cluster.name, every_s=every_s)
+        self._writing = threading.Lock()
+        self._recording: Recording | None = None
 
     def run(self) -> None:
         """Wait for the lock, collect until told to stop, say goodbye in the status."""
@@ -145,9 +153,16 @@ class _Loop:
         lock = filelock.FileLock(self._folder / f"{self._cluster.name}.lock")
         if not self._acquire(lock):
             return
+        if self._config.history.is_recorded:
+            self._recording = Recording(
+                self._config, self._cluster, self._every_s, self._tell, self._write_status
+            )
+            self._status.history = self._recording.status
         try:
             self._collect_until_stopped()
         finally:
+            if self._recording is not None:
+                self._recording.close()
             self._status.stopped_at = _text(_now())
             self._write_status()
             lock.release()
@@ -203,6 +218,8 @@ class _Loop:
     def _once(self, collector: Collector) -> None:
         snapshot = collector.collect()
         kept = self._shelf.put(snapshot, self._retention)
+        if self._recording is not None:
+            self._recording.put(snapshot)
         manifest = snapshot.manifest
         status = self._status
         status.collected += 1
@@ -227,11 +244,12 @@ class _Loop:
         """Replace the status file; a reader never sees half of it."""
         path = self._folder / f"{self._cluster.name}.json"
         aside = path.with_suffix(".partial")
-        try:
-            aside.write_bytes(msgspec.json.encode(self._status))
-            aside.replace(path)
-        except OSError as exc:
-            self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
+        with self._writing:  # the recording thread tells its part as well
+            try:
+                aside.write_bytes(msgspec.json.encode(self._status))
+                aside.replace(path)
+            except OSError as exc:
+                self._tell("failed", f"{path} cannot be written: {exc.strerror}.")
 
 
 def collector_of(cluster: ClusterConfig) -> Collector:

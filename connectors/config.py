@@ -27,8 +27,8 @@ from pydantic_settings import (
 )
 
 from connectors.credentials import Auth, Strict, Tls, ZooKeeperAuth
+from connectors.storage_config import History, Keep, Spark
 from core.errors import ConfigError, UnknownNameError
-from core.snapshot.store import Retention
 
 Environment = Literal["production", "staging", "test", "demo"]
 DEFAULT_FILE: Final = Path("trimtab.toml")
@@ -194,27 +194,6 @@ class ClusterConfig(Strict):
         return url.rstrip("/") if url and url.startswith(("http://", "https://")) else None
 
 
-class Keep(Strict):
-    """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
-
-    max_count: int = Field(default=1_500, ge=2)
-    max_age_s: float = Field(default=86_400.0, gt=0)
-    max_bytes: int = Field(default=2 * 1024**3, gt=0)
-
-    def retention(self) -> Retention:
-        """Return it in the form the shelf takes."""
-        return Retention(
-            max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
-        )
-
-
-class Spark(Strict):
-    """Where Spark runs; see :class:`core.spark.session.SparkOptions`."""
-
-    master: str = "local[*]"
-    conf: dict[str, str] = Field(default_factory=dict)
-
-
 class TrimtabConfig(BaseSettings):
     """Everything configurable. ``TRIMTAB_STATE_DIR`` and the like override the file.
 
@@ -224,6 +203,7 @@ class TrimtabConfig(BaseSettings):
         collect_every_s: Seconds between two captures of a cluster.
         keep: How many snapshots stay.
         spark: For what is computed with ``--engine spark``.
+        history: What is recorded for good.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
     """
 
@@ -238,6 +218,7 @@ class TrimtabConfig(BaseSettings):
     collect_every_s: float = Field(default=60.0, ge=1.0, le=3600.0)
     keep: Keep = Keep()
     spark: Spark = Spark()
+    history: History = History()
     journal_url: SecretStr | None = None
     _file: Path | None = PrivateAttr(default=None)
 
@@ -245,6 +226,11 @@ class TrimtabConfig(BaseSettings):
     def file(self) -> Path | None:
         """The file that it was read from, absolute; ``None``: from none."""
         return self._file
+
+    @property
+    def history_uri(self) -> str:
+        """Where the history is; by default a directory beside the snapshots."""
+        return self.history.uri or str(self.state_dir / "history")
 
     @property
     def journal_address(self) -> SecretStr:
@@ -344,7 +330,8 @@ def _anchored_value(key: str, value: Any, folder: Path) -> Any:
         return _anchored(value, folder)
     if key == "journal_url" and value.startswith(_SQLITE) and value != _SQLITE:
         return _SQLITE + _absolute(value.removeprefix(_SQLITE), folder)
-    return _absolute(value, folder) if key == "state_dir" or key.endswith("_file") else value
+    is_path = key == "state_dir" or key.endswith("_file") or (key == "uri" and "://" not in value)
+    return _absolute(value, folder) if is_path else value
 
 
 def _absolute(path: str, folder: Path) -> str:

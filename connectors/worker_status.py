@@ -72,8 +72,13 @@ def status_path(config: TrimtabConfig, cluster: str) -> Path:
 
 def read_status(config: TrimtabConfig, cluster: str) -> WorkerStatus | None:
     """Return how the worker of ``cluster`` is doing; ``None``: none ever ran here."""
+    return read_status_file(status_path(config, cluster))
+
+
+def read_status_file(path: Path) -> WorkerStatus | None:
+    """Return what a worker, or the job server, wrote; ``None``: nothing that can be read."""
     try:
-        return msgspec.json.decode(status_path(config, cluster).read_bytes(), type=WorkerStatus)
+        return msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -1,0 +1,1 @@
+"""Recording: every snapshot into the history, with what Trimtab itself did to the cluster."""

@@ -1,0 +1,213 @@
+"""Recording beside the collector: a thread that a failing history cannot hold up anything with."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final, Literal
+
+import filelock
+
+from connectors.config import ClusterConfig, TrimtabConfig
+from connectors.journal.journal import SqlJournal
+from connectors.recording.minutes import ClusterMinutes, Snapshot, Written, minute_text
+from connectors.recording.status import RecordingStatus
+from connectors.recording.upkeep import Kept, Upkeep
+from core.errors import InvariantError, OpsError
+from core.history.lease import HeldError, Lease
+from core.history.shadow_pegasus import shadow_of
+from core.history.store import HistoryLocation, HistoryStore
+
+_log = logging.getLogger("trimtab.recording")
+
+MOST_WAITING: Final = 3
+"""Snapshots that may wait; where writing is slower than capturing the oldest of them is missed."""
+
+_ENDS_WITHIN_S: Final = 30.0
+_LOOK_S: Final = 1.0
+
+Tell = Callable[[Literal["recorded", "unrecorded"], str], None]
+
+
+def open_history(config: TrimtabConfig) -> HistoryStore:
+    """Return the history of a configuration; nothing is read or written yet."""
+    options = {name: secret.get_secret_value() for name, secret in config.history.options.items()}
+    return HistoryStore(HistoryLocation(config.history_uri, options))
+
+
+class RecordedCluster:
+    """What records one cluster, and the journal that it reads; close it in the end.
+
+    Args:
+        config: Where history and journal are.
+        cluster: Which one.
+        every_s: Seconds between two minutes of it.
+    """
+
+    def __init__(self, config: TrimtabConfig, cluster: ClusterConfig, every_s: float) -> None:
+        self._address = config.journal_address
+        self._journal: SqlJournal | None = None
+        history = config.history
+        shadow = shadow_of(cluster.kind, history.shadow, history.minute_s)
+        lease = Lease(every_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
+        self.minutes = ClusterMinutes(
+            lambda: open_history(config), cluster.name, self._opened, shadow, lease
+        )
+
+    def _opened(self) -> SqlJournal:
+        self._journal = self._journal or SqlJournal(self._address)
+        return self._journal
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+class Recording:
+    """Records what a collector hands over, in a thread of its own.
+
+    Args:
+        config: Where the history is, and how it is kept.
+        cluster: Which one is recorded.
+        every_s: Seconds between two snapshots of it.
+        tell: Called when recording begins to fail, and when it works again.
+        on_change: Called after every change of :attr:`status`.
+    """
+
+    def __init__(
+        self,
+        config: TrimtabConfig,
+        cluster: ClusterConfig,
+        every_s: float,
+        tell: Tell,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.status = RecordingStatus(place=config.history_uri)
+        self._tell = tell
+        self._on_change = on_change
+        self._recorded = RecordedCluster(config, cluster, every_s)
+        folder = config.state_dir / "collectors"
+        self._upkeep = Upkeep(
+            lambda: open_history(config), cluster.name, config.history, folder, self._kept
+        )
+        self._failing = ""
+        self._waiting: queue.Queue[Snapshot | None] = queue.Queue()
+        self._thread = threading.Thread(
+            target=self._run, name=f"record {cluster.name}", daemon=True
+        )
+        self._thread.start()
+
+    def put(self, snapshot: Snapshot) -> None:
+        """Hand over a snapshot; returns at once."""
+        while self._waiting.qsize() >= MOST_WAITING:
+            try:
+                self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            self.status.missed += 1
+        self._waiting.put(snapshot)
+
+    def close(self) -> None:
+        """Record what was handed over and end; what takes longer than 30 s is given up."""
+        self._waiting.put(None)
+        self._thread.join(_ENDS_WITHIN_S)
+        self._upkeep.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                snapshot = self._waiting.get(timeout=_LOOK_S)
+            except queue.Empty:
+                self._upkeep.look()
+                continue
+            if snapshot is None:
+                self._recorded.close()
+                return
+            self._once(snapshot)
+            self._upkeep.look()
+
+    def _once(self, snapshot: Snapshot) -> None:
+        began = monotonic()
+        try:
+            written = self._recorded.minutes.record(snapshot)
+        except HeldError as exc:
+            self.status.is_standby = True
+            self._note(exc, "standing by:")
+        except OpsError as exc:
+            self._failed(exc)
+        except Exception as exc:  # noqa: BLE001  # one bug must not end the recording of a cluster
+            _log.error("recording ended in a way that it never should", exc_info=exc)
+            self._failed(_as_bug(exc))
+        else:
+            self._written(written, monotonic() - began)
+        self._on_change()
+
+    def _written(self, written: Written, took_s: float) -> None:
+        status = self.status
+        status.is_standby = False
+        if written.is_new:
+            status.minutes += 1
+            status.last_minute_at = minute_text(written.taken_at)
+            status.last_rows = written.rows
+            status.last_events = written.events
+            status.last_duration_s = round(took_s, 3)
+        if written.problem is not None:
+            self._note(written.problem, "This minute's runs or forecasts were not recorded:")
+        elif self._failing:
+            self._failing = ""
+            self._tell("recorded", "its minutes are recorded again.")
+
+    def _failed(self, exc: OpsError) -> None:
+        self.status.missed += 1
+        self._note(exc, "not recorded:")
+
+    def _note(self, exc: OpsError, what: str) -> None:
+        """Keep the failure in the status; say it once, until it is another one."""
+        self.status.last_error_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.status.last_error = exc.as_json()
+        if exc.message != self._failing:
+            self._failing = exc.message
+            self._tell("unrecorded", f"{what} {exc} The snapshots are kept all the same.")
+
+    def _kept(self, came: Kept | OpsError) -> None:
+        if isinstance(came, OpsError):
+            self.status.upkeep_error = came.as_json()
+        else:
+            self.status.upkeep_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self.status.upkeep_error = None
+            self.status.bytes = came.bytes
+        self._on_change()
+
+
+def record_once(config: TrimtabConfig, cluster: ClusterConfig, snapshot: Snapshot) -> bool:
+    """Record one snapshot, unless a collector records the cluster anyway.
+
+    Returns:
+        Whether it was recorded.
+    Raises:
+        HistoryError: It could not be written.
+    """
+    folder = config.state_dir / "collectors"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / f"{cluster.name}.lock")
+    try:
+        with lock.acquire(timeout=0):
+            recorded = RecordedCluster(config, cluster, config.collect_every_s)
+            try:
+                return recorded.minutes.record(snapshot).is_new
+            finally:
+                recorded.close()
+    except (filelock.Timeout, HeldError):
+        return False
+
+
+def _as_bug(exc: Exception) -> InvariantError:
+    return InvariantError(
+        f"Recording failed by a fault of Trimtab itself ({type(exc).__name__}: {exc}).",
+        hint="It is tried again; please report it with the collector's log.",
+    )

@@ -1,0 +1,40 @@
+"""How the recording of a cluster is doing, for the pages and for ``trimtab collect``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordingStatus:
+    """What the recorder of a cluster last did. Times are ISO 8601, UTC.
+
+    Attributes:
+        place: Where the history is.
+        minutes: Minutes recorded since the collector started.
+        last_minute_at: The newest of them.
+        last_rows: Rows that it took.
+        last_events: Events among them.
+        last_duration_s: How long writing it took.
+        bytes: Size of the cluster's history when it was last put in order.
+        is_standby: Another collector records the cluster in this history; this one waits.
+        missed: Snapshots that were not recorded, because writing failed or took too long.
+        last_error_at: Moment of the last failure, kept after a success that follows.
+        last_error: ``{"code", "message", "hint"}`` of it.
+        upkeep_at: When small files were last put together and old days dropped.
+        upkeep_error: The same of the last failure of that; ``None`` after a success.
+    """
+
+    place: str
+    minutes: int = 0
+    last_minute_at: str | None = None
+    last_rows: int | None = None
+    last_events: int | None = None
+    last_duration_s: float | None = None
+    bytes: int | None = None
+    is_standby: bool = False
+    missed: int = 0
+    last_error_at: str | None = None
+    last_error: dict[str, str] | None = None
+    upkeep_at: str | None = None
+    upkeep_error: dict[str, str] | None = None

@@ -1,0 +1,131 @@
+"""Keeping a history in order: small files put together, old days dropped; never two at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+import filelock
+
+from connectors.config import TrimtabConfig
+from connectors.storage_config import History
+from core.errors import OpsError
+from core.history.store import HistoryError, HistoryStore
+
+LOCK_FILE: Final = "history-upkeep.lock"
+_FIRST_S: Final = 300.0
+_ENDS_WITHIN_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a turn did.
+
+    Attributes:
+        hours: Hours of single kinds whose files were put together.
+        days: Days that were dropped.
+        bytes: Size of the cluster's history afterwards.
+    """
+
+    hours: int
+    days: tuple[str, ...]
+    bytes: int
+
+
+def keep_in_order(store: HistoryStore, cluster: str, limits: History, now: datetime) -> Kept:
+    """Compact the history of a cluster and drop what is too old or too much.
+
+    Raises:
+        HistoryError: It cannot be read or written; what was there before is still there.
+    """
+    done = store.compact(cluster, now)
+    days = store.retain(cluster, now, timedelta(days=limits.max_age_days), limits.max_bytes)
+    sizes = store.sizes(cluster)
+    return Kept(done.hours, tuple(days), sum(size.bytes for size in sizes.values()))
+
+
+def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> Kept:
+    """Do the same, unless a collector of this state directory is at it.
+
+    Raises:
+        HistoryError: It is, or the history cannot be read or written.
+    """
+    folder = config.state_dir / "collectors"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_ENDS_WITHIN_S):
+            return keep_in_order(store, cluster, config.history, datetime.now(UTC))
+    except filelock.Timeout as exc:
+        raise HistoryError(
+            f"A collector puts the history of {config.state_dir} in order right now.",
+            hint="Try again in a minute.",
+        ) from exc
+    except OSError as exc:
+        raise HistoryError(f"{folder} cannot be written: {exc.strerror or exc}.") from exc
+
+
+class Upkeep:
+    """Puts one cluster's history in order every so often, in a thread of its own.
+
+    Whoever else does it for a history of the same state directory is waited for: its turn is left
+    out and comes a minute later.
+
+    Args:
+        open_history: Opens the history, anew for every turn.
+        cluster: Whose.
+        limits: How often, and how much is kept.
+        folder: Where the lock file is.
+        tell: Called from the thread with what came of a turn.
+    """
+
+    def __init__(
+        self,
+        open_history: Callable[[], HistoryStore],
+        cluster: str,
+        limits: History,
+        folder: Path,
+        tell: Callable[[Kept | OpsError], None],
+    ) -> None:
+        self._open_history = open_history
+        self._cluster = cluster
+        self._limits = limits
+        self._lock = filelock.FileLock(folder / LOCK_FILE, thread_local=False)
+        self._tell = tell
+        self._every_s = limits.compact_every_min * 60
+        self._due = monotonic() + min(_FIRST_S, self._every_s)
+        self._thread: threading.Thread | None = None
+
+    def look(self) -> None:
+        """Begin a turn when one is due and none is under way."""
+        if monotonic() < self._due or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._due = monotonic() + self._every_s
+        self._thread = threading.Thread(
+            target=self._turn, name=f"history upkeep {self._cluster}", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for a turn under way; one that takes long is left alone, it does no harm."""
+        if self._thread is not None:
+            self._thread.join(_ENDS_WITHIN_S)
+
+    def _turn(self) -> None:
+        try:
+            with self._lock.acquire(timeout=0):
+                self._tell(
+                    keep_in_order(
+                        self._open_history(), self._cluster, self._limits, datetime.now(UTC)
+                    )
+                )
+        except filelock.Timeout:
+            self._due = monotonic() + min(60.0, self._every_s)
+        except OSError:  # the state directory is not writable: the collector says so itself
+            return
+        except OpsError as exc:
+            self._tell(exc)

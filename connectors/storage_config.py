@@ -1,0 +1,74 @@
+"""The configuration's parts on what is kept, recorded and computed with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field, SecretStr, field_validator
+
+from connectors.credentials import Strict
+from core.snapshot.store import Retention
+
+_POLICIES: Final = ("app", "cluster")
+
+
+class Keep(Strict):
+    """How many recent snapshots of a cluster are kept on disk (the newest always is)."""
+
+    max_count: int = Field(default=1_500, ge=2)
+    max_age_s: float = Field(default=86_400.0, gt=0)
+    max_bytes: int = Field(default=2 * 1024**3, gt=0)
+
+    def retention(self) -> Retention:
+        """Return it in the form the shelf takes."""
+        return Retention(
+            max_count=self.max_count, max_age_s=self.max_age_s, max_bytes=self.max_bytes
+        )
+
+
+class Spark(Strict):
+    """Where Spark runs; see :class:`core.spark.session.SparkOptions`."""
+
+    master: str = "local[*]"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class History(Strict):
+    """What is recorded for good, and how long it is kept.
+
+    Attributes:
+        is_recorded: Whether collectors record what they see.
+        uri: A directory, or any address that Delta tables can be kept at (``s3://bucket/folder``,
+            ``hdfs://...``); by default ``history`` in the state directory.
+        options: Storage options of that address, by their own names (``AWS_REGION`` ...).
+        max_age_days: Older days are dropped.
+        max_bytes: The oldest days are dropped until the rest of a cluster's history is smaller.
+        compact_every_min: Minutes between two turns of putting small files together.
+        shadow: Shedding strategies that are asked beside the configured one at every snapshot; of
+            Pegasus clusters ``app`` and ``cluster``, the balancer's policies.
+        minute_s: Seconds that settings in minutes count as one: 60 but for a sandbox whose time
+            is compressed.
+    """
+
+    is_recorded: bool = True
+    uri: str | None = None
+    options: dict[str, SecretStr] = Field(default_factory=dict)
+    max_age_days: float = Field(default=90.0, gt=0)
+    max_bytes: int = Field(default=50 * 1024**3, gt=0)
+    compact_every_min: float = Field(default=60.0, gt=0)
+    shadow: list[str] = Field(default_factory=list)
+    minute_s: float = Field(default=60.0, gt=0)
+
+    @field_validator("shadow")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        if not names:
+            return names
+        from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES  # noqa: PLC0415  # commands must start fast
+
+        known = {*SHEDDING_STRATEGY_NAMES, *_POLICIES}
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(
+                f"there is no strategy named {unknown[0]!r}; known: {', '.join(sorted(known))}"
+            )
+        return names
