@@ -1,0 +1,1 @@
+"""Long computations that run beside the pages: asked for, followed and stopped by a person."""

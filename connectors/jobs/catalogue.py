@@ -1,0 +1,71 @@
+"""Every kind of job there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from connectors.jobs.model import JobKind
+from core.errors import InputError, InvariantError, UnknownNameError
+
+
+@lru_cache(maxsize=1)
+def kinds() -> Mapping[str, JobKind]:
+    """Return the kinds by name, in the order in which pages show them."""
+    from connectors.jobs import (  # noqa: PLC0415  # they take seconds
+        kinds_backtest,
+        kinds_fleet,
+        kinds_history,
+    )
+
+    return by_name((*kinds_backtest.KINDS, *kinds_history.KINDS, *kinds_fleet.KINDS))
+
+
+def by_name(found: Iterable[JobKind]) -> Mapping[str, JobKind]:
+    """Return kinds by their names.
+
+    Raises:
+        InvariantError: Two have one name.
+    """
+    named: dict[str, JobKind] = {}
+    for kind in found:
+        if kind.name in named:
+            raise InvariantError(f"Two kinds of jobs are named {kind.name}.")
+        named[kind.name] = kind
+    return named
+
+
+def kind_of(name: str, known: Mapping[str, JobKind]) -> JobKind:
+    """Return the kind of that name.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    if name not in known:
+        raise UnknownNameError.of("kind of job", name, known)
+    return known[name]
+
+
+def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel:
+    """Return what a person gave, as the kind's model.
+
+    Raises:
+        InputError: It cannot be; the message names the first fields that are wrong.
+    """
+    try:
+        return kind.asks.model_validate(dict(asked))
+    except ValidationError as exc:
+        first, *others = [
+            f"{'.'.join(map(str, error['loc'])) or 'the whole'}: "
+            + error["msg"].removeprefix("Value error, ")
+            for error in exc.errors(include_url=False, include_input=False)
+        ]
+        also = "".join(f"; {one}" for one in others[:3])
+        more = f" ({len(others) - 3} more)" if others[3:] else ""
+        raise InputError(
+            f"{kind.title} cannot be asked so: {first}{also}{more}.",
+            hint="Correct what was given and start it again.",
+        ) from exc

@@ -1,0 +1,395 @@
+"""Jobs on what was recorded, and on what may come: trends, flaps, what-ifs, topics, drills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field, field_validator, model_validator
+
+from connectors.credentials import Strict
+from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
+from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from core.errors import UnknownNameError
+from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish
+from core.history.flaps_job import FlapsWish, flaps_here
+from core.history.trends_job import KIND_OF, TrendWish, trends_here
+from core.planning.drill import HOT_LINE, DrillWish
+from core.planning.topic_files import parts_of
+from core.planning.topic_ring import TopicRing
+from core.planning.topics import TopicLoads, place_topics
+from core.planning.what_if import WhatIfWish, totals_of, what_if_sentence
+from core.pulsar.placement import find_strategy
+from core.pulsar.settings import known_setting
+from core.pulsar.shedding import find_shedding_strategy
+from core.snapshot import PulsarSnapshot
+from core.spark.fleet import PROBLEMS, Answers, Question, ask_on_spark
+from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion, ask_in_pool
+from core.units import counted, format_ratio
+
+if TYPE_CHECKING:
+    from core.history.store import HistoryStore
+
+Subject = Literal["brokers", "bundles", "nodes", "tables"]
+_PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
+
+
+class RecordAsk(Strict):
+    """What every job on the record may be asked for.
+
+    Attributes:
+        clusters: Names; ``None``: all that were recorded.
+        start: Not before it, UTC; ``None``: from the beginning.
+        end: Not after it, UTC; ``None``: to the end.
+        engine: ``local``: a day after the other; ``spark``: days side by side.
+    """
+
+    clusters: list[str] | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    engine: Literal["local", "spark"] = "local"
+
+    @field_validator("start", "end")
+    @classmethod
+    def _has_zone(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.utcoffset() != timedelta(0):
+            raise ValueError("name the time in UTC, as in 2026-11-21T12:00:00Z")
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RecordAsk:
+        if self.start and self.end and self.start > self.end:
+            raise ValueError("the end comes before the start")
+        return self
+
+
+class TrendsAsk(RecordAsk):
+    """What brokers, bundles, nodes and tables carried.
+
+    Attributes:
+        period: Of each figure: its mean, maximum and 95th percentile are of so long.
+        subjects: Whose load.
+    """
+
+    period: Literal["minute", "hour", "day"] = "hour"
+    subjects: list[Subject] = Field(default=["brokers", "bundles", "nodes", "tables"], min_length=1)
+
+
+class FlapsAsk(RecordAsk):
+    """What came back, and what did not help.
+
+    Attributes:
+        side_minutes: Minutes before and after a move over which the deviation is averaged, to tell
+            whether it helped.
+        settle_minutes: Minutes right after a move that count on neither side: reports are old then.
+    """
+
+    side_minutes: float = Field(default=SIDE_MINUTES, gt=0, le=1_440)
+    settle_minutes: float = Field(default=SETTLE_MINUTES, ge=0, le=1_440)
+
+
+class WhatIfAsk(FleetAsk):
+    """Which pair of strategies would serve each cluster best.
+
+    Attributes:
+        shedding: Class names; none: every one.
+        placement: Class names; none: every one.
+        rounds: Most rounds of shedding for each pair.
+        seed: What is drawn at random follows from it.
+        target: The busiest broker may be so far off the mean.
+        settings: Settings of broker.conf that are assumed, as JSON: {"loadBalancerSheddingEnabled":
+            true}; nothing: each cluster's own.
+        workers: Processes that share the work on this machine; 0: one a core. Spark has its own.
+    """
+
+    shedding: list[str] = Field(default_factory=list)
+    placement: list[str] = Field(default_factory=list)
+    rounds: int = Field(default=60, ge=1, le=10_000)
+    seed: int = Field(default=1, ge=0)
+    target: float = Field(default=0.20, gt=0, json_schema_extra={"unit": "ratio"})
+    settings: dict[str, Any] = Field(default_factory=dict)
+    workers: int = Field(default=0, ge=0, le=1_024)
+
+    @field_validator("shedding")
+    @classmethod
+    def _sheds(cls, value: list[str]) -> list[str]:
+        return [_named(one, lambda name: find_shedding_strategy(name).name) for one in value]
+
+    @field_validator("placement")
+    @classmethod
+    def _places(cls, value: list[str]) -> list[str]:
+        return [_named(one, lambda name: find_strategy(name).name) for one in value]
+
+    @field_validator("settings")
+    @classmethod
+    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return {
+            _named(key, lambda name: known_setting(name).key): one for key, one in value.items()
+        }
+
+
+class DrillAsk(FleetAsk):
+    """Who gets hot when a broker, a node or a failure domain is lost.
+
+    Attributes:
+        hot_line: Usage from which a broker counts as hot.
+        brokers: Each broker or node is lost by itself.
+        domains: Each failure domain is lost as a whole.
+        seed: What is drawn at random follows from it.
+    """
+
+    hot_line: float = Field(default=HOT_LINE, gt=0, json_schema_extra={"unit": "ratio"})
+    brokers: bool = True
+    domains: bool = True
+    seed: int = Field(default=1, ge=0)
+
+
+class TopicsAsk(FleetAsk):
+    """Where the topics of a file land; the file must be where the job runs.
+
+    Attributes:
+        file: Whole path on the machine of the job server: .parquet, .csv, or one JSON a line in
+            .jsonl. It has a column topic, and where known msg_rate_in, msg_rate_out (messages/s),
+            msg_throughput_in and msg_throughput_out (bytes/s).
+    """
+
+    file: Path
+
+    @field_validator("file")
+    @classmethod
+    def _is_whole(cls, value: Path) -> Path:
+        if not value.is_absolute():
+            raise ValueError("name the file by its whole path")
+        return value
+
+
+def _named(name: str, find: Callable[[str], str]) -> str:
+    """Have a name looked up; what is unknown is told as pydantic tells it."""
+    try:
+        return find(name)
+    except UnknownNameError as exc:
+        raise ValueError(f"{exc.message} {exc.hint}".strip()) from exc
+
+
+def _write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
+    for name, table in tables.items():
+        if table.num_rows or name != PROBLEMS:
+            pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
+
+
+def _trends(context: JobContext, asked: TrendsAsk) -> JobAnswer:
+    wish = TrendWish(
+        clusters=tuple(asked.clusters or ()),
+        start=asked.start,
+        end=asked.end,
+        period=asked.period,
+        subjects=tuple(name for name in KIND_OF if name in asked.subjects),
+    )
+    store: HistoryStore = context.history()
+    if asked.engine == "spark":
+        from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
+
+        found = trends_on_spark(context.spark(), store, wish, context.progress)
+    else:
+        found = trends_here(store, wish, context.progress)
+    _write(context, found.tables())
+    return JobAnswer(
+        sentence=found.sentence,
+        tables={
+            "trends": f"Mean, maximum and 95th percentile of every measure, by {asked.period}.",
+            "gaps": "The busiest and the idlest broker or node of each period, and how far off.",
+            "movers": "Whose load changed most from the first half of the time to the second.",
+            "hot": "Bundles and tables that carry most, and their share of the cluster.",
+            "namespaces": "Topics and throughput per bundle, by namespace.",
+        },
+        facts={"period": asked.period, "rows": found.trends.num_rows},
+    )
+
+
+def _flaps(context: JobContext, asked: FlapsAsk) -> JobAnswer:
+    judged = FlapWish(side_minutes=asked.side_minutes, settle_minutes=asked.settle_minutes)
+    wish = FlapsWish(tuple(asked.clusters or ()), asked.start, asked.end, judged)
+    store: HistoryStore = context.history()
+    if asked.engine == "spark":
+        from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
+
+        found = flaps_on_spark(context.spark(), store, wish, context.progress)
+    else:
+        found = flaps_here(store, wish, context.progress)
+    _write(context, found.tables())
+    return JobAnswer(
+        sentence=found.sentence,
+        tables={
+            "flaps": "Every bundle that came back to a broker that it had left, and its time away.",
+            "movers": "Moves and flaps of each bundle and day, most first.",
+            "rounds": "Deviation before and after the moves of each minute: whether they helped.",
+        },
+        facts={
+            "moves": pc.sum(found.movers["moves"]).as_py() or 0,
+            "flaps": found.flaps.num_rows,
+        },
+    )
+
+
+def _asked(context: JobContext, asked: FleetAsk, question: Question, kind: str | None) -> Answers:
+    sources = sources_of(context, asked, kind)
+    if asked.engine == "spark":
+        return ask_on_spark(context.spark(), sources, question, context.progress)
+    workers = asked.workers if isinstance(asked, WhatIfAsk) else 0
+    return ask_in_pool(sources, question, context.progress, workers)
+
+
+def _failed(found: Answers, tables: dict[str, str]) -> str:
+    """Return a word on clusters that could not be answered for, and name their table."""
+    failed = found[PROBLEMS].num_rows
+    if not failed:
+        return ""
+    tables[PROBLEMS] = _PROBLEM_TABLE
+    return unanswered(found[PROBLEMS])
+
+
+def _what_if(context: JobContext, asked: WhatIfAsk) -> JobAnswer:
+    wish = WhatIfWish(
+        shedding=tuple(asked.shedding),
+        placement=tuple(asked.placement),
+        rounds=asked.rounds,
+        seed=asked.seed,
+        target=asked.target,
+        overrides=asked.settings,
+    )
+    found = dict(_asked(context, asked, WhatIfQuestion(wish), "pulsar"))
+    totals = totals_of(found["pairs"])
+    _write(context, {**found, "totals": totals})
+    tables = {
+        "pairs": "Every pair of strategies in each cluster, best first.",
+        "totals": "The same pairs summed over the clusters.",
+    }
+    problem = _failed(found, tables)
+    return JobAnswer(
+        sentence=what_if_sentence(found["pairs"], totals) + problem,
+        tables=tables,
+        facts={"pairs": found["pairs"].num_rows, "target": asked.target},
+    )
+
+
+def _drill(context: JobContext, asked: DrillAsk) -> JobAnswer:
+    wish = DrillWish(
+        brokers=asked.brokers, domains=asked.domains, hot_line=asked.hot_line, seed=asked.seed
+    )
+    found = _asked(context, asked, DrillQuestion(wish), None)
+    _write(context, found)
+    tables = {
+        "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
+        "hot": f"Brokers over {format_ratio(asked.hot_line)} after a failure.",
+        "groups": "What is left of isolation groups that a failure touches.",
+        "nodes": "Each node of Pegasus clusters lost, worst first.",
+    }
+    problem = _failed(found, tables)
+    failures, nodes = found["failures"], found["nodes"]
+    hurt = pc.sum(pc.cast(_hurts(failures), pa.int64())).as_py() or 0
+    lost = pc.sum(pc.cast(_refuses(nodes), pa.int64())).as_py() or 0
+    count = failures.num_rows + nodes.num_rows
+    return JobAnswer(
+        sentence=f"{counted(count, 'failure')} played: {hurt:,} make brokers hot or leave bundles "
+        f"or isolation groups without a broker, {lost:,} leave Pegasus partitions that refuse "
+        f"reads or writes.{problem}",
+        tables=tables,
+        facts={"failures": count, "hurt": hurt + lost},
+    )
+
+
+def _hurts(failures: pa.Table) -> pa.ChunkedArray:
+    names = ("newly_hot", "unplaced", "groups_without_broker", "groups_without_room")
+    found = pc.greater(failures[names[0]], 0)
+    for name in names[1:]:
+        found = pc.or_(found, pc.greater(failures[name], 0))
+    return found
+
+
+def _refuses(nodes: pa.Table) -> pa.ChunkedArray:
+    return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
+
+
+def _topics(context: JobContext, asked: TopicsAsk) -> JobAnswer:
+    sources = sources_of(context, asked, "pulsar")
+    parts = parts_of(asked.file)
+    told: list[str] = []
+    whole: dict[str, list[pa.Table]] = {}
+    for name, source in sorted(sources.items()):
+        snapshot = source.load()
+        if not isinstance(snapshot, PulsarSnapshot):  # pragma: no cover - only such were asked for
+            continue
+        ring = TopicRing.of(snapshot)
+        if asked.engine == "spark":
+            from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
+
+            found = place_topics_on_spark(context.spark(), ring, parts, context.progress)
+        else:
+            found = place_topics(ring, parts, context.progress)
+        told.append(f"{name}: {found.sentence}")
+        for key, table in topic_tables(found).items():
+            column = pa.repeat(pa.scalar(name), table.num_rows)
+            whole.setdefault(key, []).append(table.add_column(0, "cluster", column))
+    _write(context, {key: pa.concat_tables(tables) for key, tables in whole.items()})
+    return JobAnswer(
+        sentence=" ".join(told),
+        tables={
+            "bundles": "What each bundle would carry, most throughput first.",
+            "brokers": "The same by the brokers that own the bundles now.",
+            "crowded": "Partitioned topics with most partitions in one bundle.",
+            "spread": "How many partitioned topics there are of each size and crowding.",
+        },
+        facts={"clusters": len(told)},
+    )
+
+
+def topic_tables(found: TopicLoads) -> dict[str, pa.Table]:
+    """Return the tables by name."""
+    names = ("bundles", "brokers", "crowded", "spread")
+    return {name: getattr(found, name) for name in names}
+
+
+KINDS: Final = (
+    JobKind(
+        name="trends",
+        title="Trends",
+        answers="What did brokers, bundles, nodes and tables carry, and who changed most?",
+        asks=TrendsAsk,
+        run=_trends,
+    ),
+    JobKind(
+        name="flaps",
+        title="Flaps and moves that did not help",
+        answers="Which bundles went to and fro, how often, and which moves were for nothing?",
+        asks=FlapsAsk,
+        run=_flaps,
+    ),
+    JobKind(
+        name="what_if",
+        title="Every pair of strategies on every cluster",
+        answers="Which shedding and placement would bring each cluster within the target?",
+        asks=WhatIfAsk,
+        run=_what_if,
+        system="pulsar",
+    ),
+    JobKind(
+        name="topics",
+        title="Where millions of topics land",
+        answers="Which bundles and brokers would carry the topics of a file?",
+        asks=TopicsAsk,
+        run=_topics,
+        system="pulsar",
+    ),
+    JobKind(
+        name="drill",
+        title="Failure drill",
+        answers="Who gets hot, and what is left homeless, when a broker or a domain is lost?",
+        asks=DrillAsk,
+        run=_drill,
+    ),
+)
