@@ -134,6 +134,10 @@ class Engine:
         """Seconds since the sandbox began."""
         return time() - self.began_s
 
+    @property
+    def _averages_every_s(self) -> float:
+        return self.options.minute_s * self.options.quota_write_minutes
+
     async def bring_up(self, broker: Broker) -> None:
         """Open a broker's session and write what a starting broker writes."""
         broker.started_ms = now_ms()
@@ -199,7 +203,7 @@ class Engine:
 
     async def _live(self) -> None:
         self._next_refresh_s = time() + self.options.stats_every_s
-        self._next_averages_s = time() + 60 * self.options.quota_write_minutes
+        self._next_averages_s = time() + self._averages_every_s
         while True:
             await asyncio.sleep(_TICK_S)
             with contextlib.suppress(RemoteError):  # ZooKeeper is away: try at the next tick
@@ -214,10 +218,11 @@ class Engine:
         looking = np.flatnonzero(self._next_check_s <= now_s)
         if len(looking):
             self._next_check_s[looking] = now_s + self.options.report_check_ms / 1000
-            due = self._ledger.due(self.state, now_s * 1000, self.mind.settings())
+            pace = 60.0 / self.options.minute_s
+            due = self._ledger.due(self.state, now_s * 1000, self.mind.settings(), pace)
             await self.write_reports(np.intersect1d(due, looking))
         if now_s >= self._next_averages_s and self.leader != NOBODY:
-            self._next_averages_s = now_s + 60 * self.options.quota_write_minutes
+            self._next_averages_s = now_s + self._averages_every_s
             await self.update_all()
             await self.write_averages()
 

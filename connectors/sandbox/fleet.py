@@ -17,6 +17,7 @@ from connectors.sandbox.engine import Engine
 from connectors.sandbox.faults import Faults, UnloadRequest, changed
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.ownership import Ownership
+from connectors.sandbox.shedding import OwnBalancer
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
 from connectors.sandbox.web import WebServers, brokers_at, listen
 from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
@@ -134,6 +135,7 @@ class Sandbox:
         for broker in cluster.engine.state.brokers:
             await cluster.web.serve(broker, self._unserved.pop(0))
         cluster.engine.spawn(cluster.ownership.guard())
+        cluster.engine.spawn(OwnBalancer(cluster.engine, cluster.ownership).run())
 
     def _prepare(self, zookeeper: str) -> _Cluster:
         self._unserved = listen(self.options.brokers, self.options.web_port)

@@ -127,7 +127,7 @@ class Ownership:
         bounds = state.boundaries[namespace]
         local = documents.local_policies(bounds, engine.policies.groups.get(name))
         await engine.admin.put(f"/admin/local-policies/{name}", encode(local))
-        whole = documents.policies(bounds, engine.options.cluster)
+        whole = engine.policies.document(name, bounds, engine.options.cluster)
         await engine.admin.put(f"/admin/policies/{name}", encode(whole))
         session = engine.sessions[owner]
         if session is not None:

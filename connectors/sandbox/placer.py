@@ -72,11 +72,16 @@ class Leader:
             self._view = None
         return self._settings
 
+    def view(self) -> LoadView:
+        """Return the load of the fleet as the leader knows it."""
+        settings = self.settings()  # where these changed, the view goes with them
+        if self._view is None:
+            self._view = LoadView.of(self._snapshot(), settings)
+        return self._view
+
     def choose(self, row: int) -> int:
         """Return the row of the broker that gets a bundle, ``NOBODY`` when none is eligible."""
-        settings = self.settings()
-        view = self._view or LoadView.of(self._snapshot(), settings)
-        self._view = view
+        settings, view = self.settings(), self.view()
         name = self._state.names[row]
         placement = place_bundle(view, name, settings, memory=self._memory)
         if not placement.distribution:

@@ -14,6 +14,14 @@ from connectors.sandbox.documents import Json
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.state import Broker, FleetState
 
+RATE_FIELDS: Final = {
+    "publishRate": "publishMaxMessageRate",
+    "dispatchRate": "topicDispatchRate",
+    "subscriptionDispatchRate": "subscriptionDispatchRate",
+    "subscribeRate": "clusterSubscribeRate",
+}
+"""Last part of a rate's address, and where it is in the policies of a namespace."""
+
 ISOLATION_NAME: Final = "payments-apart"
 GROUP_NAME: Final = "books"
 _INTEGER: Final = re.compile(r"[+-]?\d+\Z")
@@ -30,6 +38,9 @@ class Policies:
         groups: Anti-affinity group by namespace.
         dynamic: Dynamic settings that are set, as the operator wrote them.
         quotas: Resource quotas by bundle; the key ``default`` is everybody's.
+        resource_groups: Limits by name.
+        attached: Resource group by namespace.
+        rates: By namespace: field of its policies to the rate there.
         file_values: Value of every setting at start.
         dynamic_names: Settings that may be set while the brokers run.
     """
@@ -41,6 +52,21 @@ class Policies:
     file_values: dict[str, str]
     dynamic_names: tuple[str, ...]
     quotas: dict[str, Json] = field(default_factory=dict)
+    resource_groups: dict[str, Json] = field(default_factory=dict)
+    attached: dict[str, str] = field(default_factory=dict)
+    rates: dict[str, dict[str, Json]] = field(default_factory=dict)
+
+    def document(self, namespace: str, boundaries: Any, cluster: str) -> Json:
+        """Return ``/admin/policies`` of a namespace with its rates and its resource group."""
+        return documents.policies(boundaries, cluster) | self.limits(namespace, cluster)
+
+    def limits(self, namespace: str, cluster: str) -> Json:
+        """Return the fields of a namespace's policies that limit it."""
+        rates = self.rates.get(namespace, {}).items()
+        found: Json = {name: {cluster: rate} for name, rate in rates}
+        if namespace in self.attached:
+            found["resource_group_name"] = self.attached[namespace]
+        return found
 
     def running_values(self) -> dict[str, str]:
         """Return the value of every setting as it runs: a value of the wrong type never takes.

@@ -27,10 +27,20 @@ class ReportLedger:
         self.written_ms: Floats = np.zeros(brokers)
         self._last: Floats = np.zeros((brokers, len(fields(ReportedLoad))))
 
-    def due(self, state: FleetState, now_ms: float, settings: EffectiveSettings) -> Rows:
-        """Return the brokers whose report must be written now, by upstream's rule."""
+    def due(
+        self, state: FleetState, now_ms: float, settings: EffectiveSettings, pace: float = 1.0
+    ) -> Rows:
+        """Return the brokers whose report must be written now, by upstream's rule.
+
+        Args:
+            state: The cluster.
+            now_ms: Since the epoch.
+            settings: For the rule.
+            pace: How many times as fast as the clock the sandbox's minutes go by.
+        """
         last, current = _load(self._last), _load(_compared(state))
-        return np.flatnonzero(needs_report(last, current, now_ms - self.written_ms, settings))
+        age_ms = (now_ms - self.written_ms) * pace
+        return np.flatnonzero(needs_report(last, current, age_ms, settings))
 
     def note(self, state: FleetState, brokers: Rows, now_ms: float) -> None:
         """Note that these brokers wrote their present state."""

@@ -278,8 +278,10 @@ class Reads(Rest):
 
     async def namespace(self, request: Request) -> Response:
         """Policies of a namespace."""
-        bounds = self.state.boundaries[self.namespace_row(request)]
-        return as_json(documents.told_policies(bounds, self.engine.options.cluster))
+        row = self.namespace_row(request)
+        cluster = self.engine.options.cluster
+        told = documents.told_policies(self.state.boundaries[row], cluster)
+        return as_json(told | self.engine.policies.limits(self.state.namespaces[row], cluster))
 
     async def bundles(self, request: Request) -> Response:
         """Bundle boundaries of a namespace."""

@@ -1,4 +1,4 @@
-"""Admin REST of what operators configure: isolation, domains, groups, settings, quotas."""
+"""Admin REST of what operators configure: isolation, domains, groups, settings."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from connectors.sandbox.answers import (
 )
 from connectors.sandbox.founding import encode
 from connectors.sandbox.rest import Rest
+from connectors.sandbox.rest_limits import json_body
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
 _GET, _POST, _DELETE = HTTPMethod.GET, HTTPMethod.POST, HTTPMethod.DELETE
@@ -37,7 +38,6 @@ class PolicyRest(Rest):
         isolation = f"{cluster}/namespaceIsolationPolicies"
         group = f"{admin}/namespaces/{{tenant}}/{{namespace}}/antiAffinity"
         setting = f"{admin}/brokers/configuration"
-        quotas = f"{admin}/resource-quotas"
         return [
             Route(f"{admin}/clusters", self.clusters),
             Route(cluster, self.cluster),
@@ -57,10 +57,6 @@ class PolicyRest(Rest):
             Route(group, self.delete_group, methods=[_DELETE]),
             Route(f"{setting}/{{name}}/{{value:path}}", self.set_setting, methods=[_POST]),
             Route(f"{setting}/{{name}}", self.delete_setting, methods=[_DELETE]),
-            Route(f"{admin}/resourcegroups", self.resource_groups),
-            Route(f"{admin}/resourcegroups/{{name}}", self.resource_group),
-            Route(quotas, self.default_quota),
-            Route(f"{quotas}/{{tenant}}/{{namespace}}/{{bundle}}", self.quota),
         ]
 
     async def clusters(self, _: Request) -> Response:
@@ -102,7 +98,7 @@ class PolicyRest(Rest):
     async def set_isolation(self, request: Request) -> Response:
         """Create or replace a policy; its namespaces are unloaded."""
         self.need_cluster(request)
-        name, body = request.path_params["policy"], await _body(request)
+        name, body = request.path_params["policy"], await json_body(request)
         if not _is_valid(body):
             shown = msgspec.json.format(encode(body), indent=2).decode()
             reason = f"Invalid format of input policy data. policy: {name}; data: {shown}"
@@ -155,7 +151,7 @@ class PolicyRest(Rest):
     async def set_domain(self, request: Request) -> Response:
         """Create or replace a failure domain; a broker is in one only."""
         self.need_cluster(request)
-        name, body = request.path_params["domain"], await _body(request)
+        name, body = request.path_params["domain"], await json_body(request)
         for other, domain in self.engine.policies.domains.items():
             shared = sorted(set(domain["brokers"]) & set(body.get("brokers", [])))
             if other != name and shared:
@@ -231,7 +227,7 @@ class PolicyRest(Rest):
             value = documents.local_policies(self.state.boundaries[row], group)
             await self.engine.admin.put(f"/admin/local-policies/{name}", encode(value))
 
-    # --- settings and quotas ----------------------------------------------------------------
+    # --- settings ---------------------------------------------------------------------------
 
     async def set_setting(self, request: Request) -> Response:
         """Set a dynamic setting; the value is stored whatever it is."""
@@ -253,23 +249,6 @@ class PolicyRest(Rest):
 
     async def _write_dynamic(self) -> None:
         await self.engine.admin.put("/admin/configuration", encode(self.engine.policies.dynamic))
-
-    async def resource_groups(self, _: Request) -> Response:
-        """No resource groups yet."""
-        return as_json([])
-
-    async def resource_group(self, _: Request) -> Response:
-        """No resource group is known."""
-        raise RefusalError(404, "ResourceGroup does not exist")
-
-    async def default_quota(self, _: Request) -> Response:
-        """Quota of bundles that have none of their own."""
-        return as_json(documents.DEFAULT_QUOTA)
-
-    async def quota(self, request: Request) -> Response:
-        """Quota of a bundle: the default."""
-        self.bundle_row(request)
-        return as_json(documents.DEFAULT_QUOTA)
 
 
 def _seen_by(policies: dict[str, Any], broker: str) -> dict[str, Any]:
@@ -299,10 +278,3 @@ def _is_valid(body: dict[str, Any]) -> bool:
     except (re.error, TypeError):
         return False
     return True
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(await request.body(), type=dict[str, Any])
-    except msgspec.DecodeError as exc:
-        raise RefusalError(400, str(exc)) from exc

@@ -30,6 +30,7 @@ from connectors.sandbox.engine import Engine
 from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.rest import Reads
 from connectors.sandbox.rest_actions import LOSE_ANSWER, ActionRest
+from connectors.sandbox.rest_limits import LimitRest
 from connectors.sandbox.rest_policies import PolicyRest
 from connectors.sandbox.rest_sandbox import SandboxRest
 from connectors.sandbox.state import Broker, Trouble
@@ -124,7 +125,7 @@ class WebServers:
 
     def __init__(self, engine: Engine, ownership: Ownership) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        parts = (PolicyRest, Reads, ActionRest, SandboxRest)
+        parts = (PolicyRest, Reads, ActionRest, SandboxRest, LimitRest)
         app = Starlette(
             routes=[route for part in parts for route in part(engine, ownership).routes()],
             exception_handlers={

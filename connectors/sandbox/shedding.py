@@ -1,0 +1,105 @@
+"""The leader's own shedding, off until its setting is on: rounds at its interval, as upstream's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import time
+from typing import Any, Final
+
+import numpy as np
+
+from connectors.sandbox.engine import Engine
+from connectors.sandbox.ownership import Ownership
+from connectors.sandbox.state import NOBODY
+from core.errors import InputError, RemoteError
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import find_shedding_strategy
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
+
+_LOOK_S: Final = 0.25
+_STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
+_INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+_GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+
+
+class OwnBalancer:
+    """Sheds while this broker or that one leads; a new leader begins with no memory.
+
+    Args:
+        engine: The running cluster.
+        ownership: Who unloads.
+    Source:
+        Pulsar ``LoadSheddingTask``, ``ModularLoadManagerImpl#doLoadShedding``.
+    """
+
+    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+        self._engine, self._ownership = engine, ownership
+        self._rng = np.random.default_rng([engine.options.seed, 5])
+        self._strategy: AnyStrategy | None = None
+        self._state: Any = None
+        self._leader = NOBODY
+        self._unloaded_s: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Hold a round at every interval; runs until cancelled."""
+        began_s = time()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            settings = self._engine.mind.settings()
+            interval_s = max(settings.number(_INTERVAL), 1.0) * self._engine.options.minute_s
+            if time() - began_s < interval_s:
+                continue
+            with contextlib.suppress(RemoteError):  # ZooKeeper is away: at the next interval
+                await self._round(settings)
+            began_s = time()  # upstream's timer waits from the end of a round
+
+    async def _round(self, settings: EffectiveSettings) -> None:
+        engine = self._engine
+        if settings.shedding_off or engine.leader == NOBODY:
+            return
+        for landing in self._decided(settings):
+            ends = list(landing.distribution)
+            if landing.skipped:
+                continue
+            chances = np.array(list(landing.distribution.values()))
+            end = ends[int(self._rng.choice(len(ends), p=chances / chances.sum()))]
+            if end != landing.move.broker:
+                await self._unload(landing.move.bundle, end)
+
+    def _decided(self, settings: EffectiveSettings) -> list[Landing]:
+        """Ask the strategy in force, and what the load manager checks before it unloads."""
+        strategy = self._in_force(settings)
+        if strategy is None:
+            return []
+        view = self._engine.mind.view()
+        grace_s = settings.number(_GRACE) * self._engine.options.minute_s
+        self._unloaded_s = {
+            name: at for name, at in self._unloaded_s.items() if time() - at < grace_s
+        }
+        recent = frozenset(self._unloaded_s)
+        decision, self._state = strategy.decide(
+            view, strategy.config(settings), self._state, recent
+        )
+        return list(UnloadChecks(view, settings).landings(decision.moves))
+
+    def _in_force(self, settings: EffectiveSettings) -> AnyStrategy | None:
+        try:
+            strategy = find_shedding_strategy(settings.text(_STRATEGY))
+        except InputError:  # upstream keeps the one it has when the class is not there
+            return self._strategy
+        if strategy is not self._strategy or self._leader != self._engine.leader:
+            self._strategy, self._leader = strategy, self._engine.leader
+            self._state, self._unloaded_s = strategy.initial_state(), {}
+        return strategy
+
+    async def _unload(self, bundle: str, destination: str) -> None:
+        state = self._engine.state
+        row = state.live_row(bundle)
+        target = next(one.row for one in state.brokers if one.broker_id == destination)
+        if row is None or row in self._ownership.closing:
+            return
+        self._ownership.hint(bundle, target)
+        self._unloaded_s[bundle] = time()
+        await self._ownership.unload(row)
