@@ -9,6 +9,8 @@ from typing import Final, TypeVar
 
 from connectors.apply.addresses import Addresses
 from connectors.apply.limits import Limited
+from connectors.apply.policies import read_policy, send_policy
+from connectors.apply.policy import PolicyAction
 from connectors.apply.setting import SettingAction
 from connectors.apply.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
 from connectors.apply.split import SplitAction
@@ -20,8 +22,9 @@ from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
 from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteError, UnreachableError
-from core.plan.commands import request_body, request_path
+from core.plan.commands import request_body, request_method, request_path
 from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.plan.steps import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
@@ -94,6 +97,8 @@ class PulsarCluster(Limited):
                 return SplitAction(step, eyes, self._send_split, asked.still_serves)
             case SetDynamicSetting():
                 return SettingAction(step, self)
+            case SetPolicy():
+                return PolicyAction(step, self)
             case _:
                 raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
@@ -162,6 +167,39 @@ class PulsarCluster(Limited):
                 return None
         return leader_of(readings, problems)
 
+    # -- policies -------------------------------------------------------------------------------
+
+    def policy(self, step: SetPolicy) -> str | None:
+        """Return the policy that a step is about, as it is now; ``None``: it is not set.
+
+        Raises:
+            RemoteError: It cannot be read.
+        """
+        return read_policy(step, self._ask_anyone)
+
+    def send_policy(self, step: SetPolicy) -> None:
+        """Ask for a policy to be set or removed: one broker, once.
+
+        Raises:
+            RemoteError: It was refused, or nobody knows.
+        """
+        send_policy(step, self._ask_one)
+
+    def _ask_anyone(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
+        return self._first(lambda base: self._client.request(method, base, path, body=body))
+
+    def _ask_one(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
+        """Ask one broker; another one only where a request was never sent."""
+        failure: RemoteError | None = None
+        for base in self._bases():
+            try:
+                return self._client.request(method, base, path, body=body)
+            except RemoteError as exc:
+                if exc.outcome != "not_sent":
+                    raise
+                failure = failure or exc
+        raise failure or self._nobody()
+
     # -- settings -------------------------------------------------------------------------------
 
     def dynamic_setting(self, key: str) -> str | None:
@@ -207,24 +245,14 @@ class PulsarCluster(Limited):
         Raises:
             RemoteError: It was refused, or nobody knows.
         """
-        ask = self._setting_request(key, value)
-        failure: RemoteError | None = None
-        for base in self._bases():
-            try:
-                ask(base)
-            except RemoteError as exc:
-                if exc.outcome != "not_sent":
-                    raise
-                failure = failure or exc
-            else:
-                return
-        raise failure or self._nobody()
+        step = SetDynamicSetting(key=key, value=value)
+        self._ask_one(request_method(step), f"{ADMIN}/{request_path(step)}", None)
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
         """Return what asks a broker, given its address."""
-        method = "DELETE" if value is None else "POST"
         step = SetDynamicSetting(key=key, value=value)
-        return partial(self._client.request, method, path=f"{ADMIN}/{request_path(step)}")
+        path = f"{ADMIN}/{request_path(step)}"
+        return partial(self._client.request, request_method(step), path=path)
 
     def brokers(self) -> Collection[str]:
         """Return the ids of the brokers that may be asked."""

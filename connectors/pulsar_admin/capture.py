@@ -8,7 +8,7 @@ neither is ever used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from time import monotonic
@@ -18,6 +18,7 @@ import msgspec
 
 from connectors.config import ClusterConfig
 from connectors.pulsar_admin.client import AdminClient, NotAskedError, quoted
+from connectors.pulsar_admin.parse import address_of, group_names, stub_report
 from core.errors import (
     InputError,
     NotFoundError,
@@ -239,7 +240,7 @@ class RestCapture:
             RemoteError: No configured address told which brokers there are.
         """
         base, names = self._first_answer(f"{ADMIN}/brokers", list[str])
-        urls = {name: _address(name, base) for name in names}
+        urls = {name: address_of(name, base) for name in names}
         self._client.trust(urls.values())
         readings = Readings(broker_place="REST load report of {}", leader_place=f"{base}{ADMIN}")
         readings.dynamic = self._optional(base, f"{ADMIN}/brokers/configuration/values", problems)
@@ -301,7 +302,7 @@ class RestCapture:
                 self._note_silent({name: error}, urls, problems, done="Its load is unknown.")
         for name, url in urls.items():
             own = facts.runtime.get(name, {})
-            readings.brokers[name] = answers.get(name) or (_stub(url, own) if own else b"")
+            readings.brokers[name] = answers.get(name) or (stub_report(url, own) if own else b"")
 
     def _policies(self, readings: Readings, base: str, cluster: str, problems: ProblemLog) -> None:
         root = f"{ADMIN}/clusters{quoted(cluster)}"
@@ -319,6 +320,17 @@ class RestCapture:
             )
             return
         readings.failure_domains = {name: bytes(body) for name, body in domains.items()}
+        place = f"{ADMIN}/resourcegroups"
+        groups = group_names(self._optional(base, place, problems), f"{base}{place}", problems)
+        readings.resource_groups, silent = self.ask_each(
+            groups,
+            lambda name: (
+                self._client.request("GET", base, f"{ADMIN}/resourcegroups{quoted(name)}").body
+            ),
+        )
+        for name, error in silent.items():
+            if not isinstance(error, NotFoundError):  # deleted since it was listed
+                problems.add(error.code, base, error.message, done="Unknown.", subject=name)
 
     def _boundaries(self, readings: Readings, base: str, problems: ProblemLog) -> None:
         """Ask for the boundaries of all namespaces that anything named.
@@ -344,9 +356,30 @@ class RestCapture:
             ),
         )
         readings.boundaries = answers
+        self._stored_policies(readings, base, asked, problems)
         for name, error in silent.items():
             if not isinstance(error, NotFoundError):  # deleted since it was listed
                 problems.add(error.code, base, error.message, done="Unknown.", subject=name)
+
+    def _stored_policies(
+        self, readings: Readings, base: str, spaces: Sequence[str], problems: ProblemLog
+    ) -> None:
+        """Ask for the rates and the resource group of every namespace."""
+        answers, silent = self.ask_each(
+            spaces,
+            lambda name: (
+                self._client.request("GET", base, f"{ADMIN}/namespaces{quoted(name)}").body
+            ),
+        )
+        readings.policies = answers
+        denied = [error for error in silent.values() if not isinstance(error, NotFoundError)]
+        if denied:
+            problems.add(
+                denied[0].code,
+                base,
+                denied[0].message,
+                done="Rates and resource groups of such namespaces are unknown.",
+            )
 
     def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
         """Return what the lists at these paths hold together."""
@@ -363,19 +396,3 @@ class RestCapture:
 def _wanted(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that anything here uses: a broker tells 568, and there may be 1,000."""
     return {name: value for name, value in settings.items() if name in _WANTED}
-
-
-def _address(broker: str, base: str) -> str:
-    """Return a broker's web address: its id names host and port, the known address the scheme."""
-    return f"{base.partition('://')[0]}://{broker}"
-
-
-def _stub(url: str, own: Mapping[str, str]) -> bytes:
-    """Return the registry entry of a broker that has no load report, from its settings."""
-    return msgspec.json.encode(
-        {
-            "webServiceUrl": url,
-            "loadManagerClassName": own.get("loadManagerClassName"),
-            "brokerVersion": own.get("brokerVersion"),
-        }
-    )

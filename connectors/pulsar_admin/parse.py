@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from core.schemas.pulsar import TOPICS
+from core.snapshot.znodes import ProblemLog
 from core.snapshot.znodes.records import INT64_MAX, Count, Rate
 
 
@@ -70,3 +72,35 @@ def _row(topic: str, bundle: str, stats: _Topic) -> dict[str, Any]:
         "backlog": min(sum(each.msg_backlog for each in subscriptions), INT64_MAX),
         "storage_bytes": stats.storage_size,
     }
+
+
+def address_of(broker: str, base: str) -> str:
+    """Return a broker's web address: its id names host and port, the known address the scheme."""
+    return f"{base.partition('://')[0]}://{broker}"
+
+
+def stub_report(url: str, own: Mapping[str, str]) -> bytes:
+    """Return the registry entry of a broker that has no load report, from its settings."""
+    return msgspec.json.encode(
+        {
+            "webServiceUrl": url,
+            "loadManagerClassName": own.get("loadManagerClassName"),
+            "brokerVersion": own.get("brokerVersion"),
+        }
+    )
+
+
+def group_names(raw: bytes | None, place: str, problems: ProblemLog) -> list[str]:
+    """Return the names of the resource groups; brokers that know none have no such list.
+
+    Args:
+        raw: The answer, ``None``: there was none.
+        place: Where it was asked for.
+        problems: Filled here.
+    """
+    try:
+        return msgspec.json.decode(raw or b"[]", type=list[str])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        what = "It is not a JSON list of names."
+        problems.add("malformed", place, what, done="Resource groups are unknown.")
+        return []

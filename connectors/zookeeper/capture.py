@@ -44,6 +44,7 @@ _LISTS: Final = (
     roots.LOCAL_POLICIES,
     roots.OWNERSHIP,
     roots.RESOURCE_QUOTA,
+    roots.RESOURCE_GROUPS,
 )
 
 
@@ -152,6 +153,8 @@ class ZooKeeperCapture:
             cluster = path.split("/")[3]
             policies.domains[cluster] = self._data(path, domains, 500, listed=True)
         self._quotas(readings, lists[roots.RESOURCE_QUOTA])
+        groups = lists[roots.RESOURCE_GROUPS]
+        readings.resource_groups = self._data(roots.RESOURCE_GROUPS, groups, 200, listed=True)
         spaces: dict[str, list[str]] = {}
         for root in (roots.POLICIES, roots.LOCAL_POLICIES, roots.OWNERSHIP):
             below = self._children(f"{root}/{tenant}" for tenant in lists[root])
