@@ -21,14 +21,19 @@ import typer
 
 from core.errors import OpsError
 from dashboard.cli_acting import acting
+from dashboard.cli_advise import advise, sharing
+from dashboard.cli_backtest import backtesting
+from dashboard.cli_history import history
 from dashboard.cli_improving import improving
 from dashboard.cli_options import (
     Bundles,
     Config,
+    EngineName,
     Json,
     Release,
     Settings,
     Snapshot,
+    Snapshots,
     Strategy,
 )
 from dashboard.cli_output import (
@@ -40,6 +45,8 @@ from dashboard.cli_output import (
     report_bug,
 )
 from dashboard.cli_pegasus import pegasus
+from dashboard.cli_planning import planning
+from dashboard.cli_policies import policy
 from dashboard.cli_starting import starting
 
 app = typer.Typer(
@@ -54,6 +61,12 @@ app.add_typer(starting)
 app.add_typer(acting)
 app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
+app.add_typer(backtesting)
+app.add_typer(planning)
+app.add_typer(history, name="history")
+app.add_typer(sharing)
+app.add_typer(advise, name="advise")
+app.add_typer(policy, name="policy")
 
 
 @app.callback(invoke_without_command=True)
@@ -78,12 +91,13 @@ def dashboard(
     ] = 8501,
     collect: Annotated[bool, typer.Option(help="Keep the snapshots fresh.")] = True,
     worker: Annotated[bool, typer.Option(help="Carry out what is applied.")] = True,
+    jobs: Annotated[bool, typer.Option(help="Compute what pages ask for.")] = True,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> int:
     """Serve the pages for the configured clusters, keep them fresh, carry out what is applied."""
     from dashboard import cli_live
 
-    companions = cli_live.Companions(collector=collect, worker=worker)
+    companions = cli_live.Companions(collector=collect, worker=worker, jobs=jobs)
     return cli_live.dashboard(config, port, companions, open_browser=browser)
 
 
@@ -103,12 +117,13 @@ def collect(
     every: Annotated[
         str | None, typer.Option(help="Period, for example 60s or 5min; once with 0.")
     ] = None,
+    history: Annotated[bool, typer.Option(help="Record what is collected.")] = True,
     config: Config = None,
 ) -> int:
-    """Take a snapshot of clusters every so often, until Ctrl-C."""
+    """Take a snapshot of clusters every so often and record it, until Ctrl-C."""
     from dashboard import cli_live
 
-    return cli_live.collect(config, clusters or [], every)
+    return cli_live.collect(config, clusters or [], every, is_recorded=history)
 
 
 @app.command()
@@ -144,14 +159,16 @@ def import_zk(
 
 @app.command()
 def health(
-    snapshot: Snapshot,
+    snapshots: Snapshots,
     target: Annotated[str, typer.Option(help="What counts as balanced.")] = "vivo",
+    engine: EngineName = "local",
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say what is wrong in a snapshot, with numbers."""
-    from dashboard import cli_snapshots
+    from dashboard import cli_fleet
 
-    return cli_snapshots.health(snapshot, target, as_json=as_json)
+    return cli_fleet.health(snapshots, target, cli_fleet.Engine(engine, config), as_json=as_json)
 
 
 @app.command()
@@ -168,7 +185,7 @@ def lookup(
 
 @app.command()
 def place(
-    snapshot: Snapshot,
+    snapshots: Snapshots,
     bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")],
     strategy: Strategy = None,
     settings: Settings = None,
@@ -177,19 +194,18 @@ def place(
         str | None, typer.Option(metavar="A,B", help="Only these brokers.")
     ] = None,
     filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
+    engine: EngineName = "local",
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say which brokers would get a bundle, how likely, and why the others would not."""
-    from dashboard import cli_snapshots
+    from dashboard import cli_fleet
+    from dashboard.cli_snapshots import Assumptions, PlaceWish
 
-    return cli_snapshots.place(
-        snapshot,
-        bundle,
-        cli_snapshots.Assumptions.of(strategy, settings, release),
-        candidates,
-        with_filters=filters,
-        as_json=as_json,
-    )
+    wish = PlaceWish(bundle, candidates, with_filters=filters)
+    assumptions = Assumptions.of(strategy, settings, release)
+    where = cli_fleet.Engine(engine, config)
+    return cli_fleet.place(snapshots, wish, assumptions, where, as_json=as_json)
 
 
 @app.command()
@@ -219,7 +235,7 @@ def unload(
 
 @app.command()
 def shed(
-    snapshot: Snapshot,
+    snapshots: Snapshots,
     strategy: Annotated[
         str | None, typer.Option(help="Shedding strategy; by default the one in force.")
     ] = None,
@@ -236,18 +252,18 @@ def shed(
     plan: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Plan file of the first round to write.")
     ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say which bundles the balancer would unload from which broker, whereto, and why."""
-    from dashboard import cli_decisions
+    from dashboard import cli_decisions, cli_fleet
     from dashboard.cli_snapshots import Assumptions
 
-    return cli_decisions.shed(
-        snapshot,
-        cli_decisions.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan),
-        Assumptions.of(None, settings, release),
-        as_json=as_json,
-    )
+    wish = cli_decisions.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan)
+    assumptions = Assumptions.of(None, settings, release)
+    where = cli_fleet.Engine(engine, config)
+    return cli_fleet.shed(snapshots, wish, assumptions, where, as_json=as_json)
 
 
 @app.command()
@@ -320,8 +336,11 @@ class _WithoutPandas(MetaPathFinder):
 
     pyarrow imports it, wherever it is installed, only to ask whether a list is one of its series;
     that would be most of a command's start-up, and no command works with pandas. (Python's own
-    way, ``None`` in ``sys.modules``, is not understood by pyarrow's compiled import.)
+    way, ``None`` in ``sys.modules``, is not understood by pyarrow's compiled import.) Whoever makes
+    a Spark session takes it away again.
     """
+
+    hides = "pandas"
 
     def find_spec(
         self,

@@ -77,6 +77,23 @@ def worker(
 
 
 @acting.command()
+def jobs(
+    deed: Annotated[
+        str, typer.Argument(metavar="[serve|list|show|stop]", help="What to do with them.")
+    ] = "serve",
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Of the job to show or stop.")
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Carry out the long computations that pages ask for, until Ctrl-C; or list, show, stop one."""
+    from dashboard import cli_jobs
+
+    return cli_jobs.jobs(deed, job_id, config, as_json=as_json)
+
+
+@acting.command()
 def apply(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
     cluster: Annotated[

@@ -76,6 +76,14 @@ class ShedAnswer:
     warning: str = ""
 
 
+@dataclass(frozen=True)
+class Planned:
+    """The plan that was written, if any, and the snapshot it was made on."""
+
+    plan: Plan | None
+    directory: Path
+
+
 def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
     """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
     named = read_bundle_list(wish.recently_unloaded)
@@ -86,6 +94,19 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
     if wish.plan_file is not None and answer.rounds[0].moves:
         plan = _plan(snapshot, answer, wish, assumptions)
         _write(wish.plan_file, dump_plan(plan))
+    return tell(answer, recent, wish, Planned(plan, directory), as_json=as_json)
+
+
+def tell(
+    answer: ShedAnswer,
+    recent: KnownBundles,
+    wish: ShedWish,
+    planned: Planned | None = None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print rounds, with the plan that was made of the first one."""
+    plan = planned.plan if planned is not None else None
     body: dict[str, Any] = cli_decisions_json.shed(answer, is_strategy_only=wish.is_strategy_only)
     body |= _warnings(recent, answer)
     if wish.plan_file is not None:
@@ -96,8 +117,8 @@ def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: 
         _show_rounds(answer)
         _show_placement(answer)
         _show_switch(answer, wish)
-        if plan is not None:
-            _show_plan(plan, wish.plan_file, directory)
+        if planned is not None and plan is not None:
+            _show_plan(plan, wish.plan_file, planned.directory)
         elif wish.plan_file is not None:
             say("Nothing to plan, so no file is written.")
 
@@ -113,22 +134,8 @@ def _warnings(recent: KnownBundles, answer: ShedAnswer) -> dict[str, Any]:
 def _decide(
     snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions, recent: Sequence[str]
 ) -> ShedAnswer:
+    strategy, assumptions = chosen(snapshot, wish, assumptions)
     settings = assumptions.settings_of(snapshot)
-    manager = snapshot.manifest.load_manager
-    try:
-        strategy = (
-            find_shedding_strategy(wish.strategy)
-            if wish.strategy
-            else shedding_strategy_in_force(manager, settings)
-        )
-    except UnknownNameError as exc:
-        if wish.strategy is None:
-            raise
-        raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    if wish.strategy is not None:
-        named = {**assumptions.overrides, _CONFIGURED: strategy.name}
-        assumptions = replace(assumptions, overrides=named)
-        settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
     what_if = WhatIf(
         strategy,
@@ -148,11 +155,31 @@ def _decide(
         rounds=tuple(done for done, _ in timed),
         elapsed_ms=tuple(lasted for _, lasted in timed),
         turning_points=tuple(_turning_points(what_if, timed[0][0])),
-        **({} if wish.is_strategy_only else _placed_by(settings, manager)),
+        **({} if wish.is_strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
     )
 
 
-def _placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
+def chosen(
+    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions
+) -> tuple[AnyStrategy, Assumptions]:
+    """Return the strategy that is meant, and assumptions under which the cluster goes by it.
+
+    Raises:
+        UsageFaultError: There is no strategy of the name that was given.
+        UnknownNameError: The configured one is not known here.
+    """
+    if wish.strategy is None:
+        settings = assumptions.settings_of(snapshot)
+        return shedding_strategy_in_force(snapshot.manifest.load_manager, settings), assumptions
+    try:
+        strategy = find_shedding_strategy(wish.strategy)
+    except UnknownNameError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    named = {**assumptions.overrides, _CONFIGURED: strategy.name}
+    return strategy, replace(assumptions, overrides=named)
+
+
+def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
     """Return who places what is shed, and the warning that it is half a pair."""
     pair = half_a_pair(settings, manager)
     return {

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dashboard import services, services_pegasus
+from dashboard import services, services_pegasus, services_sandbox
 from dashboard.cli_live import (
     READY_S,
     open_when_ready,
     own_command,
     start_collector,
+    start_jobs,
     start_pages,
     start_worker,
     tell_open_runs,
@@ -31,6 +32,7 @@ from dashboard.cli_sandbox_config import (
     sections_of,
     write_config,
 )
+from dashboard.services_sandbox import FleetWish
 from dashboard.supervisor import Child, Supervisor, end_with_parent, free_port, told_to_end
 
 _PULSAR_FILE: Final = "sandbox-pulsar.toml"
@@ -91,11 +93,13 @@ def demo(options: DemoOptions) -> int:
             note(f"collector  every {PERIOD_S:.0f} s, state in {state}")
             worker = start_worker(all_, config)
             note("worker     carries out what is applied")
+            jobs = start_jobs(all_, config)
+            note("jobs       back-tests and other long computations, asked for on their pages")
             open_when_ready(all_, pages, port, open_browser=options.open_browser)
             note("The command line knows both clusters after:")
             note(f"  export {services.CONFIG_ENV}={shlex.quote(str(config))}")
             note(f"Ready after {time.monotonic() - started:.1f} s. Ctrl-C ends it.")
-            all_.watch([*fleets, pages, collector, worker])
+            all_.watch([*fleets, pages, collector, worker], kept=[jobs])
         except KeyboardInterrupt:
             pass
         except BaseException:
@@ -119,15 +123,16 @@ def _start_sandboxes(all_: Supervisor, options: DemoOptions, parts: list[Path]) 
     ]
 
 
-def sandbox(brokers: int, bundles: int, seed: int, files: SandboxFiles, *, as_json: bool) -> int:
+def sandbox(wish: FleetWish, files: SandboxFiles, *, as_json: bool) -> int:
     """``trimtab sandbox``: the fleet alone, until it is told to end."""
     end_with_parent()
     with (
         told_to_end(threading.Event()) as stop,
-        services.sandbox(brokers, bundles, seed, files.state_dir) as fleet,
+        services_sandbox.sandbox(wish, files.state_dir) as fleet,
     ):
         if files.config is not None:
-            write_config(files.config, [pulsar_section(fleet)], files.config.resolve().parent)
+            home = files.config.resolve().parent
+            write_config(files.config, [pulsar_section(fleet)], home, wish.minute_s)
         if as_json:
             print_json({"zookeeper": fleet.zookeeper, "admin_urls": fleet.admin_urls})
         else:

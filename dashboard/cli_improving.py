@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli_options import Json, Release, Settings, Snapshot
+from dashboard.cli_options import (
+    Config,
+    EngineName,
+    Json,
+    Release,
+    Settings,
+    Snapshot,
+    Snapshots,
+)
 
 improving = typer.Typer()
 
@@ -67,7 +75,7 @@ def optimize(
 
 @improving.command()
 def simulate(
-    snapshot: Snapshot,
+    snapshots: Snapshots,
     shed: Annotated[
         str | None, typer.Option(help="Shedding strategy; by default the one in force.")
     ] = None,
@@ -94,11 +102,13 @@ def simulate(
     ] = None,
     settings: Settings = None,
     release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Play the balancer's rounds until nothing moves any more: what moves, what it brings."""
     from core.simulation import WhatIf
-    from dashboard import cli_simulate
+    from dashboard import cli_fleet, cli_simulate
     from dashboard.cli_snapshots import Assumptions
 
     wish = cli_simulate.SimulateWish(
@@ -113,9 +123,9 @@ def simulate(
             failed_domains=tuple(fail_domain or ()),
         ),
     )
-    return cli_simulate.simulate(
-        snapshot, wish, Assumptions.of(place, settings, release), as_json=as_json
-    )
+    assumptions = Assumptions.of(place, settings, release)
+    where = cli_fleet.Engine(engine, config)
+    return cli_fleet.simulate(snapshots, wish, assumptions, where, as_json=as_json)
 
 
 @improving.command()

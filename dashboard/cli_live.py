@@ -7,16 +7,17 @@ import os
 import re
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.errors import OpsError
 from core.snapshot.store import save_snapshot
 from core.units import counted
-from dashboard import services
+from dashboard import services, services_history
 from dashboard.cli_capture import captured_answer, with_topics
 from dashboard.cli_config import configured, must_name_clusters
 from dashboard.cli_output import (
@@ -32,12 +33,16 @@ from dashboard.cli_output import (
 from dashboard.cli_pegasus_live import PEGASUS, capture_pegasus, keep_pegasus
 from dashboard.supervisor import (
     Child,
+    Kept,
     Supervisor,
     answers,
     end_with_parent,
     free_port,
     told_to_end,
 )
+
+if TYPE_CHECKING:
+    from dashboard.services_history import Checked
 
 READY_S: Final = 120.0
 """How long a component may take to be ready, on a busy machine."""
@@ -52,10 +57,11 @@ class Companions:
 
     collector: bool = True
     worker: bool = True
+    jobs: bool = True
 
 
 def dashboard(config: Path | None, port: int, companions: Companions, *, open_browser: bool) -> int:
-    """``trimtab dashboard``: the pages, with a collector and a worker beside them."""
+    """``trimtab dashboard``: the pages, collector, worker and job server beside them."""
     chosen = services.config_path(config)
     loaded = services.load_config(chosen)
     must_name_clusters(loaded, chosen)
@@ -68,9 +74,10 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
             pages = start_pages(all_, chosen, port)
             beside = [start_collector(all_, chosen)] if companions.collector else []
             beside += [start_worker(all_, chosen)] if companions.worker else []
+            jobs = [start_jobs(all_, chosen)] if companions.jobs else []
             open_when_ready(all_, pages, port, open_browser=open_browser)
             note("Ctrl-C ends it.")
-            _watch_pages(all_, pages, beside)
+            _watch_pages(all_, pages, beside, jobs)
         except KeyboardInterrupt:
             pass
     tell_open_runs(chosen)
@@ -94,20 +101,16 @@ def check(config: Path | None, *, as_json: bool) -> int:
     """``trimtab check``: the configuration, then every endpoint."""
     loaded = configured(config)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
-    all_fine = all(item.ok for items in results.values() for item in items)
+    history = services_history.check_history(loaded)
+    all_fine = history.ok and all(item.ok for items in results.values() for item in items)
     body = {
         "ok": all_fine,
-        "clusters": {
-            name: [
-                {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
-                for item in items
-            ]
-            for name, items in results.items()
-        },
+        "clusters": {name: [_tried(item) for item in items] for name, items in results.items()},
+        "history": _tried(history),
     }
 
     def show() -> None:
-        for name, items in results.items():
+        for name, items in {**results, "what is recorded": [history]}.items():
             say(name)
             table(
                 ("", "what", "detail"),
@@ -121,10 +124,19 @@ def check(config: Path | None, *, as_json: bool) -> int:
     return emit(Answer(body, show, exit_code=code), as_json=as_json)
 
 
-def collect(config: Path | None, names: Sequence[str], every: str | None) -> int:
+def _tried(item: Checked) -> dict[str, object]:
+    return {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
+
+
+def collect(
+    config: Path | None, names: Sequence[str], every: str | None, *, is_recorded: bool = True
+) -> int:
     """``trimtab collect``: keep snapshots of clusters, until told to end."""
     end_with_parent()
     loaded, chosen = chosen_clusters(config, names)
+    if not is_recorded:
+        history = loaded.history.model_copy(update={"is_recorded": False})
+        loaded = loaded.model_copy(update={"history": history})
     period_s = duration_s(every) if every is not None else loaded.collect_every_s
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
@@ -154,10 +166,11 @@ def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
             shelved = keep_pegasus(config, cluster)
         else:
             shelved = services.keep(config, services.capture(cluster))
+        note(f"{cluster.name}: {shelved.path}")
+        services_history.record_shelved(config, cluster, shelved)
     except OpsError as error:
         note(f"{cluster.name}: {error}")
         return False
-    note(f"{cluster.name}: {shelved.path}")
     return True
 
 
@@ -205,6 +218,12 @@ def start_worker(all_: Supervisor, config: Path | None) -> Child:
     return all_.start("worker", own_command("worker", *words))
 
 
+def start_jobs(all_: Supervisor, config: Path | None) -> Child:
+    """Start what carries out the long computations that pages ask for."""
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("jobs", own_command("jobs", *words))
+
+
 def start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
     """Start the pages."""
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
@@ -234,10 +253,15 @@ def _has_screen() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _watch_pages(all_: Supervisor, pages: Child, beside: list[Child]) -> None:
+def _watch_pages(
+    all_: Supervisor, pages: Child, beside: list[Child], jobs: Sequence[Child]
+) -> None:
     """Stay; what ended beside the pages is said once, they go on with what is kept."""
+    again = [Kept(child) for child in jobs]
     while not all_.stop.wait(0.5):
         all_.raise_for_ended([pages])
+        for each in again:
+            each.look(time.monotonic())
         for child in [each for each in beside if each.has_ended]:
             note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
             beside.remove(child)

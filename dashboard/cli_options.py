@@ -9,6 +9,15 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 Snapshot = Annotated[Path, typer.Argument(help="A snapshot directory.", metavar="SNAPSHOT")]
+Snapshots = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Snapshot directories; several are told by cluster.", metavar="SNAPSHOT..."
+    ),
+]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="local or spark: the same answer, by other means.")
+]
 Config = Annotated[
     Path | None,
     typer.Option("--config", help="trimtab.toml; by default TRIMTAB_CONFIG or ./trimtab.toml."),

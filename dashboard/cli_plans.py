@@ -151,3 +151,13 @@ def write_plan(path: Path, content: bytes) -> None:
         raise PlanError(
             f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
         ) from exc
+
+
+def tell_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
+    """Say where a plan is and how it is carried out, or that it was not written."""
+    if plan_file is None:
+        say("Not written: name a file with --plan OUT.")
+        return
+    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+    words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
+    say(f"Carry it out: trimtab {words}")

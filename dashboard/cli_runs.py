@@ -21,6 +21,7 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
+from core.plan.steps import SetPolicy
 from core.plan.words import describe
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
@@ -276,7 +277,7 @@ def _ways(view: StepView) -> tuple[str, str, str]:
             wanted = "split and unload" if step.is_unloaded else "split"
             came = "" if after is None else "whole" if after.exists else "in parts"
             return (seen.holder if seen else step.owner) or "nobody", wanted, came
-        case SetDynamicSetting():
+        case SetDynamicSetting() | SetPolicy():
             value = seen.value if seen else step.before
             return value or "not set", step.value or "not set", _value(after)
         case SetMetaLevel() | SetServerSetting():

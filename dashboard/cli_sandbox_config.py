@@ -11,8 +11,8 @@ from core.errors import ConfigError
 from dashboard import services, services_pegasus
 
 if TYPE_CHECKING:
-    from dashboard.services import RunningFleet
     from dashboard.services_pegasus import RunningPegasus
+    from dashboard.services_sandbox import RunningFleet
 
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""
@@ -47,14 +47,25 @@ def pegasus_section(cluster: RunningPegasus) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_config(path: Path, sections: Sequence[str], state_dir: Path) -> None:
-    """Write a configuration of sandboxes; it appears whole or not at all."""
+def write_config(
+    path: Path, sections: Sequence[str], state_dir: Path, minute_s: float = 60.0
+) -> None:
+    """Write a configuration of sandboxes; it appears whole or not at all.
+
+    Args:
+        path: Of the file.
+        sections: Lines of each cluster.
+        state_dir: Where snapshots, history and journal are kept.
+        minute_s: Seconds that count as a minute of the clusters' settings.
+    """
     head = [
         _WRITTEN_BY_US,
         f"state_dir = {json.dumps(str(state_dir))}",
         f"collect_every_s = {PERIOD_S}",
         "",
     ]
+    if minute_s != 60.0:  # a minute as it is
+        head += ["[history]", f"minute_s = {minute_s:g}", ""]
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".partial")
     aside.write_text("\n".join(head) + "\n" + "\n".join(sections), encoding="utf-8")

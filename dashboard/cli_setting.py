@@ -14,7 +14,7 @@ from core.plan.setting import build_setting_plan
 from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, UsageFaultError, emit, say
-from dashboard.cli_plans import refusal, write_plan
+from dashboard.cli_plans import refusal, tell_plan_file, write_plan
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,4 @@ def _show(
         say(f"  {item.rest}")
     for found in plan.diagnostics:
         say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
-    if plan_file is None:
-        say("Not written: name a file with --plan OUT.")
-        return
-    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
-    words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
-    say(f"Carry it out: trimtab {words}")
+    tell_plan_file(plan, plan_file, config_words)

@@ -14,8 +14,8 @@ from typing import Any
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.health.answer import balance_sentence, findings_sentence
-from core.health.findings import assess, overall_state
-from core.health.measures import TARGETS, Target, measure
+from core.health.findings import Finding, assess, overall_state
+from core.health.measures import TARGETS, Measures, Target, measure
 from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGIES, place_bundle
 from core.pulsar.settings import (
@@ -25,7 +25,7 @@ from core.pulsar.settings import (
     parse_set_options,
 )
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
+from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_age, format_ratio
 from dashboard import cli_json
@@ -71,6 +71,21 @@ class Assumptions:
         return effective_settings(snapshot, overrides=self.overrides, release=self.release)
 
 
+@dataclass(frozen=True)
+class PlaceWish:
+    """What is asked of ``trimtab place``.
+
+    Attributes:
+        bundle: Name.
+        candidates: Broker ids with commas between; ``None``: all of them.
+        with_filters: Whether the load manager's filters come first.
+    """
+
+    bundle: str
+    candidates: str | None
+    with_filters: bool
+
+
 def strategy_names() -> list[str]:
     """Return the names of the placement strategies there are."""
     return [strategy.name for strategy in STRATEGIES]
@@ -78,26 +93,40 @@ def strategy_names() -> list[str]:
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
     """``trimtab health``."""
-    target = _target(target_code)
+    target = target_of(target_code)
     snapshot = load_snapshot(directory)
     settings = effective_settings(snapshot)
     measures = measure(snapshot, settings)
     findings = assess(snapshot, settings, target=target)
+    identity = (snapshot.snapshot_id, snapshot.manifest)
+    return tell_health(identity, measures, findings, target, as_json=as_json)
+
+
+def tell_health(
+    identity: tuple[str, Manifest],
+    measures: Measures,
+    findings: tuple[Finding, ...],
+    target: Target,
+    *,
+    as_json: bool,
+) -> int:
+    """Print what is known of a cluster's health, whoever judged it."""
+    snapshot_id, manifest = identity
     body = {
-        "cluster": snapshot.manifest.cluster,
-        "snapshot_id": snapshot.snapshot_id,
-        "taken_at": snapshot.manifest.taken_at.isoformat(),
+        "cluster": manifest.cluster,
+        "snapshot_id": snapshot_id,
+        "taken_at": manifest.taken_at.isoformat(),
         "answer": balance_sentence(measures, target),
         "state": overall_state(findings),
         "target": target.code,
         "measures": cli_json.measures(measures),
         "findings": [cli_json.finding(item) for item in findings],
-        "problems": [cli_json.problem(item) for item in snapshot.manifest.problems],
+        "problems": [cli_json.problem(item) for item in manifest.problems],
     }
 
     def show() -> None:
         say(body["answer"])  # type: ignore[arg-type]  # a sentence
-        say(f"{snapshot.manifest.cluster}, {_age(snapshot)}: {findings_sentence(findings)}.")
+        say(f"{manifest.cluster}, {_age(manifest)}: {findings_sentence(findings)}.")
         say()
         table(
             ("measure", "mean", "maximum", "over the mean", "spread / mean", "worst broker"),
@@ -151,7 +180,21 @@ def place(
     snapshot = load_snapshot(directory)
     settings = assumptions.settings_of(snapshot)
     view = LoadView.of(snapshot, settings)
-    chosen = _candidates(candidates, snapshot)
+    wish = PlaceWish(bundle, candidates, with_filters=with_filters)
+    return tell_place(view, settings, wish, assumptions, as_json=as_json)
+
+
+def tell_place(
+    view: LoadView,
+    settings: EffectiveSettings,
+    wish: PlaceWish,
+    assumptions: Assumptions,
+    *,
+    as_json: bool,
+) -> int:
+    """Print who gets a bundle that a view has."""
+    bundle = wish.bundle
+    chosen = _candidates(wish.candidates, view.brokers)
     started = time.perf_counter()
     placement = place_bundle(
         view,
@@ -159,7 +202,7 @@ def place(
         settings,
         strategy=assumptions.strategy,
         candidates=chosen,
-        with_filters=with_filters,
+        with_filters=wish.with_filters,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
 
@@ -188,7 +231,12 @@ def place(
     return emit(Answer(cli_json.placement(placement, elapsed_ms), show), as_json=as_json)
 
 
-def _target(code: str) -> Target:
+def target_of(code: str) -> Target:
+    """Return a target by its code.
+
+    Raises:
+        UsageFaultError: There is none of that name.
+    """
     for target in TARGETS:
         if target.code == code:
             return target
@@ -196,10 +244,9 @@ def _target(code: str) -> Target:
     raise UsageFaultError(unknown.message, hint=unknown.hint)
 
 
-def _candidates(text: str | None, snapshot: PulsarSnapshot) -> list[str] | None:
+def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
     if text is None:
         return None
-    known = snapshot.brokers["broker"].to_pylist()
     if not known:
         raise IncompleteSnapshotError("The snapshot holds no brokers.")
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -212,8 +259,8 @@ def _candidates(text: str | None, snapshot: PulsarSnapshot) -> list[str] | None:
     return names
 
 
-def _age(snapshot: PulsarSnapshot) -> str:
-    age_s = (datetime.now(tz=UTC) - snapshot.manifest.taken_at).total_seconds()
+def _age(manifest: Manifest) -> str:
+    age_s = (datetime.now(tz=UTC) - manifest.taken_at).total_seconds()
     return f"taken {format_age(age_s)} ago"
 
 

@@ -52,17 +52,27 @@ def sandbox(
         Literal["pulsar", "pegasus"],
         typer.Option(help="pegasus: meta and replica servers instead, no ZooKeeper."),
     ] = "pulsar",
+    minute_s: Annotated[
+        float,
+        typer.Option(
+            min=0.5, max=60, help="Seconds that count as a minute of the leader's intervals."
+        ),
+    ] = 60.0,
+    dynamic: Annotated[
+        list[str] | None,
+        typer.Option("--dynamic", metavar="KEY=VALUE", help="Dynamic setting set from the start."),
+    ] = None,
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
     """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
-    from dashboard import cli_demo
+    from dashboard import cli_demo, services_sandbox
 
     if kind == "pegasus":
         return cli_demo.pegasus_sandbox(seed, write_config, as_json=as_json)
-    return cli_demo.sandbox(
-        brokers, bundles, seed, cli_demo.SandboxFiles(write_config, state_dir), as_json=as_json
-    )
+    size = services_sandbox.FleetWish(brokers, bundles, seed, minute_s, tuple(dynamic or ()))
+    files = cli_demo.SandboxFiles(write_config, state_dir)
+    return cli_demo.sandbox(size, files, as_json=as_json)
 
 
 @starting.command("sandbox-node")

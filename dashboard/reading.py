@@ -108,7 +108,7 @@ def _summarised(shelved: Shelved) -> ClusterSummary:
 cluster_summary = Memo(_summarised, max_entries=MAX_SUMMARIES)
 """A cluster's row of the overview, for a kept snapshot."""
 
-_HISTORY_COLUMNS: Final = (
+BROKER_COLUMNS: Final = (
     "broker",
     *(f"{resource}_{part}" for resource in RESOURCES for part in ("usage", "limit", "ratio")),
     *RATES,
@@ -122,7 +122,7 @@ _UNREADABLE: Final = (OSError, pa.ArrowException)
 def _broker_columns(shelved: Shelved) -> pa.Table | None:
     """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
-        table = pq.read_table(shelved.path / "brokers.parquet", columns=list(_HISTORY_COLUMNS))
+        table = pq.read_table(shelved.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
     except _UNREADABLE:
         return None
     return table.cast(
@@ -236,6 +236,10 @@ class ShelfState:
     def latest(self) -> Shelved | None:
         """The newest entry."""
         return self.entries[-1] if self.entries else None
+
+    def joined_by(self, past: Shelved) -> ShelfState:
+        """Return what is kept with a minute of the history in its place."""
+        return ShelfState(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
 
     def find(self, snapshot_id: str) -> Shelved | None:
         """Return the entry with that id, if it is still kept."""

@@ -10,11 +10,10 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -237,20 +236,6 @@ def actor(email: str | None = None, *, is_page: bool = False) -> str:
 SANDBOX_NAME: Final = "sandbox"
 
 
-class RunningFleet(Protocol):
-    """What a command needs to know of a running sandbox."""
-
-    @property
-    def zookeeper(self) -> str:
-        """``host:port``."""
-        ...
-
-    @property
-    def admin_urls(self) -> list[str]:
-        """One address a broker."""
-        ...
-
-
 def config_path(given: Path | None) -> Path | None:
     """Return the configuration file to use, as an absolute path.
 
@@ -277,16 +262,6 @@ def load_config(path: Path | None) -> TrimtabConfig:
 def has_snapshots(path: Path, cluster: str) -> bool:
     """Return whether a snapshot is kept of that cluster of a configuration."""
     return shelf(load_config(path)).latest(cluster) is not None
-
-
-def sandbox(
-    brokers: int, bundles: int, seed: int, data_dir: Path | None
-) -> AbstractContextManager[RunningFleet]:
-    """Return a local fleet that runs within the ``with`` block."""
-    from connectors.sandbox.fleet import Sandbox  # noqa: PLC0415  # commands must start fast
-    from connectors.sandbox.options import SandboxOptions  # noqa: PLC0415  # the same
-
-    return Sandbox(SandboxOptions(brokers=brokers, bundles=bundles, seed=seed, data_dir=data_dir))
 
 
 def capture(cluster: ClusterConfig) -> PulsarSnapshot:

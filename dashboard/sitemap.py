@@ -38,6 +38,24 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "history",
             "Who applied what, when and why, and what came of it: runs and the journal.",
         ),
+        Entry(
+            "history",
+            "History",
+            "timeline",
+            "What happened, minute by minute: load over time, every event, and any past minute.",
+        ),
+        Entry(
+            "backtest",
+            "Back-test",
+            "science",
+            "Which settings would have kept this cluster balanced, played on its own record.",
+        ),
+        Entry(
+            "jobs",
+            "Jobs",
+            "calculate",
+            "Trends, what-ifs and drills over whole fleets: asked for, followed, read.",
+        ),
         Entry("run", "Run"),
     ),
     "Pulsar": (

@@ -39,6 +39,7 @@ TOPIC: Final = "topic"
 PLACE: Final = "place"
 RUN: Final = "run"
 UNDO: Final = "undo"
+JOB: Final = "job"
 QUANTITY: Final = "quantity"
 VIEW: Final = "view"
 OF: Final = "of"
@@ -72,6 +73,12 @@ TABLE: Final = "table"
 NODE: Final = "node"
 PARTITION: Final = "partition"
 ROUND: Final = "round"
+RANGE: Final = "range"
+START: Final = "start"
+END: Final = "end"
+MINUTE: Final = "minute"
+AGAINST: Final = "against"
+LANE: Final = "lane"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
@@ -89,6 +96,9 @@ PAGES: Final[Mapping[str, str]] = {
     "lookup": "app_pages/lookup.py",
     "run": "app_pages/run.py",
     "activity": "app_pages/activity.py",
+    "backtest": "app_pages/backtest.py",
+    "jobs": "app_pages/jobs.py",
+    "history": "app_pages/history.py",
     "pegasus": "app_pages/pegasus.py",
     "pegasus_tables": "app_pages/pegasus_tables.py",
     "pegasus_balance": "app_pages/pegasus_balance.py",
@@ -184,7 +194,7 @@ def go(page: str, **params: str | list[str]) -> None:
     chosen = {key: value for key, value in params.items() if value}
     if st.session_state.get(_PAGE) == page:  # its widgets hold these parameters already
         for key, value in chosen.items():
-            if key in (RUN, UNDO):  # no widget has these
+            if key in (RUN, UNDO, JOB):  # no widget has these
                 st.query_params[key] = value
             else:
                 st.session_state[key] = value
@@ -210,6 +220,17 @@ def note_page(page: str) -> None:
     st.session_state[_PAGE] = page
     params = {key: st.query_params.get_all(key) for key in st.query_params}
     st.session_state[_DRAWN] = (_page_of_this_run(), params)
+
+
+def page() -> str:
+    """Return the page that is drawn: key of :data:`PAGES`."""
+    return str(st.session_state.get(_PAGE, ""))
+
+
+def is_new_in_address(key: str) -> bool:
+    """Return whether the address names a value that :func:`keep_in_address` did not write."""
+    named = st.query_params.get(key)
+    return bool(named) and named != st.session_state.get(f"_address_{key}")
 
 
 def _stop_ticks() -> None:

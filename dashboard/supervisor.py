@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,10 @@ END_GRACE_S: Final = 8.0
 """How long a child may take to end before it is killed."""
 
 _POLL_S: Final = 0.1
+_FIRST_WAIT_S: Final = 1.0
+_LONGEST_WAIT_S: Final = 60.0
+_RUNS_WELL_S: Final = 60.0
+"""A child that ran so long before it ended is started again soon."""
 _PROBE_TIMEOUT_S: Final = 2.0
 _PORTS_TRIED: Final = 100
 
@@ -39,16 +44,72 @@ class ChildEndedError(OpsError):
 
 @dataclass
 class Child:
-    """One child process and where its output goes."""
+    """One child process, how it is started, and where its output goes."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    again: Callable[[], subprocess.Popen[bytes]] = field(repr=False)
 
     @property
     def has_ended(self) -> bool:
         """Whether it is not running any more."""
         return self.process.poll() is not None
+
+    def let_go(self) -> None:
+        """Close the pipe that tells it of our end; it is told, or has ended."""
+        with contextlib.suppress(OSError):
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+
+
+@dataclass
+class Kept:
+    """A child that others can do without for a while: it is started again when it ends.
+
+    Attributes:
+        child: The child.
+        wait_s: How long it is waited before the next start; doubled while it does not stay.
+        started_at: On the monotonic clock, s.
+        due_at: When it is started again; ``None``: it runs.
+    """
+
+    child: Child
+    wait_s: float = _FIRST_WAIT_S
+    started_at: float = field(default_factory=time.monotonic)
+    due_at: float | None = None
+
+    def look(self, now: float) -> None:
+        """Start the child again where it has ended and its time has come.
+
+        Args:
+            now: On the monotonic clock, s.
+        """
+        if self.due_at is None:
+            if self.child.has_ended:
+                self._ended(now)
+        elif now >= self.due_at:
+            self.due_at, self.started_at = None, now
+            try:
+                self.child.process = self.child.again()
+            except OSError as exc:  # no memory, no process: what ended it may be why
+                note(f"The {self.child.name} could not be started: {exc.strerror}.")
+                self._later(now)
+
+    def _ended(self, now: float) -> None:
+        if now - self.started_at >= _RUNS_WELL_S:
+            self.wait_s = _FIRST_WAIT_S
+        code, wait_s = self.child.process.returncode, self.wait_s
+        self.child.let_go()
+        self._later(now)
+        note(
+            f"The {self.child.name} ended (exit code {code}); it is started again "
+            f"in {wait_s:.0f} s, the rest goes on. Its log is {self.child.log}."
+        )
+
+    def _later(self, now: float) -> None:
+        self.due_at = now + self.wait_s
+        self.wait_s = min(2 * self.wait_s, _LONGEST_WAIT_S)
 
 
 @dataclass
@@ -82,17 +143,20 @@ class Supervisor:
         """Start one child; its output goes to ``<log_dir>/<name>.log``."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
         log = self.log_dir / f"{name}.log"
-        with log.open("wb") as sink:
-            process = subprocess.Popen(  # noqa: S603 - our own commands, no shell
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {}), "TRIMTAB_CHILD": "1"},
-                cwd=directory,
-                start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
-            )
-        child = Child(name, process, log)
+
+        def run(mode: str) -> subprocess.Popen[bytes]:
+            with log.open(mode) as sink:
+                return subprocess.Popen(  # noqa: S603 - our own commands, no shell
+                    list(command),
+                    stdin=subprocess.PIPE,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **(environment or {}), "TRIMTAB_CHILD": "1"},
+                    cwd=directory,
+                    start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
+                )
+
+        child = Child(name, run("wb"), log, again=lambda: run("ab"))
         self.children.append(child)
         return child
 
@@ -131,14 +195,21 @@ class Supervisor:
                     hint=f"Its log is {child.log}.",
                 )
 
-    def watch(self, needed: Sequence[Child]) -> None:
+    def watch(self, needed: Sequence[Child], kept: Sequence[Child] = ()) -> None:
         """Stay until the command is told to end.
+
+        Args:
+            needed: None of them may end.
+            kept: Those that are started again when they end.
 
         Raises:
             ChildEndedError: A needed child ended.
         """
+        again = [Kept(child) for child in kept]
         while not self.stop.wait(5 * _POLL_S):
             self.raise_for_ended(needed)
+            for each in again:
+                each.look(time.monotonic())
 
     def end(self) -> None:
         """End all children, the last one first; those that do not end in time are killed."""
@@ -146,9 +217,7 @@ class Supervisor:
             if not child.has_ended:
                 child.process.terminate()
         for child in reversed(self.children):
-            with contextlib.suppress(OSError):
-                if child.process.stdin is not None:
-                    child.process.stdin.close()
+            child.let_go()
             try:
                 child.process.wait(self.grace_s)
             except subprocess.TimeoutExpired:

@@ -7,12 +7,14 @@ from datetime import timedelta
 import streamlit as st
 
 from core.health.answer import balance_sentence
+from core.history.asking import Period
 from dashboard import state
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import brokers as presenter
 from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
-from dashboard.reading import broker_history, thinned, within
+from dashboard.reading import within
+from dashboard.reading_history import brokers_over
 
 WINDOWS = {
     "15 min": timedelta(minutes=15),
@@ -50,8 +52,9 @@ with st.container(horizontal=True, vertical_alignment="center"):
         label_visibility="collapsed",
     )
 measure = broker_measure(key or BROKER_MEASURES[0].key)
-entries = within(page.kept.entries, page.shelved.taken_at, WINDOWS[window or "1 h"])
-history = broker_history(thinned(entries))
+end, span = page.shelved.taken_at, WINDOWS[window or "1 h"]
+entries = within(page.kept.entries, end, span)
+history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))
 data = presenter.heatmap_data(history, measure, reading.settings)
 words.section(
     f"{measure.label}, last {window}",

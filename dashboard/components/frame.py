@@ -182,14 +182,19 @@ class FleetContext:
     now: datetime
 
 
-def open_fleet(title: str) -> FleetContext:
-    """Return what a page over every cluster works on; stop where none has a snapshot.
+def open_fleet(title: str, *, needs_snapshot: bool = True) -> FleetContext:
+    """Return what a page over every cluster works on.
 
     Needs :func:`draw_header` in the same run.
+
+    Args:
+        title: Of the page.
+        needs_snapshot: Stop where no cluster has one.
     """
     config, choice = _drawn(title)
     shelved, is_pegasus = choice.shelved, choice.cluster.kind == PEGASUS
-    if shelved is None and not any(one.latest for one in kept_by_cluster(config).values()):
+    has_none = shelved is None and needs_snapshot
+    if has_none and not any(one.latest for one in kept_by_cluster(config).values()):
         no_snapshot(config, choice)
         st.stop()
     return FleetContext(
@@ -208,6 +213,14 @@ def open_journal(title: str) -> Config:
     """
     config, _ = _drawn(title)
     return config
+
+
+def open_history(title: str) -> tuple[Config, Choice]:
+    """Return what the header says for a page that reads the history and needs no snapshot.
+
+    Needs :func:`draw_header` in the same run.
+    """
+    return _drawn(title)
 
 
 def _pegasus_context(config: Config, choice: Choice, shelved: Shelved) -> PegasusPage:

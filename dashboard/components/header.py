@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.errors import SnapshotError
+from core.errors import InputError, OpsError, SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
-from dashboard.components import words
+from dashboard.components import misnamed, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.drawers import Searching, problems_drawer, search_dialog
 from dashboard.presenters import freshness
 from dashboard.presenters.applying import read_only_words
+from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
 from dashboard.presenters.search import search
 from dashboard.presenters.search_pegasus import search_pegasus
 from dashboard.reading import ShelfState, collector_status, reading, shelf_state
+from dashboard.reading_history import history_of, past_at
 from dashboard.reading_pegasus import PEGASUS, manifest_of, pegasus_reading
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
 
 NOW: Final = "now"
+_ANY: Final = "_any_minute"
 REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
 RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
@@ -66,6 +69,7 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
         offered: The clusters that the page may be about, one at least.
     """
     by_name = {cluster.name: cluster for cluster in offered}
+    _check_cluster(config)
     wanted = _wanted(by_name)
     key = "header" if wanted.environment == "demo" else f"header-{wanted.environment}"
     bar = st.container(key=key, horizontal=True, vertical_alignment="center", gap="small")
@@ -88,13 +92,23 @@ def render_header(config: Config, offered: Sequence[Cluster]) -> Choice:
             width=_badges_px(cluster, kept),
         )
         st.space("stretch")
-        shelved, is_past = _pick_time(kept)
+        kept, shelved, is_past = _pick_time(config, cluster, kept)
         every = _pick_refresh()
         _search_button(cluster, shelved)
     choice = Choice(cluster, kept, shelved, is_past)
     with badges:
         _badges(config, choice, every)
+    misnamed.draw(state.CLUSTER, cluster.name)
+    misnamed.draw(state.AT, state.text(state.AT))
     return choice
+
+
+def _check_cluster(config: Config) -> None:
+    """Tell of a cluster in the address that the configuration does not have."""
+    known = [cluster.name for cluster in config.clusters]
+    named = st.query_params.get(state.CLUSTER)
+    if named and named not in known:
+        misnamed.tell(state.CLUSTER, UnknownNameError.of("cluster", named, known))
 
 
 def _badges_px(cluster: Cluster, kept: ShelfState) -> int:
@@ -114,29 +128,79 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
     return wanted
 
 
-def _pick_time(kept: ShelfState) -> tuple[Shelved | None, bool]:
-    by_text = {_stamp(entry.taken_at): entry for entry in kept.entries[-MAX_TIMES:]}
+def _pick_time(
+    config: Config, cluster: Cluster, kept: ShelfState
+) -> tuple[ShelfState, Shelved | None, bool]:
+    """Draw the picker of the time; return what is kept, the chosen one, whether it is past."""
+    by_text = {stamp(entry.taken_at): entry for entry in kept.entries}
     asked = state.from_address(state.AT)
-    is_gone = bool(asked) and asked != NOW and asked not in by_text
-    if is_gone:
-        st.session_state[state.AT] = NOW
+    problem: OpsError | str = ""
+    if asked and asked != NOW and asked not in by_text:
+        past, problem = _recorded(config, cluster, asked)
+        if isinstance(problem, OpsError):
+            misnamed.tell(state.AT, problem)
+        if past is not None:
+            kept = kept.joined_by(past)
+            by_text[stamp(past.taken_at)] = past
+        st.session_state[state.AT] = NOW if past is None else stamp(past.taken_at)
+    offered = list(reversed(by_text))[:MAX_TIMES]
+    chosen_text = state.text(state.AT)
+    more = [chosen_text] if chosen_text in by_text and chosen_text not in offered else []
     with st.popover("Time", icon=":material/schedule:", help="Look at an earlier snapshot"):
-        text = st.selectbox(
-            "Snapshot taken at (UTC)",
-            [NOW, *reversed(by_text)],
-            key=state.AT,
-        )
+        text = st.selectbox("Snapshot taken at (UTC)", [NOW, *more, *offered], key=state.AT)
         st.caption(f"{len(kept.entries):,} snapshots are kept. Now follows the newest.")
+        _any_minute(config, cluster)
     state.keep_in_address(state.AT, text or NOW, default=NOW)
-    if is_gone:
-        text = f"The snapshot of {asked} is no longer kept: this is the newest."
-        st.toast(words.plain(text), duration="long")
+    if problem and isinstance(problem, str):
+        st.toast(words.plain(problem), duration="long")
     chosen = by_text.get(text or NOW)
-    return (chosen, True) if chosen is not None else (kept.latest, False)
+    return (kept, chosen, True) if chosen is not None else (kept, kept.latest, False)
 
 
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _recorded(
+    config: Config, cluster: Cluster, asked: str
+) -> tuple[Shelved | None, OpsError | str]:
+    """Return the minute of the history that the address names, and what there is to say."""
+    if (error := misnamed.time_error(state.AT, asked)) is not None:
+        return None, error
+    try:
+        past = past_at(config, cluster, asked)
+    except SnapshotError as exc:
+        told = f"The snapshot of {asked} cannot be read: {exc.message} This is the newest."
+        return None, InputError(told, hint=exc.hint)
+    if past is None:
+        told = f"No snapshot of {cluster.name} at {asked} is kept: this is the newest."
+        return None, InputError(told, hint="Choose another under Time.")
+    if stamp(past.taken_at) == asked:
+        return past, ""
+    return past, f"Nothing was recorded at {asked}: this is the minute before."
+
+
+def _any_minute(config: Config, cluster: Cluster) -> None:
+    """Offer every minute of the history, where there is one."""
+    try:
+        span = history_of(config, cluster).span()
+    except SnapshotError:
+        return  # the History page says why
+    if span is None:
+        return
+    first, last = (one.replace(tzinfo=None, second=0, microsecond=0) for one in span)
+    st.datetime_input(
+        "Any recorded minute (UTC)",
+        None,
+        min_value=first,
+        max_value=last + timedelta(minutes=1),
+        step=60,
+        key=_ANY,
+        on_change=_take_minute,
+        help="From the history; between two minutes, the earlier one.",
+    )
+
+
+def _take_minute() -> None:
+    picked = st.session_state.get(_ANY)
+    if isinstance(picked, datetime):
+        st.session_state[state.AT] = stamp(picked.replace(tzinfo=UTC))
 
 
 def _pick_refresh() -> int | None:
@@ -248,6 +312,12 @@ def _watch(config: Config, choice: Choice) -> None:
         draw_activity(config, cluster)
 
 
+def _when(moment: datetime) -> str:
+    """Return the time of day, with the day where it is not today."""
+    is_today = moment.astimezone(UTC).date() == services.now().date()
+    return clock(moment) if is_today else f"{stamp(moment)} UTC"
+
+
 def _draw_freshness(config: Config, choice: Choice, shelved: Shelved, manifest: Manifest) -> None:
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
@@ -255,7 +325,7 @@ def _draw_freshness(config: Config, choice: Choice, shelved: Shelved, manifest: 
     words.badge(
         freshness.mode_badge(
             is_past=choice.is_past,
-            taken_at=clock(shelved.taken_at),
+            taken_at=_when(shelved.taken_at),
             why_read_only=read_only_words(name) if choice.cluster.read_only else "",
             is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
         )

@@ -161,7 +161,7 @@ def changes(page: PageContext) -> None:
     try:
         wished = presenter.parsed_changes(options)
         _what_if(page, wished)
-        _plan(page, wished)
+        draw_plan(page, wished)
     except OpsError as error:
         words.failed(error, what="These changes cannot be read")
 
@@ -211,7 +211,7 @@ def _try(params: dict[str, str]) -> None:
     state.go("rebalance", **params)
 
 
-def _plan(page: PageContext, wished: Mapping[str, Any]) -> None:
+def draw_plan(page: PageContext, wished: Mapping[str, Any]) -> None:
     """Draw the plan; what is not dynamic is named and left to the brokers' files."""
     fixed = [key for key in wished if not SETTING_BY_KEY[key].is_dynamic]
     dynamic = {key: value for key, value in wished.items() if key not in fixed}

@@ -13,6 +13,8 @@ from dashboard.presenters.naming import file_name
 
 Column = Any
 ROW_PX: Final = 29
+SCROLL_PX: Final = 12
+"""Of the bar below a table that is wider than its place: the last row stays above it."""
 WRAPPED_PX: Final = 60
 """A row of sentences: three lines."""
 
@@ -88,7 +90,7 @@ def opener(
 
 def height_of(rows: int, row_px: int = ROW_PX) -> int:
     """Return the height in pixels of a table with its head and so many rows."""
-    return row_px * rows + ROW_PX + 3
+    return row_px * rows + ROW_PX + 3 + SCROLL_PX
 
 
 def table(

@@ -16,6 +16,14 @@ STYLE = """<style>
 .st-key-header { border-bottom: 1px solid rgba(128, 140, 150, 0.25); padding-bottom: 0.45rem; }
 .st-key-header-production { border-bottom: 3px solid #8b6cc4; padding-bottom: 0.45rem; }
 .st-key-header-staging { border-bottom: 3px solid #4a8fd0; padding-bottom: 0.45rem; }
+.st-key-backtest_form [data-testid="stButtonGroup"] > div { flex-wrap: wrap; }
+@media (max-width: 1200px) {
+  .st-key-backtest_form [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-backtest_found > div > [data-testid="stHorizontalBlock"],
+  .st-key-backtest_found > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-backtest_found [data-testid="stColumn"] { min-width: 480px; flex-grow: 1; }
+  .st-key-backtest_form [data-testid="stColumn"] { min-width: 300px; flex-grow: 1; }
+}
 .st-key-header_live { flex-wrap: nowrap; flex-shrink: 0; }
 </style>"""
 

@@ -188,6 +188,19 @@ def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def typed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes with their settings' own types.
+
+    Raises:
+        UnknownNameError: A key that no setting has.
+        InputError: A value of the wrong type.
+    """
+    return {
+        key: None if value is None else typed_value(known_setting(key), value)
+        for key, value in changes.items()
+    }
+
+
 def wanted_words(changes: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
     """Return the changes as brokers write them, ready for a plan."""
     return tuple(

@@ -1,0 +1,171 @@
+"""``trimtab quota`` and ``trimtab advise``: their options, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard.cli_options import Json, Snapshot
+
+sharing = typer.Typer()
+advise = typer.Typer(no_args_is_help=True, help="The arithmetic behind what operators tune.")
+
+Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the topic.")]
+Topic = Annotated[str, typer.Argument(help="Topic without -partition-N.", metavar="TOPIC")]
+
+
+@sharing.command()
+def quota(
+    limit: Annotated[float, typer.Option(help="Of the resource group; negative: none.")],
+    usage: Annotated[str, typer.Option(metavar="A,B,C", help="What each broker uses.")],
+    formula: Annotated[
+        str, typer.Option(help="upstream: as the real class counts; published: as the design.")
+    ] = "upstream",
+    as_json: Json = False,
+) -> int:
+    """Share a resource group's limit out among brokers, as they do it themselves."""
+    from dashboard import cli_advising
+
+    return cli_advising.quota(limit, usage, formula, as_json=as_json)
+
+
+@advise.command()
+def queue(
+    partitions: Partitions,
+    max_pending: Annotated[int, typer.Option(help="maxPendingMessages; 0: none.")] = 0,
+    max_pending_across: Annotated[
+        int, typer.Option(help="maxPendingMessagesAcrossPartitions; 0: none.")
+    ] = 0,
+    rate: Annotated[float, typer.Option(help="msg/s that the application sends.")] = 1000.0,
+    message_bytes: Annotated[float, typer.Option(help="Size of a message.")] = 1024.0,
+    memory_limit: Annotated[int, typer.Option(help="memoryLimitBytes; 0: none.")] = 64 * 1024**2,
+    batch_messages: Annotated[int, typer.Option(help="batchingMaxMessages.")] = 1000,
+    batch_bytes: Annotated[int, typer.Option(help="batchingMaxBytes.")] = 128 * 1024,
+    batch_delay_ms: Annotated[float, typer.Option(help="batchingMaxPublishDelay.")] = 1.0,
+    send_timeout_s: Annotated[float, typer.Option(help="sendTimeout; 0: never.")] = 30.0,
+    silent: Annotated[int, typer.Option(help="Partitions on a slow or dead broker.")] = 1,
+    slow: Annotated[
+        float, typer.Option(metavar="SHARE", help="What that broker still takes, 0 to 1.")
+    ] = 0.0,
+    as_json: Json = False,
+) -> int:
+    """How a producer's messages queue and batch, and how soon one bad broker holds it up."""
+    from core.planning.advisors.client_queue import ProducerLoad
+    from dashboard import cli_advising
+
+    load = ProducerLoad(
+        msgs_per_s=rate,
+        message_bytes=message_bytes,
+        partitions=partitions,
+        max_pending=max_pending,
+        max_pending_across=max_pending_across,
+        memory_limit_bytes=memory_limit,
+        batch_messages=batch_messages,
+        batch_bytes=batch_bytes,
+        batch_delay_s=batch_delay_ms / 1000,
+        send_timeout_s=send_timeout_s,
+    )
+    return cli_advising.queue(load, silent, slow, as_json=as_json)
+
+
+@advise.command()
+def ledger(
+    rate: Annotated[float, typer.Option(help="Entries (batches) a second.")],
+    throughput: Annotated[float, typer.Option(help="Bytes a second.")],
+    age: Annotated[float, typer.Option(help="Minutes that the ledger is open.")] = 0.0,
+    entries: Annotated[float, typer.Option(help="In it now.")] = 0.0,
+    size: Annotated[float, typer.Option(help="Bytes in it now.")] = 0.0,
+    min_minutes: Annotated[
+        float, typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes.")
+    ] = 10.0,
+    max_minutes: Annotated[
+        float, typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes.")
+    ] = 240.0,
+    max_entries: Annotated[int, typer.Option(help="managedLedgerMaxEntriesPerLedger.")] = 50_000,
+    max_megabytes: Annotated[int, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes.")] = 2048,
+    as_json: Json = False,
+) -> int:
+    """When the next ledger begins, and how big this one becomes."""
+    from core.planning.advisors.ledger import RolloverRule, next_rollover
+    from dashboard import cli_advising
+
+    rule = RolloverRule(
+        min_minutes=min_minutes,
+        max_minutes=max_minutes,
+        max_entries=max_entries,
+        max_megabytes=max_megabytes,
+    )
+    found = next_rollover(
+        rule,
+        entries_per_s=rate,
+        bytes_per_s=throughput,
+        age_minutes=age,
+        entries=entries,
+        size_bytes=size,
+    )
+    return cli_advising.ledger(found, as_json=as_json)
+
+
+@advise.command()
+def retention(
+    throughput: Annotated[float, typer.Option(help="Bytes a second that the topic takes in.")],
+    consumed_after: Annotated[
+        float | None, typer.Option(metavar="MINUTES", help="By the slowest; else: never.")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="Retention time; -1: without end.")] = 0.0,
+    megabytes: Annotated[float, typer.Option(help="Retention size; -1: without end.")] = 0.0,
+    ttl: Annotated[float, typer.Option(help="Time to live in seconds; 0: off.")] = 0.0,
+    rollover: Annotated[float, typer.Option(help="Minutes that a ledger is open.")] = 240.0,
+    as_json: Json = False,
+) -> int:
+    """The life of a message: backlog, kept, deleted, with what decides each."""
+    from core.planning.advisors.retention import RetentionRule, life_of_message
+    from dashboard import cli_advising
+
+    rule = RetentionRule(
+        retention_minutes=minutes,
+        retention_megabytes=megabytes,
+        ttl_s=ttl,
+        rollover_minutes=rollover,
+    )
+    phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=throughput)
+    return cli_advising.retention(phases, as_json=as_json)
+
+
+@advise.command()
+def partitions(
+    topic: Topic,
+    count: Annotated[
+        list[int], typer.Option("--partitions", min=1, help="To look at. Several times.")
+    ],
+    bundles: Annotated[
+        int | None, typer.Option(min=1, help="Even bundles; else those of the snapshot.")
+    ] = None,
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="SNAPSHOT", help="Whose namespace it is.")
+    ] = None,
+    wanted: Annotated[
+        int, typer.Option(min=1, help="Most partitions of one bundle; plans the splits for it.")
+    ] = 1,
+    max_bundles: Annotated[int, typer.Option(help="loadBalancerNamespaceMaximumBundles.")] = 128,
+    as_json: Json = False,
+) -> int:
+    """How a topic's partitions fall into bundles, and the splits that would spread them."""
+    from dashboard import cli_advising
+
+    wish = cli_advising.SpreadWish(topic, tuple(count), bundles, snapshot, wanted, max_bundles)
+    return cli_advising.partitions(wish, as_json=as_json)
+
+
+@advise.command()
+def lookups(
+    snapshot: Snapshot,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="tenant/namespace.")],
+    pace: Annotated[float, typer.Option(help="Bundles a minute, one by one.")] = 10.0,
+    as_json: Json = False,
+) -> int:
+    """What unloading a whole namespace asks of the brokers, beside bundle by bundle."""
+    from dashboard import cli_advising
+
+    return cli_advising.lookups(snapshot, namespace, pace, as_json=as_json)

@@ -1,0 +1,139 @@
+"""What ``trimtab history`` does with files: out of a history, into it, and keeping it small."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from core.errors import OpsError
+from core.history.export import Archive
+from core.history.importing import export_snapshots
+from core.units import counted, datetime_to_ms
+from dashboard import services, services_history
+from dashboard.cli_moments import span
+from dashboard.cli_output import (
+    EXIT_DONE,
+    EXIT_REFUSED,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+)
+from dashboard.cli_recorded import Past, Range, as_iso, told_span
+
+
+def export(past: Past, source: str, wish: Range, out: Path, *, as_json: bool) -> int:
+    """``trimtab history export``."""
+    start, end = span(*wish, services.now())
+    if out.exists():
+        raise UsageFaultError(f"{out} exists already.", hint="Name a file that is not there.")
+    if Path(source).is_dir() and source not in past.store.clusters():
+        if start is not None or end is not None:
+            raise UsageFaultError(
+                f"{source} is a directory of snapshots: all of them go into the file.",
+                hint="Leave --from and --to out.",
+            )
+        export_snapshots(Path(source), None, out)
+    else:
+        first, last = past.span_of(source)
+        counter = _Counted()
+        try:
+            past.store.export(source, start or first, end or last, out, counter)
+        finally:
+            counter.clear()
+    with Archive(out) as archive:
+        held = archive.contents
+    size = out.stat().st_size
+    body = {
+        "cluster": held.cluster,
+        "export": str(out),
+        "minutes": held.minutes,
+        "from": as_iso(held.first),
+        "to": as_iso(held.last),
+        "bytes": size,
+    }
+    is_more = start is not None and held.first < datetime_to_ms(start)
+
+    def show() -> None:
+        say(
+            f"{out}: {told_span(held.minutes, held.first, held.last)} of {held.cluster}, "
+            f"{as_iso(held.first)} to {as_iso(held.last)}, {size / 1e6:,.1f} MB."
+        )
+        if is_more:
+            say("It begins before --from: a file begins with the hour that the range begins in.")
+        say("It opens elsewhere with `trimtab history import FILE`.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int:
+    """``trimtab history import``."""
+    if not source.exists():
+        raise UsageFaultError(
+            f"There is no {source}.",
+            hint="Name a file of `trimtab history export`, a snapshot directory or a shelf.",
+        )
+    counter = _Counted()
+    try:
+        if source.is_dir():
+            count = past.store.import_snapshots(source, name, counter)
+        else:
+            count = past.store.import_(source, name, counter)
+    finally:
+        counter.clear()
+    body = {"import": str(source), "history": past.place, "minutes": count}
+
+    def show() -> None:
+        say(f"{source}: {counted(count, 'new snapshot')} in {past.place}.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+class _Counted:
+    """Progress as one line that is written over, on a terminal only."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is."""
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{words}: {done} of {total}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
+    """``trimtab history compact``."""
+    if cluster is not None:
+        past.span_of(cluster)
+    names = [cluster] if cluster is not None else past.store.clusters()
+    rows: list[tuple[str, ...]] = []
+    kept: list[dict[str, Any]] = []
+    failed = False
+    for name in names:
+        try:
+            done = services_history.keep_in_order(past.config, past.store, name)
+        except OpsError as exc:
+            failed = True
+            note(f"{name}: {exc}")
+            kept.append({"cluster": name, "error": exc.as_json()})
+            continue
+        kept.append(
+            {"cluster": name, "hours": done.hours, "dropped": list(done.days), "bytes": done.bytes}
+        )
+        rows.append((name, str(done.hours), str(len(done.days)), f"{done.bytes / 1e6:,.1f} MB"))
+    body = {"history": past.place, "clusters": kept}
+
+    def show() -> None:
+        if not names:
+            say(f"Nothing is recorded in {past.place}.")
+        table(("cluster", "hours put together", "days dropped", "left"), rows)
+
+    code = EXIT_REFUSED if failed else EXIT_DONE
+    return emit(Answer(body, show, code), as_json=as_json)

@@ -1,0 +1,116 @@
+"""Commands on what may come, and on trends of what was recorded: their options, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dashboard.cli_history import From, To, Uri, history
+from dashboard.cli_options import Config, EngineName, Json, Release, Settings, Snapshot
+
+planning = typer.Typer()
+
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder for the whole tables as Parquet.")
+]
+Recorded = Annotated[
+    list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all recorded.")
+]
+
+
+@planning.command()
+def drill(
+    snapshot: Snapshot,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this broker, domain or node. Several times."),
+    ] = None,
+    brokers: Annotated[bool, typer.Option(help="Lose each broker.")] = True,
+    domains: Annotated[bool, typer.Option(help="Lose each failure domain.")] = True,
+    hot: Annotated[float, typer.Option(metavar="USAGE", help="From here on it is hot.")] = 0.85,
+    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 1,
+    out: Out = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Lose each broker, failure domain or node in turn: who gets hot, what finds no place."""
+    from dashboard import cli_planning_run as run
+    from dashboard.cli_snapshots import Assumptions
+
+    wish = run.DrillCommand(tuple(only or ()), brokers, domains, hot, seed)
+    where = run.Where(engine, config, out)
+    return run.drill(
+        snapshot, wish, where, Assumptions.of(None, settings, release), as_json=as_json
+    )
+
+
+@planning.command()
+def topics(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Topics: .parquet, .csv or .jsonl.")],
+    snapshot: Annotated[
+        Path, typer.Option(metavar="DIR", help="Snapshot of the cluster that they are laid over.")
+    ],
+    top: Annotated[int, typer.Option(min=1, help="How many bundles and topics are told.")] = 20,
+    out: Out = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Say where millions of topics land: bundles, brokers, partitions that share a bundle."""
+    from dashboard import cli_planning_run as run
+
+    return run.topics(file, snapshot, top, run.Where(engine, config, out), as_json=as_json)
+
+
+@history.command()
+def trends(
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    by: Annotated[str, typer.Option(metavar="PERIOD", help="minute, hour or day.")] = "hour",
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(help="Only brokers, bundles, nodes or tables. Several times."),
+    ] = None,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Say what brokers, bundles, nodes and tables carried, who changed most, and the gap."""
+    from dashboard import cli_history_jobs as run
+    from dashboard.cli_recorded import Past
+
+    wish = run.TrendsCommand(tuple(clusters or ()), (start, end), by, tuple(subject or ()))
+    return run.trends(Past.of(uri, config), wish, (engine, out), as_json=as_json)
+
+
+@history.command()
+def flaps(
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    side: Annotated[
+        float, typer.Option(metavar="MIN", help="Minutes before and after that are compared.")
+    ] = 10.0,
+    settle: Annotated[
+        float, typer.Option(metavar="MIN", help="Minutes after a move that are left out.")
+    ] = 5.0,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Say which bundles went to and fro, how often, and which moves were for nothing."""
+    from dashboard import cli_history_jobs as run
+    from dashboard.cli_recorded import Past
+
+    wish = run.FlapsCommand(tuple(clusters or ()), (start, end), side, settle)
+    return run.flaps(Past.of(uri, config), wish, (engine, out), as_json=as_json)

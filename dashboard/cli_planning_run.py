@@ -1,0 +1,301 @@
+"""What ``trimtab drill`` and ``trimtab topics`` do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import InputError, UnknownNameError
+from core.pegasus.snapshot import PegasusFacts
+from core.planning.drill import Drill, DrillWish
+from core.planning.drill import drill as play
+from core.planning.drill_pegasus import drill_pegasus
+from core.planning.topic_files import parts_of
+from core.planning.topic_ring import TopicRing
+from core.planning.topics import TopicLoads, place_topics
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.snapshot.store import load_manifest, load_snapshot
+from core.units import format_bytes_per_s, format_ratio
+from dashboard import services, services_spark
+from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli_snapshots import Assumptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES: Final = ("local", "spark")
+_MOST_SHOWN: Final = 20
+_EVERY_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where it is computed, and where whole tables go.
+
+    Attributes:
+        engine: ``local`` or ``spark``.
+        config: Configuration file, for Spark.
+        out: Folder; ``None``: none.
+    """
+
+    engine: str
+    config: Path | None
+    out: Path | None
+
+    @property
+    def is_spark(self) -> bool:
+        """Whether Spark is asked for.
+
+        Raises:
+            UsageFaultError: There is no such engine.
+        """
+        if self.engine not in ENGINES:
+            known = UnknownNameError.of("engine", self.engine, ENGINES)
+            raise UsageFaultError(known.message, hint=known.hint)
+        return self.engine == "spark"
+
+    def session(self) -> SparkSession:
+        """Start Spark."""
+        note("Starting Spark ...")
+        return services_spark.session(services.load_config(services.config_path(self.config)))
+
+
+@dataclass(frozen=True)
+class DrillCommand:
+    """What is asked of ``trimtab drill``; see :class:`core.planning.drill.DrillWish`."""
+
+    only: tuple[str, ...]
+    brokers: bool
+    domains: bool
+    hot_line: float
+    seed: int
+
+
+class Line:
+    """Progress as one line on a terminal that is written over."""
+
+    def __init__(self) -> None:
+        self._shown_at = 0.0
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is."""
+        now = time.monotonic()
+        is_last = bool(total) and done >= total
+        if sys.stderr.isatty() and (is_last or now - self._shown_at >= _EVERY_S):
+            self._shown_at = now
+            sys.stderr.write(f"\r{words}: {done:,} of {total:,} " + ("\n" if is_last else ""))
+            sys.stderr.flush()
+
+
+def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
+    """Write whole tables as ``<name>.parquet``.
+
+    Raises:
+        InputError: They cannot be written.
+    """
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, one in tables.items():
+            pq.write_table(one, out / f"{name}.parquet", compression="zstd")
+    except OSError as exc:
+        raise InputError(
+            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
+        ) from exc
+    note(f"Whole tables are in {out}.")
+
+
+def drill(
+    directory: Path, wish: DrillCommand, where: Where, assumptions: Assumptions, *, as_json: bool
+) -> int:
+    """``trimtab drill``."""
+    is_spark = where.is_spark
+    _, manifest = load_manifest(directory)
+    if manifest.kind == "pegasus":
+        return _drill_pegasus(directory, wish, where, as_json=as_json)
+    snapshot = load_snapshot(directory)
+    snapshot.require("brokers", "bundles")
+    settings = assumptions.settings_of(snapshot)
+    asked = DrillWish(wish.brokers, wish.domains, wish.only, wish.hot_line, wish.seed)
+    spark = where.session() if is_spark else None
+    started = time.perf_counter()
+    if spark is not None:
+        from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # seconds, only here
+
+        done = drill_on_spark(spark, snapshot, settings, asked, Line())
+    else:
+        done = play(snapshot, settings, asked, Line())
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
+    write_tables(where.out, tables)
+    body = {
+        "answer": done.sentence,
+        "hot_line": wish.hot_line,
+        "seed": wish.seed,
+        **{name: one.to_pylist() for name, one in tables.items()},
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+    return emit(Answer(body, lambda: _show_drill(done, wish)), as_json=as_json)
+
+
+def _show_drill(done: Drill, wish: DrillCommand) -> None:
+    say(done.sentence)
+    say()
+    table(
+        (
+            "lost",
+            "bundles",
+            "homeless",
+            "clients",
+            "traffic",
+            "newly hot",
+            "rises most",
+            "from",
+            "to",
+        ),
+        [
+            (
+                row["failure"],
+                f"{row['bundles']:,}",
+                f"{row['unplaced']:,}",
+                f"{row['clients']:,}",
+                format_bytes_per_s(row["moved_bytes_per_s"]),
+                f"{row['newly_hot']}",
+                row["pressed"] or "nobody",
+                format_ratio(row["pressed_before"]),
+                format_ratio(row["pressed_after"]),
+            )
+            for row in done.failures.slice(0, _MOST_SHOWN).to_pylist()
+        ],
+    )
+    if done.failures.num_rows > _MOST_SHOWN:
+        say(f"... and {done.failures.num_rows - _MOST_SHOWN:,} more; --json or --out has them all.")
+    tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
+    for row in tight[:_MOST_SHOWN]:
+        say(
+            f"No room: without {row['failure']} {row['group']} has {row['brokers_left']} of "
+            f"{row['brokers_before']} brokers, {row['unplaced']:,} of {row['bundles']:,} bundles "
+            f"find none; the coolest is at {format_ratio(row['coolest_usage'])}."
+        )
+    say(f"Hot is a usage of {format_ratio(wish.hot_line)} and more.")
+
+
+def _drill_pegasus(directory: Path, wish: DrillCommand, where: Where, *, as_json: bool) -> int:
+    facts = PegasusFacts(load_pegasus_snapshot(directory))
+    spark = where.session() if where.is_spark else None
+    started = time.perf_counter()
+    if spark is not None:
+        from core.spark.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
+
+        done = drill_pegasus_on_spark(spark, facts, Line(), only=wish.only)
+    else:
+        done = drill_pegasus(facts, Line(), only=wish.only)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    write_tables(where.out, {"nodes": done.failures})
+    body: dict[str, Any] = {
+        "answer": done.sentence,
+        "nodes": done.failures.to_pylist(),
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+
+    def show() -> None:
+        say(done.sentence)
+        say()
+        table(
+            ("lost", "primaries", "no primary", "no writes", "one replica", "busiest", "over mean"),
+            [
+                (
+                    row["node"],
+                    f"{row['primaries']:,}",
+                    f"{row['without_primary']:,}",
+                    f"{row['without_writes']:,}",
+                    f"{row['single']:,}",
+                    row["busiest"] or "nobody",
+                    format_ratio(row["deviation_after"]),
+                )
+                for row in done.failures.slice(0, _MOST_SHOWN).to_pylist()
+            ],
+        )
+        if done.failures.num_rows > _MOST_SHOWN:
+            say(f"... and {done.failures.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def topics(file: Path, directory: Path, top: int, where: Where, *, as_json: bool) -> int:
+    """``trimtab topics``."""
+    is_spark = where.is_spark
+    parts = parts_of(file.absolute())
+    ring = TopicRing.of(load_snapshot(directory))
+    spark = where.session() if is_spark else None
+    started = time.perf_counter()
+    if spark is not None:
+        from core.spark.jobs.topics import place_topics_on_spark  # noqa: PLC0415  # takes seconds
+
+        done = place_topics_on_spark(spark, ring, parts, Line())
+    else:
+        done = place_topics(ring, parts, Line())
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    names = ("bundles", "brokers", "crowded", "spread")
+    tables: dict[str, pa.Table] = {name: getattr(done, name) for name in names}
+    write_tables(where.out, tables)
+    whole = ("brokers", "spread")
+    body = {
+        "answer": done.sentence,
+        "topics": done.topics,
+        "homeless": done.homeless,
+        "nameless": done.nameless,
+        **{
+            name: (one if name in whole else one.slice(0, top)).to_pylist()
+            for name, one in tables.items()
+        },
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+    return emit(Answer(body, lambda: _show_topics(done, top)), as_json=as_json)
+
+
+def _show_topics(done: TopicLoads, top: int) -> None:
+    say(done.sentence)
+    say()
+    table(
+        ("bundle", "owner", "topics", "traffic", "of its namespace"),
+        [
+            (
+                row["bundle"],
+                row["owner"] or "nobody",
+                f"{row['topics']:,}",
+                format_bytes_per_s(row["msg_throughput_in"] + row["msg_throughput_out"]),
+                format_ratio(row["namespace_share"]),
+            )
+            for row in done.bundles.slice(0, top).to_pylist()
+        ],
+    )
+    say()
+    table(
+        ("broker", "bundles", "topics", "traffic"),
+        [
+            (
+                row["broker"] or "nobody",
+                f"{row['bundles']:,}",
+                f"{row['topics']:,}",
+                format_bytes_per_s(row["msg_throughput_in"] + row["msg_throughput_out"]),
+            )
+            for row in done.brokers.slice(0, top).to_pylist()
+        ],
+    )
+    crowded = [
+        row for row in done.crowded.slice(0, top).to_pylist() if row["most_in_one_bundle"] > 1
+    ]
+    for row in crowded:
+        say(
+            f"Crowded: {row['most_in_one_bundle']} of {row['partitions']} partitions of "
+            f"{row['topic']} are in {row['bundle']}."
+        )

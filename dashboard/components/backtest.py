@@ -1,0 +1,255 @@
+"""What a back-test found: ranking, Pareto chart, time lines, what to change, its moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import OpsError
+from core.history.backtest.model import AS_RECORDED, Target
+from dashboard import backtesting, services, state
+from dashboard.charts.pareto import pareto_chart
+from dashboard.charts.timelines import timeline_chart
+from dashboard.components import figures, tables, words
+from dashboard.presenters import backtest as presenter
+from dashboard.presenters import candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dashboard.presenters.backtest import Found
+    from dashboard.services_jobs import Job
+
+_MOVES: Final = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A finished back-test that is looked at.
+
+    Attributes:
+        job: The job.
+        found: Its ranking and what to change.
+        target: What was good enough.
+        cluster: Whose ranking is shown.
+        ranking: That ranking.
+        picked: Candidates whose time lines are shown.
+    """
+
+    job: Job
+    found: Found
+    target: Target | None
+    cluster: str
+    ranking: pd.DataFrame
+    picked: list[str]
+
+    @property
+    def one_cluster(self) -> str:
+        """The cluster of time lines and changes: of all together there are none."""
+        if self.cluster != presenter.ALL_CLUSTERS:
+            return self.cluster
+        return self.found.clusters[1]
+
+
+def shown(job: Job) -> Shown | None:
+    """Draw what is looked at, and return it; ``None``: the result cannot be read."""
+    try:
+        found = backtesting.found(job)
+    except OpsError as error:
+        words.failed(error, what="The result cannot be read")
+        return None
+    if found.candidates.empty:
+        st.info("Nothing was played.", icon=":material/info:")
+        return None
+    cluster = found.clusters[0]
+    if len(found.clusters) > 1:
+        chosen = st.segmented_control(
+            "Cluster",
+            found.clusters,
+            default=cluster,
+            required=True,
+            key=state.OF,
+            bind="query-params",
+        )
+        cluster = str(chosen) if chosen in found.clusters else cluster
+    ranking = found.ranking(cluster)
+    known = presenter.candidates_of(ranking)
+    asked = [name for name in state.listed(state.PICK) if name in known]
+    return Shown(
+        job=job,
+        found=found,
+        target=backtesting.target_of(job),
+        cluster=cluster,
+        ranking=ranking,
+        picked=asked[: presenter.MOST_LINES] or presenter.default_pick(ranking),
+    )
+
+
+def draw_pareto(view: Shown) -> None:
+    """Draw unloads a day against the deviation that is left."""
+    points = presenter.points_of(view.ranking)
+    if not points:
+        st.info("No candidate could be played: the ranking says why.", icon=":material/info:")
+        return
+    goal = view.target
+    figures.chart(
+        pareto_chart(
+            points,
+            target=(goal.unloads_per_day, goal.deviation) if goal else None,
+        ),
+        key="backtest_pareto",
+        alt="Unloads a day against the deviation that is left, one mark a candidate",
+    )
+    st.caption(
+        "Lower left is better; numbers are ranks, those beside each other in one label. Bars: "
+        "least and greatest over the seeds."
+    )
+
+
+def draw_ranking(view: Shown) -> None:
+    """Draw the candidates, best first; a click adds one to the time lines."""
+    rows = presenter.ranking_frame(view.ranking)
+    own, common = candidates.own_names(rows["candidate"].tolist(), AS_RECORDED)
+    if common:
+        st.caption(words.plain(f"All candidates: {common}"))
+    whole = {short: label for label, short in own.items()}
+    words.notes(candidates.not_played(view.ranking))
+    columns = {
+        "rank": tables.whole("Rank"),
+        "candidate": tables.opener(
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=300
+        ),
+        "deviation_p95": tables.percent("Off the mean", "Farthest node, 95th percentile."),
+        "unloads_per_day": st.column_config.NumberColumn("Unloads a day", format="%,.1f"),
+        "marks": st.column_config.TextColumn("Marks", width=190),
+        "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
+        "unloads_range": tables.words("Unloads, by seed", "Least and greatest over the seeds."),
+        "deviation_mean": tables.percent("Mean off", "Farthest node, mean of the minutes."),
+        "minutes_over": tables.percent("Minutes over 20 %"),
+        "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
+        "client_cuts_per_day": tables.whole("Client cuts a day"),
+        "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
+        "splits_per_day": tables.whole("Splits a day"),
+        "unowned_s_per_day": tables.seconds("Unowned a day", "Bundles without owner, summed."),
+        "runs": tables.whole("Runs"),
+        "problem": tables.words("Why not played"),
+    }
+    if rows["problem"].isna().all():
+        del columns["problem"]
+    tables.table(
+        rows.assign(candidate=rows["candidate"].map(own)),
+        columns,
+        key="backtest_ranking",
+        alt="Candidates, the best first, with what really happened in its place",
+        height=min(480, tables.height_of(len(rows))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=view.cluster, what="backtest", moment=services.now())
+
+
+def _toggle_own(picked: list[str], whole: Mapping[str, str], short: str) -> None:
+    _toggle(picked, whole.get(short, short))
+
+
+def _toggle(picked: list[str], name: str) -> None:
+    """Show the time line of a candidate, or no more; for callbacks."""
+    kept = [one for one in picked if one != name]
+    state.keep_list(state.PICK, kept if name in picked else [*kept, name])
+
+
+def draw_timelines(view: Shown) -> None:
+    """Draw the picked candidates over time, beside what really happened."""
+    words.section("Side by side over time", "What really happened, and what would have.")
+    names = presenter.candidates_of(view.ranking)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        picked = st.multiselect(
+            "Candidates",
+            names,
+            default=view.picked,
+            key=f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",
+            max_selections=presenter.MOST_LINES,
+            on_change=_note_picked,
+            args=(f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",),
+        )
+        seeds = backtesting.seeds_of(view.job)
+        seed = st.selectbox("Seed", seeds, key="_line_seed", width=110)
+    if not picked:
+        st.caption("Choose a candidate.")
+        return
+    try:
+        _over_time(view, picked, int(seed or seeds[0]))
+    except OpsError as error:
+        words.failed(error, what="The time lines cannot be read")
+
+
+def _over_time(view: Shown, picked: list[str], seed: int) -> None:
+    timeline = backtesting.played(view.job, "timeline", view.one_cluster, picked)
+    lines = [] if timeline is None else presenter.lines_of(timeline, picked, seed)
+    if not lines:
+        st.caption("No time line of these was kept.")
+        return
+    figures.chart(
+        timeline_chart(lines, target=view.target.deviation if view.target else None),
+        key="backtest_timeline",
+        alt="Deviation and unloads so far of the picked candidates over time",
+    )
+    _history_link(view, lines[0].times[0], lines[0].times[-1])
+    _moves(view, picked, seed)
+
+
+def _note_picked(key: str) -> None:
+    state.keep_list(state.PICK, st.session_state.get(key) or [])
+
+
+def _history_link(view: Shown, start: datetime, end: datetime) -> None:
+    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") for moment in (start, end)]
+    st.button(
+        "Open the history of this time",
+        icon=":material/history:",
+        type="tertiary",
+        key="_backtest_history",
+        on_click=_open_history,
+        args=(view.one_cluster, *stamps),
+    )
+
+
+def _open_history(cluster: str, start: str, end: str) -> None:
+    state.go("history", cluster=cluster, start=start, end=end)
+
+
+def _moves(view: Shown, picked: list[str], seed: int) -> None:
+    """Draw the moves of one of the picked candidates."""
+    if "moves" not in (view.job.answer.tables if view.job.answer else ()):
+        return
+    with st.expander("Moves", icon=":material/swap_horiz:"):
+        name = str(st.selectbox("Of", picked, index=len(picked) - 1, key="_moves_of"))
+        moves = backtesting.played(view.job, "moves", view.one_cluster, [name])
+        if moves is None:
+            return
+        rows = presenter.moves_frame(moves, seed)
+        cut = f"; the first {_MOVES:,} are shown" if len(rows) > _MOVES else ""
+        st.caption(f"{len(rows):,} moves{cut}.")
+        tables.table(
+            rows.head(_MOVES),
+            {
+                "taken_at": st.column_config.DatetimeColumn(
+                    "When (UTC)", format="YYYY-MM-DD HH:mm:ss"
+                ),
+                "source": tables.words("From"),
+                "destination": tables.words("To"),
+                "kind": tables.words("Kind"),
+                "moved": tables.megabytes("Traffic"),
+                "clients": tables.whole("Clients"),
+                "subject": tables.words("What moved"),
+            },
+            key="backtest_moves",
+            alt=f"Moves of {name}",
+            height=min(360, tables.height_of(min(len(rows), _MOVES))),
+            missing="",
+        )
+        tables.downloads(rows, cluster=view.cluster, what="moves", moment=services.now())

@@ -1,0 +1,399 @@
+"""The form of a back-test: which stretch of the record, what is tried on it, what is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS
+from core.pulsar.settings import EffectiveSettings
+from dashboard import backtesting, state
+from dashboard.components import jobs, misnamed, words
+from dashboard.presenters import backtest_grid as presenter
+
+if TYPE_CHECKING:
+    from dashboard.backtesting import Span
+    from dashboard.components.frame import FleetContext
+
+WHOLE: Final = "whole record"
+OWN: Final = "from … to"
+SPANS: Final = {
+    "last hour": timedelta(hours=1),
+    "last 6 hours": timedelta(hours=6),
+    "last 24 hours": timedelta(hours=24),
+    "last 7 days": timedelta(days=7),
+}
+SHEDDING: Final = "shedding"
+PLACEMENT: Final = "placement"
+TRIED: Final = "tried"
+SEEDS: Final = "seeds"
+TARGET: Final = "target"
+ENGINE: Final = "engine"
+STRETCH: Final = "stretch"
+_OWN_TARGET: Final = "own"
+_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+
+
+@dataclass(frozen=True, eq=False)
+class Editing:
+    """What the form is about.
+
+    Attributes:
+        page: The page.
+        span: First and last recorded minute of the cluster.
+        settings: In force; class defaults where no snapshot tells them.
+        bundles: Bundles or partitions of the cluster.
+        is_pegasus: The cluster's kind.
+        minute_s: Seconds of the record that count as a minute, as the configuration says.
+    """
+
+    page: FleetContext
+    span: Span
+    settings: EffectiveSettings
+    bundles: int
+    is_pegasus: bool
+    minute_s: float
+
+
+def editing(page: FleetContext, span: Span) -> Editing:
+    """Return what the form is about, for the cluster that the header shows."""
+    config, cluster = page.config, page.choice.cluster
+    settings, bundles = EffectiveSettings.defaults(), 1_000
+    if page.pulsar is not None:
+        settings = page.pulsar.reading.settings
+        bundles = page.pulsar.reading.snapshot.bundles.num_rows
+    elif page.pegasus is not None:
+        bundles = page.pegasus.snapshot.tables["partitions"].num_rows
+    return Editing(
+        page=page,
+        span=span,
+        settings=settings,
+        bundles=bundles,
+        is_pegasus=cluster.kind == "pegasus",
+        minute_s=config.history.minute_s,
+    )
+
+
+def draw(about: Editing) -> None:
+    """Draw the form, how much it makes, and the button that starts it."""
+    _presets(about)
+    first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
+    with first:
+        start, end = _stretch(about.span)
+        seeds, window, minute_s = _runs(about)
+    with second:
+        shedding, placement = _strategies(about)
+    with third:
+        deviation, unloads = _target(is_pegasus=about.is_pegasus)
+        engine = st.segmented_control(
+            "Computed on",
+            list(presenter.ENGINES),
+            default=presenter.LOCAL,
+            required=True,
+            key=ENGINE,
+            bind="query-params",
+            format_func=lambda one: presenter.ENGINES.get(str(one), str(one)),
+        )
+    values, problems = _values(about)
+    form = presenter.GridForm(
+        cluster=about.page.choice.cluster.name,
+        start=start,
+        end=end,
+        shedding=shedding,
+        placement=placement,
+        values=values,
+        seeds=seeds,
+        window_minutes=window,
+        deviation_pct=deviation,
+        unloads_per_day=unloads,
+        minute_s=minute_s,
+        is_pegasus=about.is_pegasus,
+    )
+    _start(about, form, str(engine or presenter.LOCAL), problems)
+
+
+def _start(about: Editing, form: presenter.GridForm, engine: str, problems: Sequence[str]) -> None:
+    """Say how much the grid is, and offer to start it."""
+    config = about.page.config
+    refusal, size = "", None
+    try:
+        size = presenter.size_of(form.grid(), about.span)
+    except OpsError as error:
+        refusal = str(error)
+    refusal = problems[0] if problems else refusal
+    if size is not None and not size.windows:
+        refusal = "No recorded minute lies in this range."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Start the back-test",
+            icon=":material/play_arrow:",
+            type="primary",
+            key="_start_backtest",
+            disabled=bool(refusal),
+            on_click=_ask,
+            args=(about, form, engine),
+        )
+        if refusal:
+            st.caption(f":material/block: {words.coded(refusal)}", width="content")
+        elif size is not None:
+            earlier = backtesting.jobs_of(config)
+            pace = backtesting.minutes_per_s(earlier, form.cluster, engine)
+            seconds = presenter.estimate_s(size, engine, about.bundles, pace)
+            told = presenter.size_words(size, seconds, is_measured=pace is not None)
+            st.caption(words.plain(told), width="content")
+    jobs.draw_refusal()
+
+
+def _ask(about: Editing, form: presenter.GridForm, engine: str) -> None:
+    body = backtesting.body_of(form.asked(), engine)
+    jobs.start(about.page.config, backtesting.KIND, body, "backtest")
+
+
+def _presets(about: Editing) -> None:
+    offered: Sequence[presenter.Preset] = presenter.PEGASUS_PRESETS
+    if not about.is_pegasus:
+        pulsar = about.page.pulsar
+        manager = pulsar.reading.snapshot.manifest.load_manager if pulsar else None
+        offered = presenter.presets(
+            _in_force(about.settings), is_extensible=manager == "extensible"
+        )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("Grids that make sense:", width="content")
+        for preset in offered:
+            st.button(
+                words.plain(preset.title),
+                icon=":material/grid_view:",
+                key=f"_preset_{preset.title}",
+                help=words.plain(preset.help),
+                on_click=_take,
+                args=(about, preset),
+            )
+
+
+def _take(about: Editing, preset: presenter.Preset) -> None:
+    """Fill the form with a preset; for callbacks."""
+    st.session_state[SHEDDING] = list(preset.shedding)
+    if not about.is_pegasus:
+        st.session_state[PLACEMENT] = list(preset.placement)
+    st.session_state[TRIED] = list(preset.keys)
+    for key in preset.keys:
+        st.session_state[_value_key(key)] = _suggested(about, key)
+
+
+def _value_key(key: str) -> str:
+    return f"grid_{key}"
+
+
+def _suggested(about: Editing, key: str) -> list[str]:
+    if about.is_pegasus:
+        return list(presenter.switch_suggestions(key))
+    return list(presenter.suggestions(key, about.settings))
+
+
+def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
+    """Draw the range picker; return its ends, ``None``: open."""
+    chosen = st.selectbox(
+        "Part of the record",
+        [WHOLE, *SPANS, OWN],
+        key=STRETCH,
+        bind="query-params",
+        help=f"Recorded: {span[0]:%Y-%m-%d %H:%M} to {span[1]:%Y-%m-%d %H:%M} UTC.",
+    )
+    if chosen in SPANS:
+        return span[1] - SPANS[str(chosen)], None
+    if chosen != OWN:
+        return None, None
+    misnamed.check_times(state.FROM)
+    misnamed.check_times(state.UNTIL, may_be_ahead=True)
+    naive = [moment.astimezone(UTC).replace(tzinfo=None) for moment in span]
+    start = st.datetime_input("From (UTC)", naive[0], key=state.FROM, bind="query-params")
+    end = st.datetime_input("To (UTC)", naive[1], key=state.UNTIL, bind="query-params")
+    misnamed.draw(state.FROM, start)
+    misnamed.draw(state.UNTIL, end)
+    return _utc(start), _utc(end)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def _runs(about: Editing) -> tuple[int, int, float]:
+    seeds = st.number_input(
+        "Seeds",
+        min_value=1,
+        max_value=50,
+        value=3,
+        key=SEEDS,
+        bind="query-params",
+        help="What is drawn at random is drawn anew for each: several give error bars.",
+    )
+    with st.expander("Windows and minutes", icon=":material/tune:"):
+        window = st.number_input(
+            "Longest window, minutes",
+            min_value=2,
+            max_value=44_640,
+            value=360,
+            key="window",
+            bind="query-params",
+            help="Each window begins as the record stood, so that errors do not add up.",
+        )
+        minute_s = st.number_input(
+            "A minute of the cluster, seconds",
+            min_value=0.001,
+            max_value=86_400.0,
+            value=float(about.minute_s),
+            format="%g",
+            key="minute_s",
+            bind="query-params",
+            help="As minute_s in [history] of the configuration: 60, but for a sandbox that runs "
+            "in compressed time.",
+        )
+    return int(seeds or 3), int(window or 360), float(minute_s or about.minute_s)
+
+
+def _strategies(about: Editing) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if about.is_pegasus:
+        _begin_with(SHEDDING, presenter.POLICIES)
+        policies = st.multiselect(
+            "Policies",
+            presenter.POLICIES,
+            key=SHEDDING,
+            bind="query-params",
+        )
+        return tuple(policies), ()
+    settings = about.settings
+    _begin_with(SHEDDING, [_in_force(settings)] if settings.shedding_off else [RECORDED])
+    _begin_with(PLACEMENT, [RECORDED])
+    shedding = st.multiselect(
+        "Shedding strategies",
+        presenter.SHEDDINGS,
+        key=SHEDDING,
+        bind="query-params",
+        format_func=lambda one: _named(str(one), settings, _SHEDDING),
+        help=_SHEDDING,
+    )
+    placement = st.multiselect(
+        "Placement strategies",
+        presenter.PLACEMENTS,
+        key=PLACEMENT,
+        bind="query-params",
+        format_func=lambda one: _named(str(one), settings, _PLACEMENT),
+        help=_PLACEMENT,
+    )
+    return tuple(shedding), tuple(placement)
+
+
+def _begin_with(key: str, values: Sequence[str]) -> None:
+    """Give a list that presets fill, too, its first values; those of the address win."""
+    if key not in st.session_state and key not in st.query_params:
+        st.session_state[key] = list(values)
+
+
+def _in_force(settings: EffectiveSettings) -> str:
+    """Return the class name of the cluster's own shedding strategy; another one: ours to offer."""
+    name = settings.text(_SHEDDING).rpartition(".")[2]
+    return name if name in presenter.SHEDDINGS else presenter.SHEDDINGS[1]
+
+
+def _named(name: str, settings: EffectiveSettings, key: str) -> str:
+    if name == NO_SHEDDING:
+        return "no shedding at all"
+    if name == RECORDED and key == _SHEDDING and settings.shedding_off:
+        return f"as recorded ({settings.shedding_off[0]}=false)"
+    if name == RECORDED:
+        return f"as recorded ({settings.text(key).rpartition('.')[2]})"
+    return name
+
+
+def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
+    """Draw what is good enough; ``None``: the preset."""
+    preset = TARGETS["pegasus" if is_pegasus else "vivo"]
+    noun = "moves" if is_pegasus else "unloads"
+    words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
+    large = "The first is what one large operator reached and reported."
+    chosen = st.segmented_control(
+        "Good enough",
+        ["vivo", _OWN_TARGET],
+        default="vivo",
+        required=True,
+        key=TARGET,
+        bind="query-params",
+        format_func=lambda one: words if one == "vivo" else "own",
+        help="A new primary copies nothing: evenness decides." if is_pegasus else large,
+    )
+    if chosen != _OWN_TARGET:
+        return None, None
+    with st.container(horizontal=True):
+        deviation = st.number_input(
+            "Off the mean, %",
+            min_value=0.0,
+            value=preset.deviation * 100,
+            format="%g",
+            key="off",
+            bind="query-params",
+        )
+        unloads = st.number_input(
+            "Unloads a day",
+            min_value=0.0,
+            value=preset.unloads_per_day,
+            format="%g",
+            key="unloads",
+            bind="query-params",
+        )
+    return float(deviation or 0.0), float(unloads or 0.0)
+
+
+def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Draw the settings that are tried; return their values, and what is wrong with them."""
+    offered = presenter.offered_switches() if about.is_pegasus else presenter.offered_settings()
+    say = presenter.switch_words if about.is_pegasus else presenter.setting_words
+    tried = st.multiselect(
+        "Switches to try" if about.is_pegasus else "Settings to try",
+        offered,
+        key=TRIED,
+        bind="query-params",
+        format_func=lambda one: f"{one}: {say(str(one))}",
+        placeholder="Choose by upstream name or by meaning",
+        help="Every combination of their values is tried with each strategy that reads them.",
+    )
+    columns = st.columns(2, gap="medium")
+    values: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for rank, key in enumerate(tried):
+        with columns[rank % 2]:
+            texts = _values_of(about, str(key), say(str(key)))
+        problem = presenter.problem_of(str(key), texts, is_pegasus=about.is_pegasus)
+        if problem:
+            problems.append(problem)
+            with columns[rank % 2]:
+                st.caption(f":red[:material/error: {words.plain(problem)}]")
+        if not texts:
+            problems.append(f"{key} has no value to try.")
+        values[str(key)] = texts
+    return values, problems
+
+
+def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
+    suggested = _suggested(about, key)
+    _begin_with(_value_key(key), suggested)
+    kept = st.query_params.get_all(_value_key(key)) or st.session_state.get(_value_key(key)) or []
+    texts = st.multiselect(
+        words.plain(meaning),
+        list(dict.fromkeys([*suggested, *kept])),
+        key=_value_key(key),
+        bind="query-params",
+        accept_new_options=True,
+        select_all=False,
+        placeholder="Write a value",
+    )
+    here = ""
+    if not about.is_pegasus:
+        here = f" · here {words.plain(str(about.settings.value(key)))}"
+    st.caption(f":small[{words.plain(key)}]{here}")
+    return tuple(str(text) for text in texts)

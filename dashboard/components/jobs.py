@@ -1,0 +1,190 @@
+"""Jobs on a page: whether somebody does them, how far each is, stopping one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import runs, services, services_jobs, state
+from dashboard.cli_config import words_of
+from dashboard.components import tables, words
+from dashboard.presenters import jobs as presenter
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+    from dashboard.services_jobs import Job
+
+LOOK_EVERY_S: Final = 1.0
+MOST_SHOWN: Final = 8
+_FAILED: Final = "_job_failed"
+
+
+def server_of(config: Config) -> presenter.ServerState:
+    """Return whether somebody carries jobs out."""
+    return presenter.server_state(
+        services_jobs.server_status(config), now=services.now(), config_words=words_of(config)
+    )
+
+
+def draw_server(server: presenter.ServerState) -> None:
+    """Say how to start a server where none runs."""
+    if server.is_alive:
+        return
+    st.warning(
+        f"{words.plain(server.sentence)} What is asked for waits until one runs. "
+        "`trimtab dashboard` and `trimtab demo` start one; alone:",
+        title="No job server runs",
+        icon=":material/power_off:",
+    )
+    st.code(server.remedy, language="bash")
+
+
+def start(config: Config, kind: str, asked: Mapping[str, Any], page: str) -> None:
+    """Ask for a job and show it; for callbacks.
+
+    Args:
+        config: The configuration.
+        kind: Name of its kind.
+        asked: What its model takes.
+        page: That shows it.
+    """
+    st.session_state.pop(_FAILED, None)
+    try:
+        job_id = services_jobs.request_job(config, kind, asked, runs.person())
+    except OpsError as error:
+        st.session_state[_FAILED] = error
+        return
+    state.go(page, job=job_id)
+
+
+def draw_refusal() -> None:
+    """Say why the last job that was asked for was not taken."""
+    failed = st.session_state.get(_FAILED)
+    if isinstance(failed, OpsError):
+        words.failed(failed, what="This cannot be started")
+
+
+def chosen(config: Config) -> Job | None:
+    """Return the job that the address names; ``None``: none. An unknown one is said."""
+    name = st.query_params.get(state.JOB, "")
+    if not name:
+        return None
+    try:
+        return services_jobs.job(config, name)
+    except OpsError as error:
+        words.failed(error, what="This job is not kept here")
+        return None
+
+
+def draw_under_way(config: Config, job_ids: Sequence[str]) -> None:
+    """Draw jobs that are not ended, and look again by itself until one is."""
+    if job_ids:
+        every = state.ticking(LOOK_EVERY_S)
+        st.fragment(partial(_under_way, config, tuple(job_ids)), run_every=every)()
+
+
+def _under_way(config: Config, job_ids: Sequence[str]) -> None:
+    server = server_of(config)
+    has_ended = False
+    for job_id in job_ids[:MOST_SHOWN]:
+        try:
+            job = services_jobs.job(config, job_id)
+        except OpsError:  # dropped by somebody else
+            has_ended = True
+            continue
+        has_ended = has_ended or job.is_ended
+        _bar(config, job, server)
+    if len(job_ids) > MOST_SHOWN:
+        st.caption(f"{len(job_ids) - MOST_SHOWN:,} more wait.")
+    if has_ended and not state.is_busy():
+        st.rerun()
+
+
+def _bar(config: Config, job: Job, server: presenter.ServerState) -> None:
+    title = presenter.title_of(job, services_jobs.kinds())
+    with st.container(horizontal=True, vertical_alignment="center", key=f"job_{job.id}"):
+        told = presenter.progress_words(job, is_served=server.is_alive)
+        st.progress(
+            presenter.progress_ratio(job),
+            text=f"**{words.plain(title)}** · {words.plain(told)}",
+        )
+        st.button(
+            "Stop",
+            icon=":material/stop_circle:",
+            type="tertiary",
+            key=f"_stop_{job.id}",
+            disabled=job.is_stopping or job.is_ended,
+            help="It ends after the part under way, on Spark within a minute; what it found so "
+            "far is not kept.",
+            on_click=_stop,
+            args=(config, job.id),
+        )
+
+
+def _stop(config: Config, job_id: str) -> None:
+    try:
+        services_jobs.stop_job(config, job_id)
+    except OpsError as error:
+        st.toast(words.plain(str(error)), icon=":material/error:")
+
+
+def draw_failure(job: Job) -> None:
+    """Say why a job has no result."""
+    error = job.status.error or {}
+    body = words.coded(f"{error.get('message', '')} {error.get('hint', '')}".strip())
+    if job.state == "stopped":
+        st.info(body or "It was stopped.", title="Stopped", icon=":material/stop_circle:")
+    else:
+        st.error(body, title="This job failed", icon=":material/error:")
+    st.caption("What it was asked stays below: start it again, or ask for something else.")
+
+
+def leave(config: Config, job_id: str) -> None:
+    """Show no job any more, and drop it; for callbacks."""
+    try:
+        services_jobs.drop_job(config, job_id)
+    except OpsError as error:
+        st.toast(words.plain(str(error)), icon=":material/error:")
+    close()
+
+
+def close() -> None:
+    """Show no job any more; for callbacks."""
+    st.query_params.pop(state.JOB, None)
+
+
+def draw_list(jobs: Sequence[Job], *, key: str) -> None:
+    """Draw jobs as a table; a click opens one on the page of its kind.
+
+    Args:
+        jobs: Newest first.
+        key: Of the table.
+    """
+    pages = {job.id: presenter.page_of(job.kind) for job in jobs}
+
+    def open_job(job_id: str) -> None:
+        state.go(pages.get(job_id, presenter.JOBS), job=job_id)
+
+    rows = presenter.jobs_frame(jobs, services_jobs.kinds(), services.now())
+    tables.table(
+        rows,
+        {
+            "job": tables.opener("Job", f"_{key}_job", open_job, width_px=225),
+            "kind": tables.words("Kind"),
+            "state": tables.words("State"),
+            "outcome": st.column_config.TextColumn("What came of it", width="large"),
+            "asked_at": st.column_config.DatetimeColumn(
+                "Asked (UTC)", format="YYYY-MM-DD HH:mm:ss"
+            ),
+            "took_s": tables.seconds("Took"),
+            "who": tables.words("Who"),
+        },
+        key=key,
+        alt="Jobs, the newest first, with what came of each",
+        height=min(360, tables.height_of(len(rows))),
+        missing="",
+    )

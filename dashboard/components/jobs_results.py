@@ -1,0 +1,175 @@
+"""What a job found: its answer, its tables to work in, and the shape of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import services, services_jobs, state
+from dashboard.charts.job_shapes import SUFFIXES, shape_bars, shape_lines
+from dashboard.components import figures, tables, words
+from dashboard.presenters import jobs_tables as presenter
+
+if TYPE_CHECKING:
+    from dashboard.services_jobs import Job
+
+AS_WRITTEN: Final = "as written"
+MOST_ROWS: Final = 2_000
+DRAWN_ROWS: Final = 200_000
+_TRAFFIC: Final = ("msg_throughput", "throughput")
+_ONE: Final = "one line"
+
+
+def draw_tables(job: Job) -> None:
+    """Draw the picker of a job's tables, and the chosen one."""
+    known = job.answer.tables if job.answer else {}
+    if not known:
+        return
+    name = st.segmented_control(
+        "Table",
+        list(known),
+        default=next(iter(known)),
+        required=True,
+        key=state.TABLE,
+        bind="query-params",
+        format_func=lambda one: str(one).replace("_", " ").capitalize(),
+    )
+    chosen = str(name) if name in known else next(iter(known))
+    st.caption(words.plain(known[chosen]))
+    draw_table(job, chosen)
+
+
+def draw_table(job: Job, name: str) -> None:
+    """Draw one table of a job: filter, order, rows, downloads, chart."""
+    try:
+        _table(job, name)
+    except OpsError as error:
+        words.failed(error, what="This table cannot be read")
+
+
+def _table(job: Job, name: str) -> None:
+    head = services_jobs.result_rows(job, name, most=50).table
+    names = list(head.schema.names)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        contains = st.text_input(
+            "Contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Part of any text",
+            width=230,
+        )
+        sort = st.selectbox(
+            "Sorted by",
+            [AS_WRITTEN, *names],
+            key=f"_sort_{job.id}_{name}",
+            width=240,
+            help="Of the whole table; a click on a column's head sorts the rows that are shown.",
+        )
+        is_descending = st.toggle("Greatest first", value=True, key=f"_down_{job.id}_{name}")
+    found = services_jobs.result_rows(
+        job,
+        name,
+        contains=(contains or "").strip(),
+        sort="" if sort in (None, AS_WRITTEN) else str(sort),
+        is_descending=is_descending,
+        most=MOST_ROWS,
+    )
+    columns = presenter.shown_columns(found.table)
+    frame = presenter.frame_of(found.table, columns)
+    st.caption(presenter.counts(found.matching, found.total, len(frame)))
+    tables.table(
+        frame,
+        {column.name: column_of(column) for column in columns},
+        key=f"_table_{name}",
+        alt=f"Result table {name}",
+        height=min(430, tables.height_of(max(len(frame), 1))),
+        missing="",
+    )
+    tables.downloads(frame, cluster=job.kind, what=name, moment=services.now())
+    _shape(job, name, found.total)
+
+
+def column_of(column: presenter.Shown) -> Any:
+    """Return the configured column."""
+    makers: Mapping[str, Any] = {
+        "percent": tables.percent,
+        "megabytes": tables.megabytes,
+        "rate": tables.rate,
+        "count": tables.whole,
+        "seconds": lambda label: st.column_config.NumberColumn(f"{label} s", format="%.1f"),
+        "number": lambda label: st.column_config.NumberColumn(label, format="%.4g"),
+        "flag": st.column_config.CheckboxColumn,
+        "text": tables.words,
+        "time": lambda label: st.column_config.DatetimeColumn(
+            f"{label} (UTC)", format="YYYY-MM-DD HH:mm:ss"
+        ),
+    }
+    return makers[column.form](column.label)
+
+
+def _shape(job: Job, name: str, total: int) -> None:
+    """Draw the table's shape, where it has one and is small enough to be read whole."""
+    if not 1 < total <= DRAWN_ROWS:
+        return
+    table = services_jobs.result(job, name)
+    columns = presenter.shown_columns(table)
+    charts = presenter.charts_of(table, columns)
+    if not charts.is_any:
+        return
+    frame = presenter.frame_of(table, columns)
+    measures = presenter.measures_of(frame)
+    with st.expander("Chart", icon=":material/show_chart:", expanded=bool(charts.time)):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            at = _pick_measure(measures, f"_measure_{job.id}_{name}") if measures else 0
+            labels = {one.name: one.label for one in charts.quantities}
+            value = st.selectbox(
+                "Value",
+                list(labels),
+                format_func=lambda one: labels.get(str(one), str(one)),
+                key=f"_value_{job.id}_{name}",
+                width=260,
+            )
+            groups = [*charts.groups, _ONE] if charts.time else list(charts.groups)
+            group = st.selectbox(
+                "By",
+                groups,
+                index=groups.index("subject") if measures and "subject" in groups else 0,
+                key=f"_by_{job.id}_{name}",
+                width=260,
+            )
+        chosen = next((one for one in charts.quantities if one.name == value), charts.quantities[0])
+        if measures:
+            frame, chosen = presenter.measured(frame, chosen, measures[at])
+        _draw(frame, charts, chosen, "" if group in (None, _ONE) else str(group))
+
+
+def _pick_measure(measures: list[tuple[str, str]], key: str) -> int:
+    """Draw the picker of the measure that is drawn; return its place."""
+    names = [f"{kind}: {measure.replace('_', ' ')}" for kind, measure in measures]
+    first = next((at for at, (_, one) in enumerate(measures) if one in _TRAFFIC), 0)
+    picked = st.selectbox(
+        "Measure", range(len(names)), index=first, format_func=lambda at: names[at], key=key
+    )
+    return picked if picked is not None else 0
+
+
+def _draw(
+    frame: pd.DataFrame, charts: presenter.Charts, value: presenter.Shown, group: str
+) -> None:
+    suffix = SUFFIXES.get(value.form, "")
+    if charts.time:
+        wide = presenter.lines_of(frame, charts, value.name, group)
+        figures.chart(
+            shape_lines(wide, suffix=suffix),
+            key="job_shape",
+            alt=f"{value.label} over time, {len(wide.columns)} lines",
+        )
+        if group and frame[group].nunique() > presenter.MOST_GROUPS:
+            st.caption(f"The {presenter.MOST_GROUPS} with the most are drawn.")
+        return
+    bars = presenter.bars_of(frame, value.name, group)
+    figures.chart(shape_bars(bars, suffix=suffix), key="job_shape", alt=f"{value.label} by {group}")

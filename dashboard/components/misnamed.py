@@ -1,0 +1,101 @@
+"""What the address names and there is not: said in a box until something else is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import streamlit as st
+
+from core.errors import InputError, OpsError
+from dashboard import services, state
+from dashboard.components import words
+from dashboard.presenters.moments import parse_stamp
+
+_KEPT: Final = "_misnamed"
+_FORM: Final = "2026-11-21 14:03:05"
+_AHEAD: Final = timedelta(minutes=1)
+
+
+@dataclass
+class _Misnamed:
+    """One error, the page it was met on, and what is shown in place of what was named."""
+
+    error: OpsError
+    page: str
+    shown: object = None
+    is_drawn: bool = False
+
+
+def tell(key: str, error: OpsError) -> None:
+    """Keep what is wrong with a parameter for :func:`draw`.
+
+    Args:
+        key: Of the parameter.
+        error: What is wrong with it.
+    """
+    kept: dict[str, _Misnamed] = st.session_state.setdefault(_KEPT, {})
+    kept[key] = _Misnamed(error, state.page())
+
+
+def draw(key: str, shown: object) -> None:
+    """Draw what is wrong with a parameter, until its page is left or another value is chosen.
+
+    Args:
+        key: Of the parameter.
+        shown: What the page shows in its place now.
+    """
+    kept: dict[str, _Misnamed] = st.session_state.get(_KEPT, {})
+    found = kept.get(key)
+    if found is None:
+        return
+    if found.page != state.page() or (found.is_drawn and found.shown != shown):
+        del kept[key]
+        return
+    found.shown, found.is_drawn = shown, True
+    words.failed(found.error, what="The address names what there is not")
+
+
+def time_error(key: str, text: str) -> InputError | None:
+    """Return why a text of the address is no time that can have been recorded; ``None``: it is one.
+
+    Args:
+        key: Of the parameter.
+        text: Its value.
+    """
+    moment = _moment_of(text)
+    if moment is None:
+        return InputError(
+            f"{key}={text[:60]} is no time.", hint=f"Write {key}={_FORM} (UTC), or leave it out."
+        )
+    if moment > services.now() + _AHEAD:
+        return InputError(
+            f"{key}={text} has not come yet.", hint="Name a time up to now (UTC), or leave it out."
+        )
+    return None
+
+
+def check_times(*keys: str, may_be_ahead: bool = False) -> None:
+    """Tell of parameters that are no times; call it before their widgets are drawn.
+
+    Args:
+        keys: Of the parameters.
+        may_be_ahead: Whether a time to come will do: the end of a range.
+    """
+    for key in keys:
+        text = st.query_params.get(key)
+        if not text:
+            continue
+        error = time_error(key, text)
+        if error is not None and not (may_be_ahead and _moment_of(text)):
+            tell(key, error)
+
+
+def _moment_of(text: str) -> datetime | None:
+    """Return the time that a text means, in any form that a widget writes (UTC)."""
+    try:
+        found = parse_stamp(text) or datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,357 @@
+"""The grid of a back-test as a form: what is offered, what it asks, how many runs that makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from core.errors import InputError
+from core.history.backtest.model import NO_SHEDDING, RECORDED, Grid
+from core.history.backtest.parsing import grid_of
+from core.history.backtest_pegasus.rules import LEVEL, SWITCHES, pegasus_candidates
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.settings import server_setting
+from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.setting_values import typed_value
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
+from core.units import counted, format_age
+from dashboard.presenters.dials import DIALS, Dial
+
+LOCAL: Final = "local"
+SPARK: Final = "spark"
+ENGINES: Final[Mapping[str, str]] = {LOCAL: "this machine", SPARK: "Spark"}
+SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, NO_SHEDDING)
+PLACEMENTS: Final = (RECORDED, *STRATEGY_NAMES)
+POLICIES: Final = ("app", "cluster")
+
+_DIAL_BY_KEY: Final = {dial.key: dial for dials in DIALS.values() for dial in dials}
+_EXTENSIBLE_ONLY: Final = "TransferShedder"
+_COMPARING: Final = ("UniformLoadShedder", "AvgShedder")
+_STEPS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
+_ASSUMED_BUNDLE_MINUTES_PER_S: Final = 400_000.0
+_SPARK_START_S: Final = 25.0
+_SELECTED_BY_NAME: Final = (
+    "loadBalancerLoadSheddingStrategy",
+    "loadBalancerLoadPlacementStrategy",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridForm:
+    """What a person has put into the form.
+
+    Attributes:
+        cluster: Whose record.
+        start: From when; ``None``: its start.
+        end: Until when; ``None``: its end.
+        shedding: Strategies, or policies of Pegasus.
+        placement: Strategies; of Pegasus none.
+        values: Texts of values by upstream key.
+        seeds: How many.
+        window_minutes: Longest stretch that is played in one go.
+        deviation_pct: Own target; ``None``: that of vivo.
+        unloads_per_day: Own target.
+        minute_s: Seconds of the record that count as a minute of the cluster.
+        is_pegasus: The cluster's kind.
+    """
+
+    cluster: str
+    start: datetime | None = None
+    end: datetime | None = None
+    shedding: tuple[str, ...] = ()
+    placement: tuple[str, ...] = ()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seeds: int = 3
+    window_minutes: int = 360
+    deviation_pct: float | None = None
+    unloads_per_day: float | None = None
+    minute_s: float = 60.0
+    is_pegasus: bool = False
+
+    def asked(self) -> dict[str, Any]:
+        """Return the grid as JSON values.
+
+        Raises:
+            InputError: A value that its setting does not take.
+        """
+        tried = {
+            key: [_value(key, text, is_pegasus=self.is_pegasus) for text in texts]
+            for key, texts in self.values.items()
+            if texts
+        }
+        body: dict[str, Any] = {
+            "clusters": [self.cluster],
+            "from": self.start and self.start.isoformat(),
+            "to": self.end and self.end.isoformat(),
+            "seeds": list(range(1, self.seeds + 1)),
+            "window_minutes": self.window_minutes,
+            "target": ("pegasus" if self.is_pegasus else "vivo")
+            if self.deviation_pct is None
+            else {
+                "deviation": self.deviation_pct / 100,
+                "unloads_per_day": self.unloads_per_day or 0.0,
+            },
+            "minute_s": self.minute_s,
+        }
+        if self.is_pegasus:
+            body |= {"policies": list(self.shedding), "switches": tried}
+        else:
+            body |= {
+                "shedding": list(self.shedding),
+                "placement": list(self.placement) or [RECORDED],
+                "settings": tried,
+            }
+        return {key: value for key, value in body.items() if value not in (None, {}, [])}
+
+    def grid(self) -> Grid:
+        """Return the same as a grid.
+
+        Raises:
+            InputError: It cannot be; the sentence names what.
+        """
+        if not self.shedding:
+            what = "policy" if self.is_pegasus else "shedding strategy"
+            raise InputError(f"No {what} is chosen.", hint="Choose at least one, or take a preset.")
+        return grid_of(self.asked())
+
+
+def _value(key: str, text: str, *, is_pegasus: bool) -> object:
+    """Return the typed value of one text.
+
+    Raises:
+        InputError: Its setting does not take it.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text.strip()
+    if is_pegasus:
+        return text.strip() if isinstance(value, str) else value
+    typed = typed_value(known_setting(key), value)
+    return list(typed) if isinstance(typed, tuple) else typed
+
+
+def problem_of(key: str, texts: Sequence[str], *, is_pegasus: bool) -> str:
+    """Return what is wrong with the values of a setting, empty: nothing."""
+    for text in texts:
+        try:
+            _value(key, text, is_pegasus=is_pegasus)
+        except InputError as error:
+            return error.message
+    return ""
+
+
+def offered_settings() -> tuple[str, ...]:
+    """Return the keys that may be tried, those that decide shedding first."""
+    rest = [key for key in SETTING_BY_KEY if key not in _DIAL_BY_KEY]
+    return tuple(key for key in (*_DIAL_BY_KEY, *rest) if key not in _SELECTED_BY_NAME)
+
+
+def offered_switches() -> tuple[str, ...]:
+    """Return the switches of Pegasus that may be tried."""
+    return SWITCHES
+
+
+def setting_words(key: str) -> str:
+    """Return what a setting of Pulsar is, in plain words."""
+    dial = _DIAL_BY_KEY.get(key)
+    return dial.label if dial else SETTING_BY_KEY[key].meaning
+
+
+def switch_words(name: str) -> str:
+    """Return what a switch of Pegasus is, in plain words."""
+    return "Function level" if name == LEVEL else server_setting(name).meaning
+
+
+def suggestions(key: str, settings: EffectiveSettings) -> tuple[str, ...]:
+    """Return values of a setting worth trying as texts, the one in force among them."""
+    setting = SETTING_BY_KEY[key]
+    if setting.kind == "bool":
+        return ("true", "false")
+    if setting.kind in ("text", "names"):
+        return (_text(settings.value(key)),)
+    dial = _DIAL_BY_KEY.get(key, Dial(key, key, 0, 0))
+    present = dial.present(settings)
+    tried = {present, *(_within(dial, present * step) for step in _STEPS)}
+    if present == 0:
+        tried |= {_within(dial, dial.low + (dial.high - dial.low) * step / 4) for step in _STEPS}
+    return tuple(_text(value) for value in sorted(tried))
+
+
+def _within(dial: Dial, value: float) -> bool | int | float:
+    """Return a value on the dial's grid, within its span."""
+    step = dial.step or 1.0
+    rounded = round(value / step) * step if value >= step else value
+    held = min(rounded, dial.high) if dial.high else rounded
+    return dial.number(round(max(held, dial.low), 6))
+
+
+def switch_suggestions(name: str) -> tuple[str, ...]:
+    """Return values of a switch of Pegasus worth trying."""
+    if name == LEVEL:
+        return tuple(level.word for level in reversed(FunctionLevel))
+    default = server_setting(name).default
+    if default in ("true", "false"):
+        return ("true", "false")
+    if default.isdigit():
+        number = int(default)
+        return tuple(dict.fromkeys(str(int(number * step)) for step in (0.5, 1, 2, 4)))
+    return (default,) if default else ()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return json.dumps(list(value))
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A grid that makes sense.
+
+    Attributes:
+        title: For people.
+        help: What it answers.
+        shedding: Strategies or policies.
+        placement: Strategies.
+        keys: Settings to try, each at the suggested values.
+    """
+
+    title: str
+    help: str
+    shedding: tuple[str, ...]
+    placement: tuple[str, ...] = (RECORDED,)
+    keys: tuple[str, ...] = ()
+
+
+def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
+    """Return the grids that are offered for Pulsar: only what can be played on such a record.
+
+    Args:
+        in_force: Class name of the cluster's own shedding strategy; empty: unknown.
+        is_extensible: The brokers run the extensible load manager.
+    """
+    sheddings = tuple(one for one in SHEDDINGS if is_extensible or one != _EXTENSIBLE_ONLY)
+    dials = DIALS.get(in_force, ())
+    found = [
+        Preset(
+            title="Every strategy",
+            help="Each shedding strategy with the cluster's own settings, and none at all.",
+            shedding=sheddings,
+        ),
+        Preset(
+            title="Every pair",
+            help="Each shedding strategy with each placement strategy.",
+            shedding=tuple(one for one in sheddings if one != RECORDED),
+            placement=PLACEMENTS,
+        ),
+    ]
+    if dials:
+        found.insert(
+            0,
+            Preset(
+                title=f"Turn {in_force}",
+                help=f"The strategy in force at several {' and '.join(d.key for d in dials[:2])}.",
+                shedding=(in_force, NO_SHEDDING),
+                keys=tuple(dial.key for dial in dials[:2]),
+            ),
+        )
+    found.append(
+        Preset(
+            title="Fewer moves",
+            help="Strategies that compare brokers, moving several shares of the gap a round.",
+            shedding=tuple(dict.fromkeys((in_force or RECORDED, *_COMPARING))),
+            keys=("maxUnloadPercentage",),
+        )
+    )
+    return tuple(found)
+
+
+PEGASUS_PRESETS: Final = (
+    Preset(
+        title="Both policies",
+        help="Balance by table, and over the cluster.",
+        shedding=POLICIES,
+    ),
+    Preset(
+        title="Both policies, both ways",
+        help="With and without copying, all tables at once and in turn.",
+        shedding=POLICIES,
+        keys=("only_move_primary", "balancer_in_turn"),
+    ),
+    Preset(
+        title="Operations a round",
+        help="How many changes the cluster policy may begin at once.",
+        shedding=("cluster",),
+        keys=("balance_op_count_per_round",),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much a grid is.
+
+    Attributes:
+        candidates: Ways that are tried, without what really happened.
+        windows: Stretches of the record.
+        runs: All together.
+        minutes: That are played, over all runs.
+    """
+
+    candidates: int
+    windows: int
+    runs: int
+    minutes: float
+
+
+def size_of(grid: Grid, span: tuple[datetime, datetime]) -> Size:
+    """Return how much a grid is on a record.
+
+    Args:
+        grid: What is tried.
+        span: First and last recorded minute.
+    """
+    candidates = pegasus_candidates(grid) if grid.is_pegasus else grid.candidates()
+    windows = grid.windows(*span)
+    tried = len(candidates) - 1
+    each = 1 + tried * len(grid.seeds)
+    length = sum((window.end - window.start).total_seconds() for window in windows)
+    return Size(
+        candidates=tried,
+        windows=len(windows),
+        runs=len(windows) * each,
+        minutes=length / grid.minute_s * each,
+    )
+
+
+def estimate_s(size: Size, engine: str, bundles: int, minutes_per_s: float | None) -> float:
+    """Return about how long a grid takes.
+
+    Args:
+        size: Of the grid.
+        engine: Where it is computed.
+        bundles: Bundles or partitions of the cluster.
+        minutes_per_s: Minutes that an earlier back-test of the cluster played in a second.
+    """
+    pace = minutes_per_s or _ASSUMED_BUNDLE_MINUTES_PER_S / max(bundles, 100)
+    return size.minutes / pace + (_SPARK_START_S if engine == SPARK else 0.5)
+
+
+def size_words(size: Size, seconds: float, *, is_measured: bool) -> str:
+    """Return how much a grid is, before it is started."""
+    if not size.windows:
+        return "No recorded minute lies in this range."
+    basis = "as the last one here" if is_measured else "a guess until one has run here"
+    way = counted(size.candidates, "way")
+    return (
+        f"{way} to try on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
+        f"{counted(size.runs, 'run')}, {size.minutes:,.0f} minutes played, "
+        f"about {format_age(seconds)} ({basis})."
+    )

@@ -1,0 +1,203 @@
+"""Jobs in words: how far each is, who asked, what came of it; and is somebody there to do them?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from core.units import counted, format_age
+from dashboard.presenters.workers import LOST_AFTER_S
+
+if TYPE_CHECKING:
+    from dashboard.services_jobs import Job, JobKind
+
+STATES: Final[Mapping[str, str]] = {
+    "queued": "◔ waiting",
+    "running": "▶ running",
+    "done": "✓ done",
+    "failed": "✗ failed",
+    "stopped": "■ stopped",
+}
+"""Every state with a sign of its own."""
+
+JOBS: Final = "jobs"
+_PAGES: Final[Mapping[str, str]] = {"backtest": "backtest"}
+
+
+def page_of(kind: str) -> str:
+    """Return the page on which jobs of a kind are asked for and shown."""
+    return _PAGES.get(kind, JOBS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """What is known of the job server.
+
+    Attributes:
+        is_alive: It was heard of a moment ago.
+        sentence: One sentence for people.
+        remedy: What to do; empty when it is alive.
+    """
+
+    is_alive: bool
+    sentence: str
+    remedy: str = ""
+
+
+def server_state(
+    status: Mapping[str, object], *, now: datetime, config_words: str = ""
+) -> ServerState:
+    """Return whether the job server lives, from the status that it keeps writing.
+
+    Args:
+        status: What it wrote last; empty: nothing.
+        now: The moment, aware UTC.
+        config_words: What names the configuration in the line that starts one.
+    """
+    remedy = f"trimtab jobs{config_words}"
+    seen_at = moment(status.get("last_seen_at"))
+    if seen_at is None:
+        return ServerState(
+            is_alive=False, sentence="No job server has ever run here.", remedy=remedy
+        )
+    silent_s = max(0.0, (now - seen_at).total_seconds())
+    if status.get("stopped_at") or silent_s > LOST_AFTER_S:
+        how = "was ended" if status.get("stopped_at") else "was last heard of"
+        sentence = f"The job server {how} {format_age(silent_s)} ago."
+        return ServerState(is_alive=False, sentence=sentence, remedy=remedy)
+    error = status.get("last_error")
+    if isinstance(error, dict):
+        return ServerState(is_alive=True, sentence=str(error.get("message", "")))
+    return ServerState(is_alive=True, sentence=str(status.get("doing") or ""))
+
+
+def moment(value: object) -> datetime | None:
+    """Return a time of a file as aware UTC; ``None``: it is none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def title_of(job: Job, kinds: Mapping[str, JobKind]) -> str:
+    """Return what a job's kind is called."""
+    kind = kinds.get(job.kind)
+    return kind.title if kind else job.kind or "unreadable"
+
+
+def progress_ratio(job: Job) -> float:
+    """Return how far a job is, 0..1."""
+    status = job.status
+    if job.state == "done":
+        return 1.0
+    return min(1.0, max(0.0, status.done / status.total)) if status.total else 0.0
+
+
+def progress_words(job: Job, *, is_served: bool) -> str:
+    """Return how far a job is: counts, rate and what is left."""
+    status = job.status
+    if job.is_stopping:
+        return _stopping(job)
+    if job.state == "queued":
+        return status.words or (
+            "Waiting for the jobs before it." if is_served else "Waiting for a job server."
+        )
+    if job.state == "running" and not is_served:
+        gone = "its server is gone: the next one says what became of it"
+        return " · ".join(part for part in (_counts(job), gone) if part)
+    if is_on_spark(job) and not status.total:
+        return f"{status.words} Spark itself takes about half a minute when it is not up yet."
+    parts = [_counts(job), status.words]
+    if status.rate_per_s:
+        parts.append(_rate(status.rate_per_s))
+    if status.eta_s is not None:
+        parts.append(f"about {format_age(status.eta_s)} left")
+    return " · ".join(part for part in parts if part)
+
+
+def is_on_spark(job: Job) -> bool:
+    """Return whether a job asked for Spark."""
+    return job.request is not None and job.request.asked.get("engine") == "spark"
+
+
+def _stopping(job: Job) -> str:
+    """Return what a stop waits for."""
+    if not is_on_spark(job):
+        return f"Stopping: the part under way ends first. {_counts(job)}".strip()
+    if not job.status.total:
+        return (
+            "Stopping: Spark is starting and cannot be broken off before it is up, up to a minute."
+        )
+    return f"Stopping: waits for Spark to end the tasks under way. {_counts(job)}"
+
+
+def _counts(job: Job) -> str:
+    status = job.status
+    if status.total:
+        return f"{status.done:,} of {status.total:,}"
+    return f"{status.done:,} done" if status.done else ""
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.3g} a second" if per_s >= 1 else f"{per_s * 60:,.3g} a minute"
+
+
+def outcome(job: Job) -> str:
+    """Return what came of a job, or how far it is, in one sentence."""
+    if job.answer is not None:
+        return job.answer.sentence
+    if job.status.error is not None:
+        return job.status.error["message"]
+    return job.status.words
+
+
+def took_s(job: Job, now: datetime) -> float | None:
+    """Return seconds since a job began, or that it took."""
+    started = moment(job.status.started_at)
+    if started is None:
+        return None
+    return max(0.0, ((moment(job.status.ended_at) or now) - started).total_seconds())
+
+
+def answer(jobs: Sequence[Job], kinds: int, *, server: ServerState) -> str:
+    """Return what is going on, in one sentence."""
+    running = [job for job in jobs if job.state == "running"]
+    waiting = [job for job in jobs if job.state == "queued"]
+    if not server.is_alive:
+        left = len(running) + len(waiting)
+        waits = f" {counted(left, 'job')} wait{'s' if left == 1 else ''} for one." if left else ""
+        return f"Nothing is computed now: {server.sentence[0].lower()}{server.sentence[1:]}{waits}"
+    if running:
+        more = f", {len(waiting):,} waiting behind it" if waiting else ""
+        return f"One job is under way{more}."
+    done = sum(job.state == "done" for job in jobs)
+    if not jobs:
+        return f"Nothing was computed yet: {counted(kinds, 'kind')} of questions can be asked."
+    return f"Nothing is under way; {counted(done, 'finished job')} can be read."
+
+
+def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime) -> pd.DataFrame:
+    """Return one row a job."""
+    return pd.DataFrame(
+        [
+            {
+                "job": job.id,
+                "kind": title_of(job, kinds),
+                "state": STATES[job.state],
+                "progress": progress_ratio(job) * 100,
+                "outcome": outcome(job),
+                "who": job.request.actor if job.request else "",
+                "asked_at": moment(job.request.asked_at) if job.request else None,
+                "took_s": took_s(job, now),
+            }
+            for job in jobs
+        ],
+        columns=["job", "kind", "state", "progress", "outcome", "who", "asked_at", "took_s"],
+    )

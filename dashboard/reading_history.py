@@ -1,0 +1,276 @@
+"""What the pages read of the history: each answer is computed once, until something is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import SnapshotError
+from core.history.asking import Period, is_local, local_paths
+from core.history.query import Evenness, Grid, HistoryQueries, Recorded, event_step_of, step_of
+from core.history.query_events import EventQueries
+from core.pulsar.load import WEIGHED, resource_weights
+from core.snapshot.store import Shelved
+from core.units import ms_to_datetime
+from dashboard import services, services_history
+from dashboard.memo import Memo
+from dashboard.presenters.moments import parse_stamp, stamp
+from dashboard.reading import (
+    BROKER_COLUMNS,
+    MAX_POINTS,
+    ShelfState,
+    broker_history,
+    reading,
+    thinned,
+)
+
+if TYPE_CHECKING:
+    from core.history.store import HistoryStore
+    from dashboard.services import Cluster, Config
+
+_REMOTE_S: Final = 15
+_LOGS: Final = ("minutes", "events")
+_MAX_ANSWERS: Final = 64
+_LATE: Final = 0.1
+"""Of a period: what is kept may begin so much later, before the record is asked."""
+
+Weights = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class ClusterHistory:
+    """One cluster's history as it is at one moment.
+
+    Attributes:
+        store: The history.
+        cluster: Whose.
+        system: ``pulsar`` or ``pegasus``.
+        version: Changes whenever something was recorded.
+    """
+
+    store: HistoryStore = field(repr=False)
+    cluster: str
+    system: str
+    version: tuple[int, ...]
+
+    def span(self) -> tuple[datetime, datetime] | None:
+        """Return the first and the last recorded minute."""
+        return _spans(self)
+
+    def minutes(self, period: Period) -> Recorded:
+        """Return the recorded minutes of a period."""
+        return _minutes((self, period))
+
+    def events(self) -> EventQueries:
+        """Return the questions about what happened."""
+        return EventQueries(self.store, self.cluster)
+
+    def queries(self) -> HistoryQueries:
+        """Return the questions about load."""
+        return HistoryQueries(self.store, self.cluster, self.system)
+
+
+def history_of(config: Config, cluster: Cluster) -> ClusterHistory:
+    """Return a cluster's history as it is now."""
+    system = "pegasus" if cluster.kind == "pegasus" else "pulsar"
+    store = services_history.history(config)
+    return ClusterHistory(store, cluster.name, system, _version(config.history_uri))
+
+
+def _version(uri: str) -> tuple[int, ...]:
+    if not is_local(uri):
+        return (int(services.now().timestamp() / _REMOTE_S),)
+    root = Path(local_paths([uri])[0])
+    return tuple(_changed_at(root / kind / "_delta_log") for kind in _LOGS)
+
+
+def _changed_at(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def weights_of(shelved: Shelved | None, system: str) -> Weights:
+    """Return the weights of the resources in force in a snapshot; all 1 without one."""
+    plain = tuple((name, 1.0) for name in WEIGHED)
+    if shelved is None or system != "pulsar":
+        return plain
+    try:
+        return tuple(resource_weights(reading(shelved).settings).items())
+    except SnapshotError:
+        return plain
+
+
+# -- answers, each computed once -------------------------------------------------------------------
+
+
+def _span_of(history: ClusterHistory) -> tuple[datetime, datetime] | None:
+    if not history.version[0]:  # nothing was ever recorded here
+        return None
+    return history.store.span(history.cluster)
+
+
+_spans = Memo(_span_of, max_entries=_MAX_ANSWERS)
+
+
+def _minutes_of(key: tuple[ClusterHistory, Period]) -> Recorded:
+    history, period = key
+    return history.queries().minutes(period)
+
+
+_minutes = Memo(_minutes_of, max_entries=_MAX_ANSWERS)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a picture of a history is of.
+
+    Attributes:
+        history: Whose.
+        period: When.
+        measure: Of the servers.
+        even_by: Measure that evenness is told by.
+        weights: Of the resources.
+    """
+
+    history: ClusterHistory
+    period: Period
+    measure: str
+    even_by: str
+    weights: Weights
+
+    @property
+    def weighed(self) -> Mapping[str, float]:
+        """The weights by resource."""
+        return dict(self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Load and events of a period.
+
+    Attributes:
+        minutes: The recorded ones.
+        step_ms: Length of the stretches of time; 0: every minute by itself.
+        grid: Load by server and time.
+        evenness: How even the load was.
+        counts: Events by stretch of time, kind and who.
+    """
+
+    minutes: Recorded
+    step_ms: int
+    grid: Grid
+    evenness: Evenness
+    counts: pa.Table
+
+
+def _picture_of(asked: Asked) -> Picture:
+    minutes = asked.history.minutes(asked.period)
+    queries, step_ms = asked.history.queries(), step_of(minutes)
+    return Picture(
+        minutes=minutes,
+        step_ms=step_ms,
+        grid=queries.grid(asked.measure, asked.period, step_ms=step_ms, weights=asked.weighed),
+        evenness=queries.evenness(asked.even_by, asked.period, weights=asked.weighed),
+        counts=asked.history.events().counts(asked.period, step_ms=event_step_of(asked.period)),
+    )
+
+
+picture = Memo(_picture_of, max_entries=16)
+"""Load and events of a period, for the picture."""
+
+
+# -- brokers over time, for the Brokers page -------------------------------------------------------
+
+
+def _brokers_over(key: tuple[ClusterHistory, Period]) -> list[tuple[datetime, pa.Table]]:
+    history, period = key
+    rows = history.queries().servers_over(period, BROKER_COLUMNS, MAX_POINTS)
+    if not rows.num_rows:
+        return []
+    at = rows["taken_at"].to_numpy()
+    starts = np.flatnonzero(np.diff(at, prepend=-1))
+    table = rows.drop_columns(["taken_at"])
+    return [
+        (ms_to_datetime(int(at[first])), table.slice(int(first), int(last - first)))
+        for first, last in zip(starts, [*starts[1:], at.size], strict=True)
+    ]
+
+
+_broker_tables = Memo(_brokers_over, max_entries=8)
+
+
+def brokers_over(
+    config: Config, cluster: Cluster, entries: Sequence[Shelved], period: Period
+) -> list[tuple[datetime, pa.Table]]:
+    """Return the brokers' load over a period: as kept, or where that is too short, as recorded.
+
+    Args:
+        config: The configuration.
+        cluster: Whose.
+        entries: Kept snapshots within the period, oldest first.
+        period: When.
+    Returns:
+        Time and brokers table, oldest first, about ``MAX_POINTS`` of them.
+    """
+    late = entries[0].taken_at - period.start if entries else period.span
+    if late.total_seconds() <= max(_LATE * period.span.total_seconds(), config.collect_every_s):
+        return broker_history(thinned(entries))
+    kept = broker_history(thinned(entries))
+    try:
+        recorded = _broker_tables((history_of(config, cluster), period))
+    except SnapshotError:
+        return kept  # the History page says why
+    return recorded if len(recorded) > len(kept) else kept
+
+
+# -- any past minute -------------------------------------------------------------------------------
+
+_SECOND: Final = timedelta(seconds=1)
+_NEAR: Final = timedelta(minutes=30)
+
+
+def past_at(config: Config, cluster: Cluster, asked: str) -> Shelved | None:
+    """Return the recorded minute that the address names, as a snapshot directory.
+
+    Args:
+        config: The configuration.
+        cluster: Whose.
+        asked: A time as :func:`dashboard.presenters.moments.stamp` writes it; between two minutes
+            the earlier one is meant.
+    Returns:
+        ``None`` where it is no time, or nothing was recorded until then.
+    Raises:
+        SnapshotError: It was recorded, and cannot be read.
+    """
+    moment = parse_stamp(asked)
+    if moment is None:
+        return None
+    newest = moment + _SECOND - timedelta(milliseconds=1)
+    history = history_of(config, cluster)
+    span = history.span()
+    if span is None or newest < span[0]:
+        return None
+    near = history.minutes(Period(newest - _NEAR, newest))
+    exact = near.moment(len(near) - 1) if len(near) else newest
+    return services_history.past_minutes(config).at(cluster.name, exact)
+
+
+def shelved_at(
+    config: Config, cluster: Cluster, kept: ShelfState, moment: datetime
+) -> Shelved | None:
+    """Return the snapshot of a recorded minute: from the shelf, else from the history.
+
+    Raises:
+        SnapshotError: It was recorded, and cannot be read.
+    """
+    text = stamp(moment)
+    on_shelf = next((one for one in reversed(kept.entries) if stamp(one.taken_at) == text), None)
+    return on_shelf or past_at(config, cluster, text)

@@ -1,0 +1,84 @@
+"""The composition root's part for the history; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
+    from connectors.check import CheckResult
+    from connectors.recording.upkeep import Kept
+    from core.history.past import PastMinutes
+    from core.history.store import HistoryStore
+    from core.snapshot.store import Shelved
+    from dashboard.services import Cluster, Config
+
+    Checked = CheckResult
+    """What commands call it; they import nothing of the connectors."""
+
+PAST_FOLDER = "past"
+"""Below the state directory: minutes of the history that pages looked at."""
+
+
+def history(config: Config) -> HistoryStore:
+    """Return the history store of a configuration; nothing is read or written yet."""
+    return _store_at(config.history_uri, _frozen(config.history.options))
+
+
+def past_minutes(config: Config) -> PastMinutes:
+    """Return the recorded minutes as snapshot directories."""
+    from core.history.past import PastMinutes  # noqa: PLC0415  # commands must start fast
+
+    return PastMinutes(history(config), config.state_dir / PAST_FOLDER)
+
+
+def record_shelved(config: Config, cluster: Cluster, shelved: Shelved) -> bool:
+    """Record a kept snapshot, unless a collector of this state directory records anyway.
+
+    Returns:
+        Whether it was recorded.
+    Raises:
+        SnapshotError: It could not be read, or the history could not be written.
+    """
+    if not config.history.is_recorded:
+        return False
+    from connectors.recording.loop import record_once  # noqa: PLC0415  # commands start fast
+    from core.snapshot.pegasus import load_pegasus_snapshot  # noqa: PLC0415  # the same
+    from core.snapshot.store import load_snapshot  # noqa: PLC0415  # the same
+
+    load = load_pegasus_snapshot if cluster.kind == "pegasus" else load_snapshot
+    return record_once(config, cluster, load(shelved.path))
+
+
+def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> Kept:
+    """Put small files of a cluster's history together and drop what is too old or too much.
+
+    Raises:
+        HistoryError: It cannot be done, or is being done by a collector right now.
+    """
+    from connectors.recording import upkeep  # noqa: PLC0415  # commands must start fast
+
+    return upkeep.keep_in_order_alone(config, store, cluster)
+
+
+def check_history(config: Config) -> CheckResult:
+    """Try whether the history can be written."""
+    from connectors.check import check_history as check  # noqa: PLC0415  # commands start fast
+
+    return check(config)
+
+
+def _frozen(options: Mapping[str, SecretStr]) -> tuple[tuple[str, SecretStr], ...]:
+    return tuple(sorted(options.items(), key=lambda item: item[0]))
+
+
+@lru_cache(maxsize=8)
+def _store_at(uri: str, options: tuple[tuple[str, SecretStr], ...]) -> HistoryStore:
+    from core.history.store import HistoryLocation, HistoryStore  # noqa: PLC0415  # starts fast
+
+    named = {name: secret.get_secret_value() for name, secret in options}
+    return HistoryStore(HistoryLocation(uri, named))

@@ -1,0 +1,188 @@
+"""The composition root's part for jobs that run beside the pages; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dashboard import services, services_history, services_spark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pydantic import BaseModel
+
+    from connectors.jobs import folder as _folder
+    from connectors.jobs import model as _model
+    from connectors.jobs import results as _results
+    from dashboard.services import Config
+
+    Job = _folder.Job
+    JobKind = _model.JobKind
+    Rows = _results.Rows
+    """What the pages call them; they import nothing of the connectors."""
+
+
+def kinds() -> Mapping[str, JobKind]:
+    """Return every kind of job by its name, in the order in which pages show them."""
+    from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
+
+    return catalogue.kinds()
+
+
+def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel:
+    """Return what a person gave, as the kind's model.
+
+    Raises:
+        InputError: It cannot be; the message names what is wrong.
+    """
+    from connectors.jobs import catalogue  # noqa: PLC0415  # commands must start fast
+
+    return catalogue.checked(kind, asked)
+
+
+def request_job(config: Config, name: str, asked: Mapping[str, Any], actor: str) -> str:
+    """Ask for a job and return its name; the server takes it up from the state directory.
+
+    Raises:
+        UnknownNameError: There is no such kind.
+        InputError: It cannot be asked so.
+        ComputeError: The state directory cannot be written.
+    """
+    from connectors.jobs import catalogue, folder  # noqa: PLC0415  # commands must start fast
+
+    kind = catalogue.kind_of(name, catalogue.kinds())
+    model = catalogue.checked(kind, asked)
+    plain = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return folder.add(config, name, plain, actor, services.now())
+
+
+def job(config: Config, job_id: str) -> Job:
+    """Return a job as it stands.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+    """
+    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
+
+    return folder.find(config, job_id)
+
+
+def jobs(config: Config) -> list[Job]:
+    """Return all jobs, the newest first."""
+    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
+
+    return folder.listed(config)
+
+
+def stop_job(config: Config, job_id: str) -> None:
+    """Ask for a job's end.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+        InputError: It has ended.
+        ComputeError: The state directory cannot be written.
+    """
+    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
+
+    folder.ask_stop(config, job_id)
+
+
+def drop_job(config: Config, job_id: str) -> None:
+    """Remove an ended job with its results.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+        InputError: It has not ended.
+    """
+    from connectors.jobs import folder  # noqa: PLC0415  # commands must start fast
+
+    folder.drop(config, job_id)
+
+
+def result(found: Job, name: str) -> pa.Table:
+    """Return a result table of a job whole.
+
+    Raises:
+        UnknownNameError: The job has no such table.
+        ComputeError: It cannot be read.
+    """
+    from connectors.jobs import results  # noqa: PLC0415  # commands must start fast
+
+    return results.whole(found.table(name))
+
+
+def result_of_names(found: Job, name: str, where: Mapping[str, Sequence[str]]) -> pa.Table:
+    """Return the rows of a result table whose texts are among those that are named.
+
+    Raises:
+        UnknownNameError: The job has no such table.
+        ComputeError: It cannot be read.
+    """
+    from connectors.jobs import results  # noqa: PLC0415  # commands must start fast
+
+    return results.of_names(found.table(name), where)
+
+
+def result_rows(
+    found: Job,
+    name: str,
+    *,
+    contains: str = "",
+    sort: str = "",
+    is_descending: bool = True,
+    most: int = 2_000,
+) -> Rows:
+    """Return the rows of a result table that a page shows.
+
+    Args:
+        found: The job.
+        name: The table.
+        contains: Part of any of its texts; empty: all rows.
+        sort: Column to sort by; empty: as written.
+        is_descending: The greatest first.
+        most: How many rows.
+    Raises:
+        UnknownNameError: The job has no such table, or it has no such column.
+        ComputeError: It cannot be read.
+    """
+    from connectors.jobs import results  # noqa: PLC0415  # commands must start fast
+
+    view = results.View(contains=contains, sort=sort, is_descending=is_descending, most=most)
+    return results.rows(found.table(name), view)
+
+
+def server_status(config: Config) -> Mapping[str, object]:
+    """Return how the job server beside the state directory is doing; empty: none ever ran."""
+    from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
+    from connectors.worker_status import read_status_file  # noqa: PLC0415  # the same
+
+    status = read_status_file(server.server_status_path(config))
+    return {} if status is None else msgspec.to_builtins(status)
+
+
+def serve_jobs(config: Config, stop: threading.Event, tell: Callable[[str], None]) -> None:
+    """Carry out jobs until ``stop`` is set.
+
+    Raises:
+        ComputeError: The state directory cannot be written.
+    """
+    from connectors.jobs import catalogue, server, warm  # noqa: PLC0415  # commands start fast
+
+    session = warm.Warm(lambda: services_spark.session(config))
+    tools = server.Tools(spark=session, history=lambda: services_history.history(config))
+    try:
+        server.serve(config, catalogue.kinds(), tools, stop, tell)
+    finally:
+        session.end()
+
+
+def is_served(config: Config) -> bool:
+    """Return whether a job server said a moment ago that it lives."""
+    from connectors.jobs import server  # noqa: PLC0415  # commands must start fast
+    from connectors.worker_status import read_status_file  # noqa: PLC0415  # the same
+
+    status = read_status_file(server.server_status_path(config))
+    return status is not None and status.is_alive(services.now())

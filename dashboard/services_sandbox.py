@@ -1,0 +1,71 @@
+"""The composition root's part for the local Pulsar fleet; see :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from core.errors import InputError
+
+
+class RunningFleet(Protocol):
+    """What a command needs to know of a running sandbox."""
+
+    @property
+    def zookeeper(self) -> str:
+        """``host:port``."""
+        ...
+
+    @property
+    def admin_urls(self) -> list[str]:
+        """One address a broker."""
+        ...
+
+
+@dataclass(frozen=True)
+class FleetWish:
+    """What fleet is wanted.
+
+    Attributes:
+        brokers: How many.
+        bundles: How many.
+        seed: Everything random follows from it.
+        minute_s: Seconds that count as a minute of the leader's intervals.
+        dynamic: ``KEY=VALUE``, dynamic settings that are set from the start.
+    """
+
+    brokers: int
+    bundles: int
+    seed: int
+    minute_s: float = 60.0
+    dynamic: tuple[str, ...] = ()
+
+
+def sandbox(wish: FleetWish, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
+    """Return a local fleet that runs within the ``with`` block.
+
+    Raises:
+        InputError: A dynamic setting is not ``KEY=VALUE``, or the brokers know no such setting.
+    """
+    from connectors.sandbox.fleet import Sandbox  # noqa: PLC0415  # commands must start fast
+    from connectors.sandbox.options import SandboxOptions  # noqa: PLC0415  # the same
+    from core.pulsar.settings import known_setting  # noqa: PLC0415  # the same
+
+    options = SandboxOptions(
+        brokers=wish.brokers,
+        bundles=wish.bundles,
+        seed=wish.seed,
+        data_dir=data_dir,
+        minute_s=wish.minute_s,
+        stats_every_s=min(10.0, wish.minute_s / 4),
+        report_check_ms=min(5000, round(wish.minute_s * 250)),
+        day_s=60.0 * wish.minute_s,
+    )
+    for text in wish.dynamic:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--dynamic {text!r} is not KEY=VALUE.", hint="Put = between the two.")
+        options.dynamic[known_setting(key).key] = value
+    return Sandbox(options)
