@@ -38,8 +38,32 @@ def test_moment_that_is_no_longer_kept_is_said_and_the_newest_is_shown(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     app = site.open("fleet", at="2020-01-01 00:00:00")
     assert_calm(app)
-    assert "no longer kept" in " ".join(toast.value for toast in app.toast)
+    assert "No snapshot of fleet at 2020-01-01 00:00:00 is kept" in texts(app)
+    assert len(app.error) == 1
     assert "live, read-only" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"at": "garbage"}, "at=garbage is no time. Write at=2026"),
+        ({"at": "2026-13-45 00:00:00"}, "at=2026-13-45 00:00:00 is no time."),
+        ({"at": "2999-01-01 00:00:00"}, "has not come yet"),
+        ({"cluster": "flet"}, "There is no cluster named 'flet'. Did you mean fleet?"),
+    ],
+)
+def test_what_the_address_names_and_is_not_is_said_until_something_is_chosen(site, params, told):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    app = site.open("fleet", **params)
+    assert_calm(app)
+    assert told in " ".join(texts(app).split())
+    assert "live, read-only" in texts(app)
+    app.run()
+    assert len(app.error) == 1, "drawing again does not take it away"
+    app.selectbox(key="cluster").set_value("other").run()
+    assert not (app.error and "cluster" in params)
+    app.switch_page("app_pages/settings.py").run()
+    assert not app.error
 
 
 def test_newer_snapshot_is_followed(site):

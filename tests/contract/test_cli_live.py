@@ -75,6 +75,7 @@ def test_check_finds_every_endpoint_in_order(config, capsys) -> None:
     assert code == 0, body
     assert body["ok"]
     assert all(item["ok"] for item in body["clusters"]["sandbox"])
+    assert body["history"]["ok"]
 
 
 def test_check_says_what_does_not_answer(config, capsys, tmp_path) -> None:

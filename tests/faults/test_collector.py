@@ -28,9 +28,10 @@ class Running:
         clusters: list[ClusterConfig],
         every_s: float,
         fault: Exception | None = None,
+        **more,
     ) -> None:
         self._fault = fault
-        self.config = TrimtabConfig(state_dir=state_dir, clusters=clusters)
+        self.config = TrimtabConfig(state_dir=state_dir, clusters=clusters, **more)
         self.stop = threading.Event()
         self.events: queue.Queue[CollectorEvent] = queue.Queue()
         arguments = (self.config, clusters, every_s, self.stop, self._hear)

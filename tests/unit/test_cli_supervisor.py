@@ -18,9 +18,11 @@ from dashboard import services
 from dashboard.cli_demo import DemoOptions, demo
 from dashboard.cli_live import duration_s
 from dashboard.cli_output import UsageFaultError
+from dashboard.cli_sandbox_config import sections_of, write_config
 from dashboard.supervisor import (
     Child,
     ChildEndedError,
+    Kept,
     Supervisor,
     answers,
     free_port,
@@ -63,6 +65,47 @@ def test_a_crash_is_told_with_its_last_words_and_its_log(tmp_path) -> None:
         with pytest.raises(ChildEndedError, match=r"exit code 1\): out of luck") as caught:
             supervisor.watch([child])
     assert str(child.log) in caught.value.hint
+
+
+def test_a_kept_child_that_was_killed_is_started_again_and_the_rest_goes_on(tmp_path) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        needed, kept = start(supervisor, STAY, "pages"), start(supervisor, STAY, "jobs")
+        first = kept.process
+        first.kill()
+        first.wait(DEADLINE_S)
+        watching = threading.Thread(target=supervisor.watch, args=([needed], [kept]))
+        watching.start()
+        event = threading.Event()
+        for _ in range(int(DEADLINE_S / 0.05)):
+            if kept.log.read_text().count("here") == 2:
+                break
+            event.wait(0.05)
+        supervisor.stop.set()
+        watching.join(DEADLINE_S)
+        assert kept.log.read_text().count("here") == 2
+        assert kept.process is not first
+        assert not kept.has_ended
+        assert not needed.has_ended
+    assert kept.has_ended
+
+
+def test_a_kept_child_that_never_stays_is_started_less_and_less_often(tmp_path, capsys) -> None:
+    with Supervisor(tmp_path) as supervisor:
+        child = start(supervisor, "import sys; sys.exit(3)")
+        kept, waits, now = Kept(child, started_at=0.0), [], 0.0
+        for _ in range(8):
+            child.process.wait(DEADLINE_S)
+            kept.look(now)
+            assert kept.due_at is not None
+            waits.append(kept.due_at - now)
+            now = kept.due_at
+            kept.look(now)
+            assert kept.due_at is None
+        child.process.wait(DEADLINE_S)
+        kept.look(now + 3600)
+        assert kept.due_at == now + 3601
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert "ended (exit code 3); it is started again in 1 s" in capsys.readouterr().err
 
 
 def test_waiting_ends_with_a_sentence_when_it_takes_too_long(tmp_path) -> None:
@@ -156,6 +199,17 @@ def test_a_demo_does_not_overwrite_a_configuration_that_it_did_not_write(tmp_pat
     with pytest.raises(ConfigError, match="not the demo's own"):
         demo(options)
     assert "real" in file.read_text()
+
+
+@pytest.mark.parametrize("minute_s", [60.0, 2.5])
+def test_a_sandbox_in_compressed_time_says_so_in_its_configuration(tmp_path, minute_s) -> None:
+    file = tmp_path / "trimtab.toml"
+    section = '[[clusters]]\nname = "a"\nadmin_urls = ["http://b:8080"]\n'
+    write_config(file, [section], tmp_path, minute_s)
+    loaded = services.load_config(file)
+    assert loaded.history.minute_s == minute_s
+    assert loaded.collect_every_s == 10
+    assert sections_of(file) == section
 
 
 def test_paths_in_a_configuration_are_taken_from_its_own_folder(tmp_path) -> None:

@@ -157,3 +157,12 @@ def test_several_mistakes_are_all_named(tmp_path: Path) -> None:
         load(tmp_path, '[[clusters]]\nname = "a b"\nenviroment = "test"\nadmin_urls = ["x"]\n')
     for place in ("clusters.0.name", "clusters.0.enviroment", "clusters.0.admin_urls"):
         assert place in caught.value.message
+
+
+def test_shadow_names_strategies_and_policies_that_there_are(tmp_path: Path) -> None:
+    known = ["OverloadShedder", "cluster"]
+    assert TrimtabConfig(state_dir=tmp_path, history={"shadow": known}).history.shadow == known
+    file = tmp_path / "trimtab.toml"
+    file.write_text('[history]\nshadow = ["OverlodShedder"]\n')
+    with pytest.raises(ConfigError, match=r"no strategy named 'OverlodShedder'.*ThresholdShedder"):
+        TrimtabConfig.load(file)

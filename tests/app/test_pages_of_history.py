@@ -1,0 +1,209 @@
+"""The History page in every state, and every page at a minute that only the history has."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from fleet_builder import make_history, make_snapshot
+from history_rows import recorded, store_in
+from pegasus_snapshots import generated
+from shelf_site import PAGES, Site, assert_calm, now, texts
+
+from dashboard.presenters.moments import stamp
+
+VIEWS = ("This minute", "Events", "Compare", "Movers and flaps", "Agreement", "Series", "Export")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+@pytest.fixture(scope="module")
+def history():
+    return make_history(8, brokers=6, bundles=60, now=now())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, history):
+    """Where the history is recorded, once for all tests that only read it."""
+    folder = tmp_path_factory.mktemp("recorded")
+    recorded(store_in(folder), history)
+    return folder / "history"
+
+
+@pytest.fixture
+def remembered(tmp_path, monkeypatch, place, history):
+    """A site whose shelf has only the newest snapshot, and whose history has all."""
+    made = Site(tmp_path, extra=f'[history]\nuri = "{place}"')
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.put(history[-1])
+    return made
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_part_of_the_page_is_drawn(remembered, view):
+    app = remembered.open("history", view=view)
+    assert_calm(app)
+    assert not app.error
+    assert "fleet saw" in texts(app)
+    assert len(app.get("plotly_chart")) >= 1
+
+
+def test_answer_counts_moves_and_tells_how_even_it_was(remembered):
+    said = texts(remembered.open("history"))
+    assert "In 7 min, fleet saw " in said
+    assert "over the mean on average" in said
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_at_a_minute_that_only_the_history_has(remembered, history, page):
+    at = stamp(history[0].manifest.taken_at)
+    params = {
+        "broker": {"broker": history[0].brokers["broker"][0].as_py()},
+        "bundle": {"bundle": history[0].bundles["bundle"][5].as_py()},
+    }.get(page, {})
+    app = remembered.open(page, at=at, **params)
+    assert_calm(app)
+    assert not app.error
+    assert "past: " in texts(app)
+    assert app.query_params["at"] == at
+
+
+def test_time_between_two_minutes_opens_the_earlier_one(remembered, history):
+    between = history[2].manifest.taken_at + timedelta(seconds=20)
+    app = remembered.open("brokers", at=stamp(between))
+    assert_calm(app)
+    assert app.query_params["at"] == stamp(history[2].manifest.taken_at)
+
+
+def test_time_before_the_history_shows_the_newest(remembered):
+    app = remembered.open("brokers", at="2020-01-01 00:00:00")
+    assert_calm(app)
+    assert "past: " not in texts(app)
+    assert "at" not in app.query_params
+
+
+def test_buttons_lead_from_minute_to_minute(remembered, history):
+    app = remembered.open("history")
+    app.get_by_key("_to_minute_before").click().run()
+    assert_calm(app)
+    assert app.query_params["minute"] == stamp(history[-2].manifest.taken_at)
+    assert "beside the newest recorded minute" in texts(app)
+    app.get_by_key("_to_next_minute").click().run()
+    assert "minute" not in app.query_params
+    assert app.get_by_key("_to_next_minute").disabled
+
+
+def test_page_opens_at_the_minute_that_is_looked_at(remembered, history):
+    app = remembered.open("history", minute=stamp(history[3].manifest.taken_at))
+    app.get_by_key("_open_bundles").click().run()
+    assert_calm(app)
+    assert "past: " in texts(app)
+    assert app.query_params["at"] == stamp(history[3].manifest.taken_at)
+
+
+def test_two_minutes_are_compared_in_a_sentence(remembered, history):
+    app = remembered.open("history", view="Compare", against="the first minute of the range")
+    said = texts(app)
+    assert f"From {stamp(history[0].manifest.taken_at)}" in said
+    assert "deviation of traffic" in said
+
+
+def test_compare_opens_on_the_first_and_the_newest_minute(remembered, history):
+    said = texts(remembered.open("history", view="Compare"))
+    assert f"From {stamp(history[0].manifest.taken_at)}" in said
+    assert "It is the same minute" not in said
+
+
+def test_range_without_a_minute_says_what_there_is(remembered):
+    app = remembered.open(
+        "history", range="dates", start="2020-01-01T00:00", end="2020-01-02T00:00"
+    )
+    assert_calm(app)
+    assert "Nothing was recorded in this range." in texts(app)
+    assert "The history covers" in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"range": "dates", "start": "2026-13-45T00:00"}, "start=2026-13-45T00:00 is no time."),
+        ({"end": "xx"}, "end=xx is no time."),
+        ({"minute": "zz"}, "minute=zz is no time."),
+        ({"minute": "2020-01-01 00:00:00"}, "does not lie in this range"),
+    ],
+)
+def test_times_of_the_address_that_are_not_there_are_said(remembered, params, told):
+    app = remembered.open("history", **params)
+    assert_calm(app)
+    assert told in texts(app)
+    assert len(app.error) == 1
+    assert "fleet saw" in texts(app), "the page is drawn all the same"
+
+
+def test_nothing_recorded_teaches_how(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    app = site.open("history")
+    assert_calm(app)
+    assert "Nothing of fleet is recorded yet." in texts(app)
+    assert "trimtab collect fleet" in texts(app)
+
+
+def test_recording_that_is_off_says_where_it_is_switched_on(tmp_path, monkeypatch):
+    site = Site(tmp_path, extra="[history]\nis_recorded = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    said = texts(site.open("history"))
+    assert "Recording is switched off" in said
+    assert "is_recorded = true" in said
+
+
+def test_history_that_stands_still_is_said(site):
+    old = make_history(3, brokers=4, bundles=40, now=now() - timedelta(hours=3))
+    recorded(store_in(site.state_dir), old)
+    app = site.open("history")
+    assert_calm(app)
+    assert any("trimtab collect fleet" in item.value for item in app.warning)
+
+
+def test_history_without_a_kept_snapshot_is_shown(site, history):
+    recorded(store_in(site.state_dir), history[-2:])
+    app = site.open("history")
+    assert_calm(app)
+    assert "fleet saw" in texts(app)
+
+
+def test_damaged_history_is_told_and_the_other_pages_go_on(site, history):
+    recorded(store_in(site.state_dir), history[-2:])
+    site.put(history[-1])
+    for file in (site.state_dir / "history" / "brokers").rglob("*.parquet"):
+        file.write_bytes(b"not parquet")
+    app = site.open("history")
+    assert app.error
+    assert_calm(app)
+    assert not site.open("brokers").error
+
+
+def test_large_fleet_is_drawn_by_its_hottest(site):
+    large = make_history(3, brokers=1_000, bundles=2_000, now=now())
+    recorded(store_in(site.state_dir), large)
+    app = site.open("history")
+    assert_calm(app)
+    assert "The 40 hottest of 1,000 brokers are drawn." in texts(app)
+
+
+def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
+    site = Site(tmp_path, clusters=(), pegasus=("sessions",))
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    snapshot = generated(3, 8, 5, cluster="sessions", taken_at=now())
+    recorded(store_in(site.state_dir), [snapshot], cluster="sessions")
+    site.put(snapshot)
+    for view in VIEWS:
+        app = site.open("history", view=view)
+        assert_calm(app)
+        assert not app.error, view
+        assert "sessions saw" in texts(app)

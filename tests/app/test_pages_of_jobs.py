@@ -1,0 +1,255 @@
+"""The Jobs page and the Back-test page in every state, driven as a person drives them."""
+
+from __future__ import annotations
+
+import job_stories
+import pytest
+from fleet_builder import make_history, make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+from connectors.config import TrimtabConfig
+from core.history.store import HistoryLocation, HistoryStore
+from core.history.writer import Recorder
+from dashboard import services_jobs
+from dashboard.presenters import candidates
+
+KEY = "loadBalancerBrokerThresholdShedderPercentage"
+PAGES = ("jobs", "backtest")
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+def record(site, count=3):
+    """Keep and record some minutes."""
+    snapshots = make_history(count, brokers=4, bundles=40, now=now())
+    site.put(*snapshots)
+    store = HistoryStore(HistoryLocation(str(site.state_dir / "history")))
+    recorder = Recorder(store, "fleet")
+    for snapshot in snapshots:
+        recorder.record(snapshot)
+    return snapshots
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_without_anything_says_how_to_begin(site, page):
+    app = site.open(page)
+    assert_calm(app)
+    assert "trimtab jobs" in texts(app)
+    if page == "backtest":
+        assert "Nothing is recorded of fleet yet" in texts(app)
+        assert "trimtab collect fleet" in texts(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_job_that_is_not_there_is_one_sentence(site, page):
+    job_stories.server_says(site.state_dir)
+    app = site.open(page, job="20261121T120000000-abcdef")
+    assert_calm(app)
+    assert "There is no job named" in texts(app)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_running_job_shows_how_far_it_is_and_is_stopped(site, page):
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.ask(site.state_dir, "backtest", {"grid": job_stories.GRID})
+    job_stories.tell(
+        site.state_dir,
+        job_id,
+        state="running",
+        done=12,
+        total=40,
+        words="playing",
+        rate_per_s=2.0,
+        eta_s=14.0,
+    )
+    app = site.open(page, job=job_id)
+    assert_calm(app)
+    told = app.get("progress")[0].proto.text
+    assert "12 of 40 · playing · 2 a second · about 14 s left" in told
+    app.button(key=f"_stop_{job_id}").click().run()
+    assert_calm(app)
+    config = TrimtabConfig(state_dir=site.state_dir)
+    assert services_jobs.job(config, job_id).is_stopping
+    assert app.button(key=f"_stop_{job_id}").disabled
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        ("failed", {"code": "compute", "message": "It broke.", "hint": "Mend it."}, "It broke."),
+        ("stopped", {"code": "stopped", "message": "It was stopped.", "hint": ""}, "was stopped"),
+    ],
+)
+def test_a_job_without_result_says_why(site, state, error, said):
+    job_stories.server_says(site.state_dir)
+    for page in PAGES:
+        job_id = job_stories.ask(site.state_dir, "backtest", {"grid": job_stories.GRID})
+        job_stories.tell(site.state_dir, job_id, state=state, error=error)
+        app = site.open(page, job=job_id)
+        assert_calm(app)
+        assert said in texts(app)
+
+
+def test_damaged_jobs_do_not_break_the_pages(site):
+    job_id = job_stories.ask(site.state_dir, "backtest", {"grid": job_stories.GRID})
+    (site.state_dir / "jobs" / job_id / "request.json").write_text("{")
+    lost = job_stories.backtest(site.state_dir)
+    (site.state_dir / "jobs" / lost / "result" / "candidates.parquet").write_bytes(b"PAR1")
+    for page, job in (("jobs", job_id), ("backtest", job_id), ("backtest", lost)):
+        app = site.open(page, job=job)
+        assert_calm(app)
+        assert "is damaged" in texts(app) or "cannot be read" in texts(app)
+
+
+def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.backtest(site.state_dir, minutes=4_000)
+    app = site.open("backtest", job=job_id)
+    assert_calm(app)
+    assert not app.error
+    said = texts(app)
+    assert "ThresholdShedder would have kept the farthest within 14 %." in said
+    assert "● what happened" in said
+    assert "◆ none is better in both" in said
+    assert "Not known to this load manager." in said
+    assert len(app.get("plotly_chart")) >= 2
+    assert job_stories.BEST in said
+
+
+def test_candidates_are_named_by_what_tells_them_apart():
+    labels = ["as recorded", "A · x=1 · y=2", "A · x=1 · y=3", "B · x=1 · y=2"]
+    own, common = candidates.own_names(labels, "as recorded")
+    assert common == "x=1"
+    assert list(own.values()) == ["as recorded", "A · y=2", "A · y=3", "B · y=2"]
+    twice = ["as recorded", "A · x=1", "x=1 · A", "A · x=1 · y=2"]
+    assert candidates.own_names(twice, "as recorded") == ({one: one for one in twice}, "")
+
+
+def test_several_clusters_are_ranked_together_and_apart(site):
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.backtest(site.state_dir, clusters=("fleet", "other"))
+    app = site.open("backtest", job=job_id)
+    assert_calm(app)
+    picker = next(one for one in app.segmented_control if one.label == "Cluster")
+    assert list(picker.options) == ["all clusters", "fleet", "other"]
+    picker.set_value("other").run()
+    assert_calm(app)
+    assert "On other, to have the best candidate." in texts(app)
+
+
+def test_the_recommended_settings_become_a_plan_that_can_be_applied(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    site.worker_says()
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.backtest(site.state_dir)
+    app = site.open("backtest", job=job_id)
+    assert "It is calmer." in texts(app)
+    app.toggle(key="plan").set_value(True).run()
+    assert_calm(app)
+    assert KEY in texts(app)
+    assert not app.button(key="_apply").disabled
+    app.button(key="_apply").click().run()
+    assert_calm(app)
+    assert app.text_input(key="_apply_reason")
+
+
+def test_nothing_to_change_is_said(site):
+    job_stories.server_says(site.state_dir)
+    empty = job_stories.recommended(KEY, "10", "20").slice(0, 0)
+    app = site.open("backtest", job=job_stories.backtest(site.state_dir, empty))
+    assert_calm(app)
+    assert "Nothing: no candidate is better" in texts(app)
+
+
+def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
+    record(site)
+    job_stories.server_says(site.state_dir)
+    app = site.open("backtest")
+    assert_calm(app)
+    assert not app.error
+    assert "2 ways to try on" in texts(app), "as recorded, played again, is always one"
+    app.button(key="_preset_Turn ThresholdShedder").click().run()
+    assert_calm(app)
+    assert f"grid_{KEY}" in app.session_state
+    assert "ways to try on" in texts(app)
+    app.multiselect(key=f"grid_{KEY}").set_value(["5", "many"]).run()
+    assert "takes" in texts(app)
+    assert app.button(key="_start_backtest").disabled
+    app.multiselect(key=f"grid_{KEY}").set_value(["5", "25"]).run()
+    assert not app.button(key="_start_backtest").disabled
+    app.button(key="_start_backtest").click().run()
+    assert_calm(app)
+    asked = services_jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
+    assert len(asked) == 1
+    request = asked[0].request
+    assert request
+    grid = request.asked["grid"]
+    assert grid["settings"][KEY] == [5.0, 25.0]
+    assert grid["clusters"] == ["fleet"]
+    assert grid["minute_s"] == 60
+
+
+def test_page_counts_minutes_as_the_configuration_says(tmp_path, monkeypatch):
+    site = Site(tmp_path, extra="collect_every_s = 10\n[history]\nminute_s = 20")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(site.config))
+    record(site)
+    app = site.open("backtest")
+    assert_calm(app)
+    assert app.number_input(key="minute_s").value == 20
+
+
+def test_result_tables_of_any_job_are_sorted_filtered_and_drawn(site):
+    job_stories.server_says(site.state_dir)
+    job_id = job_stories.ask(site.state_dir, "no_such_kind", {})
+    tables = {"timeline": job_stories.timeline(50), "moves": job_stories.moves()}
+    job_stories.finish(site.state_dir, job_id, "Fifty minutes were looked at.", tables)
+    app = site.open("jobs", job=job_id)
+    assert_calm(app)
+    assert not app.error
+    assert "Fifty minutes were looked at." in texts(app)
+    assert "200 rows." in texts(app)
+    assert app.get("plotly_chart")
+    app.text_input(key="contains").set_value("no shedding").run()
+    assert "50 of 200 rows match." in texts(app)
+    app.selectbox(key=f"_sort_{job_id}_timeline").set_value("deviation").run()
+    assert_calm(app)
+    assert app.dataframe[0].value["deviation"].iloc[0] == pytest.approx(22)
+
+
+def test_every_kind_has_a_form_that_can_be_sent_or_says_what_is_missing(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    for name, kind in services_jobs.kinds().items():
+        if name == "backtest":
+            continue
+        app = site.open("jobs", kind=name)
+        assert_calm(app)
+        assert kind.answers in texts(app)
+        start = app.button(key=f"_start_{name}")
+        is_told = "To be filled in" in texts(app) or ":material/block:" in texts(app)
+        assert start.disabled == is_told
+
+
+def test_a_form_offers_only_clusters_of_its_kind_and_is_calm_before_it_is_touched(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    job_stories.server_says(site.state_dir)
+    app = site.open("jobs", kind="balance")
+    assert app.multiselect(key="_field_balance_new_clusters").options == []
+    app = site.open("jobs", kind="topics")
+    assert app.multiselect(key="_field_topics_new_clusters").options == ["fleet"]
+    assert "To be filled in: File of topics." in texts(app)
+    assert ":material/block:" not in texts(app)
+    app.text_input(key="_field_topics_new_file").set_value("topics.csv").run()
+    assert "name the file by its whole path" in texts(app)
+
+
+def test_ratios_are_asked_for_in_percent(site):
+    site.put(make_snapshot(brokers=4, bundles=40, now=now()))
+    app = site.open("jobs", kind="what_if")
+    assert app.number_input(key="_field_what_if_new_target").value == 20.0

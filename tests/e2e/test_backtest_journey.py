@@ -1,0 +1,60 @@
+"""Play the recorded minutes again, read the ranking, turn it into a plan: the Back-test page."""
+
+from __future__ import annotations
+
+import re
+import threading
+from time import monotonic
+from urllib.parse import urlencode
+
+import job_stories
+from playwright.sync_api import expect
+
+from core.snapshot.store import Shelf
+from tests.e2e.test_apply_journey import heading
+
+KEY = "loadBalancerBrokerThresholdShedderPercentage"
+RECORDED_S = 150.0
+WAIT_S = 120_000
+MINUTES = 3
+
+
+def wait_for_record(product):
+    """Wait until several snapshots of the fleet were kept: each is a recorded minute."""
+    (root,) = product.log.parent.glob("state/**/snapshots")
+    end, tick = monotonic() + RECORDED_S, threading.Event()
+    while len(Shelf(root).entries("sandbox")) < MINUTES:
+        assert monotonic() < end, f"no {MINUTES} snapshots after {RECORDED_S:.0f} s"
+        tick.wait(0.5)
+
+
+def test_recorded_minutes_are_played_again_and_ranked(product, tab):
+    wait_for_record(product)
+    page = tab.open("backtest")
+    heading(tab, "Back-test")
+    expect(page.get_by_text("of sandbox are recorded")).to_be_visible(timeout=WAIT_S)
+    page.get_by_role("button", name="Every strategy").click()
+    expect(page.get_by_text(re.compile(r"ways to try on \d+ recorded minutes"))).to_be_visible(
+        timeout=WAIT_S
+    )
+    page.get_by_role("button", name="Start the back-test").click()
+    expect(page).to_have_url(re.compile(r"job=\d{8}T"), timeout=WAIT_S)
+    expect(page.get_by_role("heading", name="Ranking")).to_be_visible(timeout=WAIT_S)
+    expect(page.get_by_role("heading", name="What to change")).to_be_visible()
+    expect(page.get_by_text("What really happened:")).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_what_a_back_test_recommends_becomes_a_plan(product, tab):
+    (root,) = product.log.parent.glob("state/**/snapshots")
+    change = job_stories.recommended(KEY, "10", "25", "sandbox")
+    job_id = job_stories.backtest(root.parent, change, clusters=("sandbox",))
+    page = tab.open("backtest?" + urlencode({"job": job_id}))
+    expect(page.get_by_text("would have kept the farthest within 14 %")).to_be_visible(
+        timeout=WAIT_S
+    )
+    page.get_by_text("Make the plan").click()
+    expect(page.get_by_text(re.compile(f"{KEY}.*25"))).not_to_have_count(0, timeout=WAIT_S)
+    expect(page.get_by_role("button", name="Apply…")).to_be_enabled(timeout=WAIT_S)
+    expect(page).to_have_url(re.compile("plan=true"))
+    assert tab.complaints == []

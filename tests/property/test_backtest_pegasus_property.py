@@ -1,0 +1,60 @@
+"""Whatever fails and whatever is tried: what a played Pegasus cluster always keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from backtest_clusters import living
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.history.backtest.model import Candidate
+from core.history.backtest_pegasus.building import tape_of_snapshots
+from core.history.backtest_pegasus.engine import play
+from core.history.backtest_pegasus.score import score_run
+from core.history.backtest_pegasus.tape import PegasusTape
+from core.pegasus.view import NOBODY
+
+MINUTES, NODES = 16, 5
+CANDIDATES = [
+    Candidate(policy=policy, settings={"level": level, **more})
+    for policy in ("app", "cluster")
+    for level in ("steady", "lively")
+    for more in (
+        {},
+        {"assign_delay_ms": 60_000},
+        {"add_secondary_enable_flow_control": True, "add_secondary_max_count_for_one_node": 2},
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def tape() -> PegasusTape:
+    return tape_of_snapshots(living(MINUTES, shape=(2, 8, NODES)))
+
+
+outages = st.lists(
+    st.tuples(st.integers(0, NODES - 1), st.integers(1, MINUTES - 2), st.integers(1, MINUTES)),
+    max_size=4,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(outages=outages, candidate=st.sampled_from(CANDIDATES), seed=st.integers(0, 3))
+def test_members_live_are_distinct_and_no_more_than_wanted(tape, outages, candidate, seed):
+    alive = tape.is_alive.copy()
+    for node, start, length in outages:
+        alive[start : start + length, node] = False
+    failing = replace(tape, is_alive=alive)
+    for minute in play(failing, candidate, seed=seed):
+        held = np.sort(minute.members, axis=1)
+        assert not ((held[:, 1:] == held[:, :-1]) & (held[:, 1:] != NOBODY)).any()
+        assert set(minute.members[minute.members != NOBODY]) <= set(
+            np.nonzero(alive[minute.number])[0]
+        )
+        assert ((minute.members != NOBODY).sum(axis=1) <= tape.wanted).all()
+    score = score_run(failing, play(failing, candidate, seed=seed))
+    assert score.steps == score_run(failing, play(failing, candidate, seed=seed)).steps
+    assert all(step.source != step.target for _, step in score.steps)

@@ -1,0 +1,54 @@
+"""Many clusters on Spark get the answers that each gets in process."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from pegasus_snapshots import generated
+
+from core.progress import Untold
+from core.snapshot.store import save_snapshot
+from core.spark.fleet import PROBLEMS, InDirectory, ask_here, ask_on_spark
+from core.spark.jobs.balance import BalanceQuestion
+from core.spark.jobs.health import HealthQuestion
+from core.spark.jobs.place import PlaceQuestion
+from core.spark.jobs.shed import ALL, ShedQuestion
+from core.spark.jobs.simulate import SimulateQuestion
+
+QUESTIONS = {
+    "health": HealthQuestion(),
+    "shed": ShedQuestion(ALL, rounds=2, is_off_ignored=True),
+    "place": PlaceQuestion(),
+    "simulate": SimulateQuestion(rounds=4, seeds=(1, 2)),
+    "balance": BalanceQuestion(rounds=3),
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, InDirectory]:
+    """Four Pulsar clusters, one of Pegasus, and one whose snapshot is not there."""
+    root = tmp_path_factory.mktemp("fleet")
+    found = {"gone": InDirectory(str(root / "gone"))}
+    for seed in range(4):
+        directory = root / f"pulsar-{seed}"
+        snapshot = make_snapshot(brokers=5 + seed, bundles=60, seed=seed, cluster=f"pulsar-{seed}")
+        save_snapshot(snapshot, directory)
+        found[f"pulsar-{seed}"] = InDirectory(str(directory))
+    save_snapshot(generated(4, 16, 5), root / "pegasus")
+    return found | {"pegasus": InDirectory(str(root / "pegasus"))}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_each_cluster_gets_the_answer_of_a_process(spark, sources, name):
+    question = QUESTIONS[name]
+    here = ask_here(sources, question, Untold())
+    there = ask_on_spark(spark, sources, question, Untold())
+    assert there == here
+    assert all(here[table].num_rows for table in question.tables)
+
+
+def test_a_cluster_that_cannot_be_read_does_not_cost_the_others_their_answer(spark, sources):
+    found = ask_on_spark(spark, sources, HealthQuestion(), Untold())
+    assert found[PROBLEMS]["cluster"].to_pylist() == ["gone"]
+    assert "There is no snapshot" in found[PROBLEMS]["sentence"][0].as_py()
+    assert found["health"].num_rows == len(sources) - 1

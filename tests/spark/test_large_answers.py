@@ -1,0 +1,74 @@
+"""One large cluster, spread over tasks: health and placement are those of a process."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from large_fleets import extensible, unread, with_gaps, with_ties, with_trouble
+
+from core.errors import UnknownNameError
+from core.health.findings import MAX_OF_ONE_CODE, assess
+from core.health.measures import TARGETS
+from core.progress import Untold
+from core.snapshot.store import save_snapshot
+from core.spark.jobs.health import HealthQuestion
+from core.spark.jobs.place import PlaceQuestion
+from core.spark.large.cluster import LargeCluster
+from core.spark.large.fleet import large_answer
+
+FLEETS = {
+    "trouble": (lambda one: with_trouble(with_gaps(with_ties(one))), 40, 4_000),
+    "extensible": (lambda one: extensible(with_trouble(one)), 40, 4_000),
+    "trouble, larger": (lambda one: with_trouble(with_gaps(one)), 200, 20_000),
+    "extensible, larger": (extensible, 200, 20_000),
+    "owners only": (unread, 200, 20_000),
+}
+SMALL = ("trouble",)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name not in SMALL)) for name in FLEETS],
+)
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    change, brokers, bundles = FLEETS[request.param]
+    snapshot = change(make_snapshot(brokers=brokers, bundles=bundles, seed=4))
+    directory = tmp_path_factory.mktemp("large") / "snapshot"
+    save_snapshot(snapshot, directory)
+    return snapshot, directory
+
+
+@pytest.fixture(scope="module")
+def cluster(spark, whole) -> LargeCluster:
+    return LargeCluster.of(spark, whole[1], Untold())
+
+
+@pytest.mark.parametrize("target", TARGETS[:1], ids=lambda one: one.code)
+def test_findings_and_measures_are_those_of_a_process(cluster, whole, target):
+    question = HealthQuestion(target)
+    there, here = large_answer(cluster, question), question.answer(whole[0])
+    for name in here:
+        assert there[name].to_pylist() == here[name].to_pylist()
+
+
+def test_every_bundle_gets_the_distribution_of_a_process(cluster, whole):
+    question = PlaceQuestion()
+    there, here = large_answer(cluster, question), question.answer(whole[0])
+    for name in here:
+        assert there[name].to_pylist() == here[name].to_pylist()
+
+
+def test_a_strategy_that_is_not_there_is_named(cluster):
+    with pytest.raises(UnknownNameError, match="LeastLong"):
+        large_answer(cluster, PlaceQuestion("LeastLongTermMessageRat"))
+
+
+def test_the_small_fleet_has_more_findings_of_a_kind_than_are_listed():
+    change, brokers, bundles = FLEETS["trouble"]
+    found = assess(change(make_snapshot(brokers=brokers, bundles=bundles, seed=4)))
+    more = {one.code for one in found if "more" in one.evidence}
+    assert {"hot_bundle", "single_bundle_namespace"} <= more
+    codes = {one.code for one in found}
+    assert {"owner_unknown", "unowned_with_traffic", "moved_since_report"} <= codes
+    assert {"isolation_violated", "anti_affinity_crowded"} <= codes
+    assert len(found) > MAX_OF_ONE_CODE

@@ -1,0 +1,118 @@
+"""Trends, flaps, drills and topics on Spark: the same answers as in process, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fleet_builder import NOON, make_history, make_snapshot
+from pegasus_snapshots import generated
+from pyarrow import csv
+from pyspark.sql import SparkSession
+
+from core.history.flaps_job import FlapsWish, flaps_here
+from core.history.store import HistoryLocation, HistoryStore
+from core.history.trends_job import TrendWish, recorded_of, trends_here
+from core.history.writer import Recorder
+from core.pegasus.snapshot import PegasusFacts
+from core.planning.drill import DrillWish, drill
+from core.planning.drill_pegasus import drill_pegasus
+from core.planning.topic_files import parts_of
+from core.planning.topic_ring import TopicRing
+from core.planning.topics import place_topics
+from core.progress import Untold
+from core.pulsar.settings import effective_settings
+from core.spark.jobs.drill import drill_on_spark, drill_pegasus_on_spark
+from core.spark.jobs.flaps import flaps_on_spark
+from core.spark.jobs.topics import place_topics_on_spark
+from core.spark.jobs.trends import trends_on_spark
+
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> HistoryStore:
+    """Two clusters over midnight; one bundle goes to and fro every eight minutes."""
+    store = HistoryStore(HistoryLocation(str(tmp_path_factory.mktemp("history"))))
+    for name, minutes in (("fleet", 20), ("other", 3)):
+        recorder = Recorder(store, name)
+        now = NOON - timedelta(hours=12) + timedelta(minutes=12)
+        for snapshot in make_history(minutes, cluster=name, now=now, brokers=4, bundles=16):
+            recorder.record(snapshot)
+    return store
+
+
+def assert_same(there: Mapping[str, pa.Table], here: Mapping[str, pa.Table]) -> None:
+    for name, table in here.items():
+        assert there[name].equals(table), name
+
+
+def test_trends_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
+    wish = TrendWish(period="hour")
+    here = trends_here(past, wish, Untold())
+    assert_same(trends_on_spark(spark, past, wish, Untold()).tables(), here.tables())
+    assert here.trends.num_rows > 0
+
+
+def test_trends_leave_out_minutes_that_came_after_they_were_counted(
+    spark: SparkSession, past: HistoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collector goes on while Spark starts: here it is five minutes ahead of the count."""
+    wish = TrendWish(clusters=("fleet",), period="hour", subjects=("bundles",))
+    _, last = past.span("fleet") or (NOON, NOON)
+    earlier = TrendWish(
+        clusters=wish.clusters,
+        end=last - timedelta(minutes=5),
+        period=wish.period,
+        subjects=wish.subjects,
+    )
+    here = trends_here(past, earlier, Untold())
+    counted = recorded_of(past, earlier)
+    monkeypatch.setattr("core.spark.jobs.trends.recorded_of", lambda _store, _wish: counted)
+    assert_same(trends_on_spark(spark, past, wish, Untold()).tables(), here.tables())
+    hot = here.hot.to_pylist()
+    assert hot
+    assert all(row["mean"] <= row["max"] for row in hot)
+
+
+def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
+    here = flaps_here(past, FlapsWish(), Untold())
+    assert_same(flaps_on_spark(spark, past, FlapsWish(), Untold()).tables(), here.tables())
+    assert here.flaps.num_rows > 0
+
+
+def test_a_failure_drill_is_the_same(spark: SparkSession) -> None:
+    snapshot = make_snapshot(brokers=6, bundles=60)
+    settings, wish = effective_settings(snapshot), DrillWish(hot_line=0.4, seed=SEED)
+    here = drill(snapshot, settings, wish, Untold())
+    there = drill_on_spark(spark, snapshot, settings, wish, Untold())
+    for name in ("failures", "hot", "groups"):
+        assert getattr(there, name).equals(getattr(here, name)), name
+    assert there.sentence == here.sentence
+    facts = PegasusFacts(generated(3, 8, 5))
+    nodes = drill_pegasus_on_spark(spark, facts, Untold())
+    assert nodes.failures.equals(drill_pegasus(facts, Untold()).failures)
+
+
+def test_topics_land_in_the_same_places(spark: SparkSession, tmp_path: Path) -> None:
+    snapshot = make_snapshot(brokers=4, bundles=40)
+    spaces = [name for name in snapshot.namespaces["namespace"].to_pylist() if ":" not in name]
+    names = [
+        f"persistent://{spaces[at // 10 % len(spaces)]}/topic-{at // 10}-partition-{at % 10}"
+        for at in range(3_000)
+    ]
+    rates = np.random.default_rng(SEED).random(3_002)
+    table = pa.table({"topic": [*names, "bad//x", "no/where/t"], "msg_throughput_in": rates})
+    csv.write_csv(table, tmp_path / "topics.csv")
+    parts = parts_of(tmp_path / "topics.csv", part_bytes=50_000)
+    assert len(parts) > 2
+    ring = TopicRing.of(snapshot)
+    here = place_topics(ring, parts, Untold())
+    there = place_topics_on_spark(spark, ring, parts, Untold())
+    for name in ("bundles", "brokers", "crowded", "spread", "sentence"):
+        assert getattr(there, name) == getattr(here, name), name
+    assert (there.topics, there.homeless, there.nameless) == (3_000, 1, 1)

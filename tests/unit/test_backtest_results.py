@@ -1,0 +1,399 @@
+"""Results: units as tables, the ranking, and what to change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from backtest_records import fleet, still, waves, without_broker
+from fleet_builder import broker_names, make_snapshot
+from pegasus_snapshots import generated
+
+from core.errors import InputError
+from core.history.backtest.advice import chosen, is_plannable, recommended, told
+from core.history.backtest.model import PLAYED_AGAIN, Grid, Target, Unit, Window, backtest_units
+from core.history.backtest.ranking import pareto, ranked
+from core.history.backtest.recorded import load_series
+from core.history.backtest.results import UnitResult, run_local, run_unit, together
+from core.history.backtest.schemas import CANDIDATES, RECOMMENDED, RUNS
+from core.history.backtest.score import deviations
+from core.history.backtest.series import LoadSeries, series_of
+from core.history.layout import HistoryError
+from core.history.store import HistoryLocation, HistoryStore
+from core.history.writer import Recorder
+from core.progress import JobStoppedError, Untold
+from core.snapshot import PulsarSnapshot
+from core.units import ms_to_datetime
+
+WIDE = Target(name="own", deviation=0.7, unloads_per_day=1e6)
+EAGER = {"loadBalancerBundleUnloadMinThroughputThreshold": (1.0,)}
+
+
+def units_of(series: LoadSeries, grid: Grid) -> tuple[Unit, ...]:
+    first, last = (ms_to_datetime(int(series.taken_at[at])) for at in (0, -1))
+    return backtest_units(grid, {series.cluster: (first, last)})
+
+
+def run_rows(*rows: dict[str, object]) -> pa.Table:
+    """Rows of runs, each with its candidate's number, deviation and unloads a day."""
+    blank = {
+        "cluster": "a",
+        "window": 0,
+        "seed": 1,
+        "shedding": "ThresholdShedder",
+        "placement": "LeastLongTermMessageRate",
+        "settings": "{}",
+        "start": 0,
+        "end": 1,
+        "minutes": 60,
+        "days": 60 / 1440,
+        "is_record": False,
+    }
+    made = [
+        blank
+        | {"candidate": f"c{row['candidate_number']}", "is_record": row["candidate_number"] == 0}
+        | row
+        for row in rows
+    ]
+    return pa.Table.from_pylist(made, schema=RUNS)
+
+
+def scored(number: int, deviation: float, unloads: float, **more: object) -> dict[str, object]:
+    figures = {"deviation_p95": deviation, "unloads_per_day": unloads, "minutes_over_ratio": 0.0}
+    return {"candidate_number": number, **figures, **more}
+
+
+def test_units_give_tables_and_the_order_they_ran_in_does_not_matter():
+    series = waves(20)
+    grid = Grid(shedding=("ThresholdShedder", None), settings=EAGER, seeds=(1, 2))
+    units = units_of(series, grid)
+    assert len(units) == 7
+    results = [run_unit(series, unit) for unit in units]
+    tables = together(results)
+    again = together(reversed([run_unit(series, unit) for unit in units]))
+    assert all(tables[name].equals(again[name]) for name in ("runs", "timeline", "moves"))
+    assert tables["runs"].num_rows == 7
+    assert tables["timeline"].num_rows == 7 * 20
+    assert tables["runs"]["unloads"].to_pylist()[0] == 0
+    shed = tables["runs"].to_pylist()[3]
+    moved = tables["moves"].filter(pa.compute.equal(tables["moves"]["seed"], shed["seed"]))
+    of_it = [row for row in moved.to_pylist() if row["candidate_number"] == 2]
+    assert len(of_it) == shed["unloads"] > 0
+    assert sum(row["moved_bytes_per_s"] for row in of_it) == pytest.approx(
+        shed["moved_bytes_per_s"]
+    )
+
+
+def test_a_candidate_that_cannot_be_played_says_why_and_the_others_go_on():
+    series = waves(5)
+    units = units_of(series, Grid(shedding=("TransferShedder", None)))
+    tables = together(run_local(lambda _unit: series, units, Untold()))
+    problems = {row["shedding"]: row["problem"] for row in tables["runs"].to_pylist()[1:]}
+    assert "this snapshot has none of it" in problems["TransferShedder"]
+    assert problems["none"] is None
+    candidates = ranked(tables["runs"], WIDE).to_pylist()
+    assert [row["rank"] for row in candidates if row["problem"]] == [None]
+
+
+def test_each_window_is_loaded_once():
+    series = waves(12)
+    loads: list[int] = []
+
+    def load(unit: Unit) -> LoadSeries:
+        loads.append(unit.window.number)
+        if unit.window.number == 1:
+            raise HistoryError("Nothing was recorded then.")
+        return series
+
+    units = units_of(series, Grid(window_minutes=4, seeds=(1, 2)))
+    tables = together(run_local(load, units, Untold()))
+    assert loads == [0, 1, 2]
+    assert [row["problem"] is None for row in tables["runs"].to_pylist()] == [
+        *[True] * 3,
+        *[False] * 3,
+        *[True] * 3,
+    ]
+
+
+def test_a_run_is_stopped_in_its_middle():
+    series = waves(40)
+
+    class Impatient:
+        steps = 0
+
+        def step(self, _done: int, _total: int, _words: str) -> None:
+            self.steps += 1
+            if self.steps > 3:
+                raise JobStoppedError("stopped")
+
+    units = units_of(series, Grid(shedding=("ThresholdShedder",)))
+    found: list[UnitResult] = []
+    with pytest.raises(JobStoppedError):
+        found.extend(run_local(lambda _unit: series, units, Impatient()))
+    assert len(found) <= 1
+
+
+def test_whoever_meets_the_target_comes_first_then_the_fewest_unloads():
+    target = Target(name="own", deviation=0.2, unloads_per_day=10)
+    runs = run_rows(
+        scored(0, 0.31, 188),
+        scored(1, 0.19, 9),
+        scored(2, 0.15, 6),
+        scored(3, 0.14, 6),
+        scored(4, 0.05, 40),
+        scored(5, 0.30, 0),
+    )
+    rows = ranked(runs, target).to_pylist()
+    assert [row["candidate_number"] for row in rows] == [3, 2, 1, 5, 4, 0]
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
+    assert [row["meets_target"] for row in rows] == [True, True, True, False, False, False]
+    assert {row["candidate_number"] for row in rows if row["is_pareto"]} == {3, 4, 5}
+    assert "14.0 % of the mean traffic" in rows[0]["sentence"]
+    assert "31.0 %, 188.0 a day" in rows[0]["sentence"]
+
+
+def test_bars_are_over_seeds_and_windows_count_by_their_minutes():
+    runs = run_rows(
+        scored(0, 0.3, 0, seed=0),
+        scored(0, 0.3, 0, seed=0, window=1),
+        scored(1, 0.1, 10, seed=1, minutes=30),
+        scored(1, 0.4, 40, seed=1, window=1, minutes=60),
+        scored(1, 0.2, 20, seed=2, minutes=30),
+        scored(1, 0.5, 50, seed=2, window=1, minutes=60),
+    )
+    row = next(row for row in ranked(runs, WIDE).to_pylist() if row["candidate_number"] == 1)
+    assert row["deviation_p95"] == pytest.approx(0.35)
+    assert (row["deviation_p95_low"], row["deviation_p95_high"]) == pytest.approx((0.3, 0.4))
+    assert row["unloads_per_day"] == pytest.approx(35)
+    assert (row["seeds"], row["minutes"], row["runs"]) == (2, 90, 4)
+
+
+def test_several_clusters_are_ranked_each_and_together():
+    runs = pa.concat_tables(
+        [
+            run_rows(scored(0, 0.3, 0), scored(1, 0.1, 5), scored(2, 0.2, 5)),
+            run_rows(
+                scored(0, 0.3, 0, cluster="b"),
+                scored(1, 0.9, 5, cluster="b"),
+                scored(2, 0.2, 5, cluster="b"),
+            ),
+        ]
+    )
+    rows = ranked(runs, WIDE)
+    assert rows.schema.equals(CANDIDATES)
+    best = {row["cluster"]: row["candidate_number"] for row in rows.to_pylist() if row["rank"] == 1}
+    assert best == {"a": 1, "b": 2, None: 2}
+
+
+@pytest.mark.parametrize(
+    ("points", "front"),
+    [
+        ([], []),
+        ([(1.0, 1.0)], [True]),
+        ([(1.0, 2.0), (2.0, 1.0), (2.0, 2.0)], [True, True, False]),
+        ([(1.0, 1.0), (1.0, 1.0), (1.0, 2.0)], [True, True, False]),
+        ([(None, 1.0), (3.0, 3.0)], [False, True]),
+    ],
+)
+def test_nothing_beats_what_is_on_the_front(points, front):
+    assert pareto(points) == front
+
+
+def test_what_to_change_is_the_difference_to_the_settings_in_force():
+    force = {
+        "loadBalancerEnabled": True,
+        "loadBalancerSheddingEnabled": False,
+        "loadBalancerLoadSheddingStrategy": "org.apache.pulsar.x.ThresholdShedder",
+        "loadBalancerLoadPlacementStrategy": "org.apache.pulsar.x.LeastLongTermMessageRate",
+        "loadBalancerBrokerThresholdShedderPercentage": 10,
+        "maxUnloadPercentage": 0.2,
+    }
+    own = {"maxUnloadPercentage": 0.5, "loadBalancerBrokerThresholdShedderPercentage": 10}
+    runs = run_rows(
+        scored(0, 0.9, 0, shedding="none", settings=json.dumps(force)),
+        scored(2, 0.8, 0, shedding="none", candidate=PLAYED_AGAIN),
+        scored(1, 0.1, 5, shedding="UniformLoadShedder", settings=json.dumps(own)),
+    )
+    target = Target(name="own", deviation=0.2, unloads_per_day=10)
+    found = recommended(runs, ranked(runs, target), target)
+    assert found.schema.equals(RECOMMENDED)
+    changes = {row["key"]: (row["old"], row["new"]) for row in found.to_pylist()}
+    assert changes == {
+        "loadBalancerSheddingEnabled": ("false", "true"),
+        "loadBalancerLoadSheddingStrategy": (
+            '"org.apache.pulsar.x.ThresholdShedder"',
+            '"org.apache.pulsar.broker.loadbalance.impl.UniformLoadShedder"',
+        ),
+        "maxUnloadPercentage": ("0.2", "0.5"),
+    }
+    assert "from 80.0 % to 10.0 %" in found["why"].to_pylist()[0]
+
+
+def test_nothing_is_recommended_where_nothing_is_better():
+    runs = run_rows(
+        scored(0, 0.1, 1, settings="{}"),
+        scored(3, 0.1, 1, candidate=PLAYED_AGAIN),
+        scored(1, 0.1, 1),
+        scored(2, 0.5, 0),
+    )
+    target = Target(name="own", deviation=0.2, unloads_per_day=10)
+    assert recommended(runs, ranked(runs, target), target).num_rows == 0
+
+
+TIGHT = Target(name="own", deviation=0.2, unloads_per_day=10)
+
+
+def test_candidates_are_compared_with_the_model_of_the_record_and_its_error_is_told():
+    runs = run_rows(
+        scored(0, 0.584, 817),
+        scored(1, 0.795, 934, candidate=PLAYED_AGAIN),
+        scored(2, 0.55, 900, settings='{"maxUnloadPercentage": 0.5}'),
+    )
+    rows = ranked(runs, TIGHT)
+    best = chosen(rows.to_pylist(), TIGHT)
+    assert best is not None
+    assert best["candidate_number"] == 2
+    why = recommended(runs, rows, TIGHT)["why"].to_pylist()[0]
+    assert "from 79.5 % to 55.0 %" in why
+    words = told(runs, rows, TIGHT)
+    assert "The model is off by +21.1 points of deviation and +117.0 unloads a day" in words
+    assert "Recommended: c2." in words
+
+
+@pytest.mark.parametrize(
+    ("deviation", "unloads", "is_chosen"),
+    [
+        (0.599, 0, False),  # fewer unloads, and farther off: doing nothing is no remedy
+        (0.59, 0, True),  # within a point
+        (0.7, 50, False),  # worse
+        (0.19, 9, True),
+    ],
+)
+@pytest.mark.parametrize(("record", "again"), [(0.584, 0.6), (0.6, 0.584)])
+def test_fewer_unloads_are_no_better_where_the_nodes_drift_apart(
+    record, again, deviation, unloads, is_chosen
+):
+    runs = run_rows(
+        scored(0, record, 45),
+        scored(1, again, 50, candidate=PLAYED_AGAIN),
+        scored(2, deviation, unloads),
+    )
+    best = chosen(ranked(runs, TIGHT).to_pylist(), TIGHT)
+    assert (best is not None) is is_chosen
+
+
+def test_without_the_recorded_settings_played_again_nothing_is_recommended():
+    runs = run_rows(scored(0, 0.5, 45), scored(2, 0.1, 1))
+    rows = ranked(runs, TIGHT)
+    assert chosen(rows.to_pylist(), TIGHT) is None
+    assert "nothing to compare" in told(runs, rows, TIGHT)
+
+
+def test_of_equals_whoever_changes_least_is_first_and_has_the_mark():
+    runs = run_rows(
+        scored(0, 0.5, 45, settings='{"maxUnloadPercentage": 0.2}'),
+        scored(1, 0.9, 45, candidate=PLAYED_AGAIN),
+        scored(2, 0.6, 0, shedding="none", settings='{"maxUnloadPercentage": 0.5}'),
+        scored(3, 0.6, 0, shedding="none"),
+        scored(4, 0.6, 0, settings='{"maxUnloadPercentage": 0.2}'),
+    )
+    rows = ranked(runs, TIGHT).to_pylist()
+    numbers = [row["candidate_number"] for row in rows if row["rank"]]
+    assert numbers == [4, 3, 2, 1]
+    assert [row["candidate_number"] for row in rows if row["is_pareto"]] == [4]
+
+
+def test_a_candidate_that_missed_a_window_is_not_ranked_on_the_others():
+    failed = {"problem": "It cannot be.", "window": 1, "minutes": 0}
+    runs = run_rows(
+        scored(0, 0.5, 45),
+        scored(0, 0.5, 45, window=1),
+        {"candidate_number": 0, **failed, "window": 2},
+        scored(1, 0.1, 1),
+        {"candidate_number": 1, **failed},
+        {"candidate_number": 1, **failed, "window": 2},
+        scored(2, 0.4, 40),
+        scored(2, 0.4, 40, window=1),
+        {"candidate_number": 2, **failed, "window": 2},
+    )
+    rows = {row["candidate_number"]: row for row in ranked(runs, TIGHT).to_pylist()}
+    assert (rows[1]["rank"], rows[1]["meets_target"], rows[1]["deviation_p95"]) == (
+        None,
+        False,
+        None,
+    )
+    assert "1 of 2 runs could not be played. It cannot be." in rows[1]["sentence"]
+    assert (rows[2]["rank"], rows[2]["problem"]) == (1, None)  # no record: it counts for nobody
+
+
+def test_a_setting_that_needs_a_restart_is_no_plan():
+    change = {"is_dynamic": True, "takes_effect": "next round"}
+    assert is_plannable(change)
+    assert not is_plannable(change | {"takes_effect": "restart"})
+    assert not is_plannable(change | {"is_dynamic": False})
+
+
+def test_the_farthest_broker_may_be_below_the_mean():
+    traffic = np.array([[1.0, 9.0, 8.0], [0.0, 0.0, np.nan], [np.nan] * 3, [5.0, np.nan, np.nan]])
+    away, who = deviations(traffic)
+    assert away[:2].tolist() == [pytest.approx(5 / 6), 0.0]
+    assert np.isnan(away[2])
+    assert away[3] == 0.0
+    assert who.tolist() == [0, 0, -1, 0]
+
+
+def recorded_hour(store: HistoryStore) -> list[PulsarSnapshot]:
+    """A record with moves, a broker that goes and one that comes back, over two segments."""
+    there = [make_snapshot(brokers=4, bundles=40, minutes_ago=12 - at) for at in range(12)]
+    hurt = [without_broker(one, *broker_names(4)[:2]) for one in there[5:9]]
+    snapshots = [*there[:5], *hurt, *there[9:]]
+    first, second = Recorder(store, "fleet"), Recorder(store, "fleet")
+    for snapshot in snapshots[:7]:
+        assert first.record(snapshot).is_new
+    for snapshot in snapshots[7:]:
+        assert second.record(snapshot).is_new
+    return snapshots
+
+
+def test_a_series_out_of_the_history_is_that_of_the_snapshots(tmp_path):
+    store = HistoryStore(HistoryLocation(str(tmp_path)))
+    snapshots = recorded_hour(store)
+    window = Window(
+        number=0,
+        start=snapshots[2].manifest.taken_at,
+        end=snapshots[-1].manifest.taken_at,
+    )
+    found, wanted = load_series(store, "fleet", window), series_of(snapshots[2:-1])
+    for name, value in vars(wanted).items():
+        if isinstance(value, np.ndarray):
+            same = np.array_equal(getattr(found, name), value, equal_nan=value.dtype.kind == "f")
+            assert same, name
+    pairs = zip(found.rates, wanted.rates, strict=True)
+    assert all(np.array_equal(one, other) for one, other in pairs)
+    assert found.template.brokers.equals(wanted.template.brokers)
+    assert found.template.bundles.equals(wanted.template.bundles)
+    with pytest.raises(HistoryError, match="Nothing of 'fleet' was recorded"):
+        load_series(store, "fleet", replace(window, start=window.end.replace(year=2027)))
+
+
+def test_a_pegasus_record_is_none_of_pulsar(tmp_path):
+    store = HistoryStore(HistoryLocation(str(tmp_path)))
+
+    snapshot = generated(3, 4, 5)
+    Recorder(store, "onebox").record(snapshot)
+    start = snapshot.manifest.taken_at
+    window = Window(number=0, start=start, end=start.replace(year=start.year + 1))
+    with pytest.raises(InputError, match="no Pulsar cluster"):
+        load_series(store, "onebox", window)
+
+
+def test_the_record_row_holds_the_settings_in_force():
+    series = series_of(still(fleet(), 3))
+    unit = units_of(series, Grid())[0]
+    row = run_unit(series, unit).runs.to_pylist()[0]
+    assert row["is_record"]
+    assert (row["shedding"], row["placement"]) == ("ThresholdShedder", "LeastLongTermMessageRate")
+    assert json.loads(row["settings"])["loadBalancerSheddingEnabled"] is True

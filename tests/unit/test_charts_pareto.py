@@ -1,0 +1,35 @@
+"""Marks of the Pareto chart that would print over each other."""
+
+from __future__ import annotations
+
+from dashboard.charts.pareto import Point, pareto_chart, readable
+
+
+def point(mark: str, unloads: float, deviation: float) -> Point:
+    return Point(
+        name=f"way {mark}",
+        mark=mark,
+        unloads_per_day=unloads,
+        deviation=deviation,
+        unloads_range=(unloads, unloads),
+        deviation_range=(deviation, deviation),
+    )
+
+
+def test_points_beside_each_other_share_one_label():
+    found = readable(
+        [point("1", 0, 0.5), point("2", 1, 0.5), point("3", 2, 0.5), point("4", 100, 0.5)]
+    )
+    assert [one.mark for one in found] == ["1 +2", "", "", "4"]
+
+
+def test_points_apart_keep_their_labels():
+    found = readable([point("1", 0, 0.5), point("2", 50, 0.5), point("3", 0, 0.1)])
+    assert [one.mark for one in found] == ["1", "2", "3"]
+
+
+def test_the_target_has_a_name_in_the_legend():
+    figure = pareto_chart([point("1", 5, 0.3)], target=(10, 0.2))
+    assert [(shape.name, shape.showlegend) for shape in figure.layout.shapes] == [
+        ("good enough", True)
+    ]

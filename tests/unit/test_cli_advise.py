@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dashboard import cli
+
+DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+QUOTA = ("quota", "--limit", "100", "--usage", "10,50,30")
+
+
+def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
+    code = cli.run([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_the_quota_of_the_contract(capsys):
+    code, body = _json(capsys, *QUOTA, "--formula", "published")
+    assert code == 0
+    assert [round(value, 2) for value in body["local"]] == [11.11, 55.56, 33.33]
+    _, whole = _json(capsys, *QUOTA)
+    assert whole["local"] == [11, 55, 33]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("quota --limit 100 --usage 1,x", 2, "no list of numbers"),
+        ("quota --limit 100 --usage=-1", 1, "negative"),
+        ("quota --limit 1e30 --usage 1", 1, "more than a broker can count"),
+        ("quota --limit 1 --usage 1 --formula upstram", 2, "upstram"),
+        ("advise partitions a --partitions 3", 2, "--snapshot or --bundles"),
+        ("advise queue --partitions 3 --silent 4", 1, "the topic has 3"),
+        ("advise ledger --rate=-1 --throughput 1", 1, "negative"),
+        ("advise retention --throughput 1 --minutes=-5", 1, "-1 for no end"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(capsys, arguments, code, words):
+    found, body = _json(capsys, *arguments.split())
+    assert found == code
+    assert words in f"{body['error']['message']} {body['error']['hint']}"
+
+
+def test_each_advisor_answers_for_people_and_for_scripts(capsys, tmp_path):
+    snapshot = tmp_path / "snapshot"
+    assert cli.run(["import-zk", str(DUMP), "--out", str(snapshot)]) == 0
+    capsys.readouterr()
+    commands = [
+        "advise queue --partitions 30 --max-pending 2000 --max-pending-across 40000",
+        "advise ledger --rate 100 --throughput 1000000",
+        "advise retention --throughput 1000 --consumed-after 5 --minutes 60 --megabytes=-1",
+        "advise partitions acme/orders/created --partitions 30 --partitions 120 --bundles 180",
+        f"advise partitions acme/orders/created --partitions 8 --snapshot {snapshot}",
+        f"advise lookups {snapshot} --namespace acme/orders",
+    ]
+    for command in commands:
+        code, body = _json(capsys, *command.split())
+        assert (code, bool(body)) == (0, True)
+        assert cli.run(command.split()) == 0
+        assert capsys.readouterr().out.strip()
+
+
+def test_a_namespace_that_is_not_there_is_named(capsys, tmp_path):
+    snapshot = tmp_path / "snapshot"
+    cli.run(["import-zk", str(DUMP), "--out", str(snapshot)])
+    capsys.readouterr()
+    code, body = _json(capsys, *f"advise lookups {snapshot} --namespace acme/ordrs".split())
+    assert (code, body["error"]["code"]) == (1, "unknown_name")
+    assert "acme/orders" in body["error"]["hint"]

@@ -1,0 +1,273 @@
+"""What the History page says and draws."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from core.history.asking import Period
+from core.history.query import Evenness, Grid
+from dashboard.charts.history_moves import moves_by_time
+from dashboard.charts.history_timeline import history_timeline, span_format
+from dashboard.presenters import history as presenter
+from dashboard.presenters.history_events import (
+    KIND_WORDS,
+    LANES,
+    details_of,
+    events_frame,
+    lane_of,
+    lanes,
+    what_words,
+)
+from dashboard.presenters.history_measures import PEGASUS, PULSAR
+from dashboard.presenters.history_movers import by_time
+from dashboard.presenters.moments import parse_stamp, stamp
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+AT = round(NOON.timestamp() * 1000)
+MINUTE = 60_000
+NAN = float("nan")
+
+
+def counts(*rows):
+    names = ("at", "kind", "by", "count", "first_at", "subject", "before", "after")
+    told = [dict(zip(names, row, strict=True)) | {"orphans": 0} for row in rows]
+    return pa.Table.from_pylist(told)
+
+
+def grid(values, step_ms=0):
+    mean = np.array(values, dtype=float)
+    at = AT + np.arange(mean.shape[1], dtype=np.int64) * MINUTE
+    return Grid([f"b{row}" for row in range(mean.shape[0])], at, step_ms, mean, mean)
+
+
+def evenness(*deviations):
+    known = np.array(deviations, dtype=float)
+    return Evenness(AT + np.arange(known.size, dtype=np.int64) * MINUTE, known, known * 10)
+
+
+MOVES = counts(
+    (AT, "move", "cluster", 9, AT, "x", "a", "b"),
+    (AT, "move", "trimtab", 3, AT + 5, "y", "a", "b"),
+    (AT, "split", "", 1, AT, "z", None, None),
+    (AT, "setting", "", 2, AT, "k", "1", "2"),
+)
+
+
+def test_moves_off_lost_servers_are_told_apart():
+    place = MOVES.schema.get_field_index("orphans")
+    table = MOVES.set_column(place, "orphans", pa.array([4, 0, 0, 0]))
+    told = presenter.Told.of(table)
+    assert (told.number("move"), told.orphans) == (8, 4)
+    said = presenter.answer("fleet", "pulsar", told, evenness(0.2), timedelta(hours=2))
+    assert "saw 8 bundle moves" in said
+    assert "4 more off servers that were lost" in said
+
+
+def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
+    told = presenter.Told.of(MOVES)
+    words = presenter.answer(
+        "fleet", "pulsar", told, evenness(0.1, 0.3, 0.3, 0.1), timedelta(hours=6)
+    )
+    assert words == (
+        "In 6 h, fleet saw 12 bundle moves (2.0 an hour, 3 of them by Trimtab), 1 split or merge, "
+        "2 changed settings; the busiest broker stood 20.0 % over the mean on average, and beyond "
+        "20.0 % in 50.0 % of the minutes."
+    )
+
+
+def test_answer_of_a_quiet_cluster_that_told_nothing():
+    told = presenter.Told.of(counts())
+    words = presenter.answer("fleet", "pulsar", told, evenness(NAN), timedelta(minutes=4))
+    assert words == "In 4 min, fleet saw no bundle move; how even the load was is unknown."
+
+
+def test_answer_of_a_pegasus_cluster_is_about_primaries():
+    told = presenter.Told.of(counts((AT, "primary", "", 1, AT, "1.2", "a", "b")))
+    words = presenter.answer("peg", "pegasus", told, evenness(0.1, 0.3), timedelta(hours=2))
+    assert "1 primary move (0.5 an hour)" in words
+    assert "2.0 apart on average, 3 at most" in words
+
+
+@pytest.mark.parametrize("system", ["pulsar", "pegasus"])
+def test_every_kind_of_event_has_words_and_one_lane(system):
+    for kind in KIND_WORDS:
+        for by in ("", "cluster", "trimtab"):
+            assert lane_of(kind, by) is not None, (kind, by)
+    assert len({lane.key for lane in LANES}) == len(LANES)
+    assert lane_of("nobody knows", "") is None
+
+
+def test_lanes_hold_their_own_events_from_the_top():
+    found = lanes(MOVES)
+    assert [lane.key for lane in found] == ["moves", "ours", "splits", "settings"]
+    assert found[0].sizes == [9]
+    assert found[0].texts == ["9 times move, first<br>x moved: a → b"]
+    assert [lane.key for lane in lanes(MOVES, ["splits"])] == ["splits"]
+
+
+def test_events_of_two_kinds_in_one_lane_and_stretch_are_one_mark():
+    table = counts(
+        (AT, "split", "", 2, AT + 9, "late", None, None),
+        (AT, "merge", "", 1, AT + 1, "early", None, None),
+    )
+    (lane,) = lanes(table)
+    assert lane.sizes == [3]
+    assert "early" in lane.texts[0]
+    assert stamp(lane.times[0]) == stamp(NOON)
+
+
+def test_restart_is_told_apart_from_a_broker_that_came_up():
+    assert what_words("broker_up", '{"restarted": true}') == "broker restarted"
+    assert what_words("broker_up", "") == "broker came up"
+
+
+def test_details_of_any_form_are_shown():
+    assert details_of('{"took_ms": 5}') == [("took ms", "5")]
+    assert details_of("") == []
+    assert details_of("not json") == [("details", "not json")]
+    assert details_of("[1]") == [("details", "[1]")]
+
+
+def test_events_become_rows_with_who_and_why():
+    event = {
+        "taken_at": AT,
+        "kind": "move",
+        "subject": "x",
+        "before": None,
+        "after": "b",
+        "by": "trimtab",
+        "run_id": "r1",
+        "actor": "ann",
+        "reason": "hot",
+        "details": None,
+    }
+    (row,) = events_frame(pa.Table.from_pylist([event])).to_dict("records")
+    assert (row["by"], row["who"], row["why"], row["run"]) == ("Trimtab", "ann", "hot", "r1")
+    assert row["before"] == ""
+    assert events_frame(pa.Table.from_pylist([event]), ["moves"]).empty
+
+
+def test_presets_end_at_the_newest_and_begin_with_the_record():
+    oldest = NOON - timedelta(hours=2)
+    assert presenter.period_of("1 h", oldest, NOON, (None, None)) == Period(
+        NOON - timedelta(hours=1), NOON
+    )
+    assert presenter.period_of("30 d", oldest, NOON, (None, None)) == Period(oldest, NOON)
+
+
+def test_free_ends_are_taken_in_either_order_and_may_be_open():
+    early, late = NOON - timedelta(days=3), NOON - timedelta(days=2)
+    for ends in ((early, late), (late, early)):
+        assert presenter.period_of(presenter.FREE, early, NOON, ends) == Period(early, late)
+    assert presenter.period_of(presenter.FREE, early, NOON, (None, None)) == Period(
+        NOON - timedelta(days=1), NOON
+    )
+
+
+def test_hottest_on_average_are_drawn_and_all_count_in_the_range():
+    values = [[0.1, NAN], [0.9, 0.7], *([[0.2, 0.3]] * presenter.MAX_ROWS)]
+    data = presenter.timeline(
+        grid(values),
+        evenness(0.5, NAN),
+        PULSAR[0],
+        "pulsar",
+        lanes=lanes(MOVES),
+        period=Period(NOON, NOON + timedelta(minutes=1)),
+    )
+    assert len(data.rows) == presenter.MAX_ROWS
+    assert data.rows[0] == "b1"
+    assert data.low.tolist() == [0.1, 0.3]
+    assert data.high.tolist() == [0.9, 0.7]
+    figure = history_timeline(data)
+    assert {trace.type for trace in figure.data} == {"scatter", "heatmap"}
+    assert len(figure.data) == 3 + 1 + 1 + 4
+
+
+def test_picture_without_events_still_has_its_time_axis():
+    data = presenter.timeline(
+        grid([[1.0]]),
+        evenness(0.0),
+        PEGASUS[0],
+        "pegasus",
+        lanes=[],
+        period=Period(NOON, NOON + timedelta(hours=1)),
+    )
+    assert any(
+        trace.y is not None and "no event" in trace.y for trace in history_timeline(data).data
+    )
+
+
+def test_many_minutes_of_evenness_are_drawn_by_their_worst():
+    many = evenness(*([0.1] * 5_000))
+    many.deviation[2_500] = 0.9
+    data = presenter.timeline(
+        grid([[1.0]]),
+        many,
+        PULSAR[0],
+        "pulsar",
+        lanes=[],
+        period=Period(NOON, NOON + timedelta(hours=1)),
+    )
+    assert len(data.even_times) <= 600
+    assert np.nanmax(data.even) == 0.9
+
+
+def test_note_says_what_a_column_is_and_what_is_left_out():
+    assert "each column is a recorded minute" in presenter.picture_note(grid([[1.0]]), "pulsar")
+    large = grid([[1.0]] * 50, step_ms=300_000)
+    note = presenter.picture_note(large, "pegasus")
+    assert "each column is the mean of 5 min" in note
+    assert "The 40 hottest of 50 nodes are drawn." in note
+
+
+def test_moves_are_counted_by_the_hour_and_by_whom():
+    moves = pa.table({"taken_at": [AT, AT + 1, AT + 3_600_000], "by": ["cluster", None, "trimtab"]})
+    found = by_time(moves, Period(NOON, NOON + timedelta(hours=8)))
+    assert found.each == "an hour"
+    assert {name: sum(held) for name, held in found.counts.items()} == {
+        "the cluster": 1,
+        "Trimtab": 1,
+        "somebody": 1,
+    }
+    assert len(moves_by_time(found).data) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-21 12:00:00", NOON),
+        ("2026-11-21 12:00", NOON),
+        ("2026-11-21T12:00:00Z", NOON),
+        ("2026-11-21 12:00:00 UTC", NOON),
+        ("now", None),
+        ("", None),
+        ("21.11.2026", None),
+    ],
+)
+def test_time_is_read_as_the_address_writes_it(text, moment):
+    assert parse_stamp(text) == moment
+
+
+def test_axis_names_days_where_it_spans_them():
+    assert span_format(NOON, NOON + timedelta(minutes=5)) == "%H:%M:%S"
+    assert span_format(NOON, NOON + timedelta(hours=5)) == "%H:%M"
+    assert span_format(NOON, NOON + timedelta(days=5)) == "%d %b %H:%M"
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [
+        (timedelta(seconds=20), "20 s"),
+        (timedelta(minutes=20), "20 min"),
+        (timedelta(hours=2, minutes=5), "2 h 5 min"),
+        (timedelta(hours=47), "47 h"),
+        (timedelta(days=3), "3 d"),
+        (timedelta(days=29, hours=23), "29 d 23 h"),
+    ],
+)
+def test_spans_are_told_in_the_units_people_use(span, words):
+    assert presenter.span_words(span) == words
