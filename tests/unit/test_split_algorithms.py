@@ -42,6 +42,20 @@ def test_flow_leaves_a_bundle_alone_within_the_tolerance(limit: int, *, cuts: bo
     assert bool(found.why) is not cuts
 
 
+def test_flow_says_why_topics_that_share_a_hash_bring_no_part_over_a_limit() -> None:
+    shared = TopicLoads(
+        names=("a", "b", "c"),
+        hashes=np.array([0, 0, 1], np.int64),
+        msg_rate=np.array([2.0, 1.0, 0.0]),
+        throughput=np.array([0.0, 0.0, 1.0]),
+        sessions=np.zeros(3, np.int64),
+    )
+    limits = SplitLimits(msgs_per_s=2)
+    found = split_positions("flow_or_qps_equally_divide", (0, 2), shared, limits=limits)
+    assert found.values == ()
+    assert "share a hash" in found.why
+
+
 @pytest.mark.parametrize(
     ("bounds", "middle"),
     [(FULL, 0x7FFFFFFF), ((0xC0000000, 0xFFFFFFFF), 0xDFFFFFFF), ((4, 6), 5), ((4, 5), None)],

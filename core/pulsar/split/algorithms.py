@@ -133,6 +133,10 @@ _UNREAD: Final = Positions(
     (), "The bundle's topics were not read, and this algorithm cuts between them.", is_known=False
 )
 _FEW: Final = "The bundle has fewer than two loaded topics: there is nothing to cut between."
+_LIGHT: Final = (
+    "Topics that share a hash are counted with the last one's rates; so counted, no part is over "
+    "a limit."
+)
 
 
 def _range(question: _Question) -> Positions:
@@ -192,7 +196,8 @@ def _flow(question: _Question) -> Positions:
     if within_rate and float(np.cumsum(flow)[-1]) < limits.bytes_per_s * factor:
         return Positions((), "Rate and throughput are within the limits and their tolerance.")
     last = np.searchsorted(hashes, hashes, side="right") - 1
-    return Positions(_segments(hashes, rate[last], flow[last], limits))
+    cuts = _segments(hashes, rate[last], flow[last], limits)
+    return Positions(cuts, "" if cuts else _LIGHT)
 
 
 def _segments(hashes: Ints, rate: Floats, flow: Floats, limits: SplitLimits) -> tuple[int, ...]:
