@@ -15,13 +15,12 @@ from core.planning.advisors.client_queue import ProducerLoad, batch_of, stall_of
 from core.planning.advisors.ledger import Rollover
 from core.planning.advisors.lookups import unload_pressure
 from core.planning.advisors.partitions import (
-    Surgery,
     by_partition_count,
     partition_hashes,
-    plan_cuts,
 )
 from core.planning.advisors.retention import Phase
 from core.planning.advisors.shares import FORMULAS, shares
+from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import initial_boundaries
 from core.snapshot.store import load_snapshot

@@ -28,6 +28,7 @@ from core.plan.model import (
 )
 from core.plan.outcomes import Outcomes, PlacementRules, carry_through
 from core.plan.project import project_scenario
+from core.plan.whole_namespace import check_whole_namespaces
 from core.pulsar.placement import Placement, find_strategy
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -126,7 +127,7 @@ def build_unload_plan(
         msgspec.structs.replace(step, foreseen=_foreseen(placed))
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
-    found += _about_outcomes(steps, outcomes)
+    found += [*_about_outcomes(steps, outcomes), *check_whole_namespaces(basis, steps)]
     diagnostics = in_order(found)
     errored = any(item.severity == "error" for item in diagnostics)
     policy = PolicyRef(

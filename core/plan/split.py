@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +66,37 @@ def build_split_plan(
         if step is not None:
             steps.append(step)
     return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(names))
+
+
+def build_cuts_plan(
+    snapshot: PulsarSnapshot,
+    cuts: Mapping[str, Sequence[int]],
+    terms: Terms,
+    *,
+    is_unloaded: bool = False,
+) -> Plan:
+    """Build the plan that cuts several bundles, each at positions of its own.
+
+    Args:
+        snapshot: The cluster.
+        cuts: Bundle to the positions within it, by ``specified_positions_divide``.
+        terms: When, why and how long.
+        is_unloaded: Whether the parts are unloaded too, and so placed anew.
+    Raises:
+        InputError: No bundle was named, or one without a position.
+    """
+    if not cuts:
+        raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
+    basis = basis_of(snapshot, terms)
+    found = list(check_cluster(basis))
+    steps: list[SplitBundle] = []
+    for bundle, positions in cuts.items():
+        wish = SplitWish(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
+        about, step = _one(basis, bundle, wish, terms)
+        found += about
+        if step is not None:
+            steps.append(step)
+    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(cuts))
 
 
 def check_split(basis: Basis, step: SplitBundle) -> Iterator[Diagnostic]:

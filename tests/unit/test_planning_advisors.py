@@ -7,21 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
+from core.ids import parse_range
 from core.planning.advisors.bundle_count import advise, count_of
+from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
 from core.planning.advisors.client_queue import (
     ProducerLoad,
     batch_of,
     queue_per_partition,
     stall_of,
 )
+from core.planning.advisors.contradictions import contradictions
 from core.planning.advisors.ledger import RolloverRule, next_rollover, spread_over_disks
 from core.planning.advisors.partitions import (
     by_bundle_count,
     by_partition_count,
     expected_worst,
     partition_hashes,
-    plan_cuts,
     spread_of,
 )
 from core.planning.advisors.retention import (
@@ -31,6 +33,8 @@ from core.planning.advisors.retention import (
     life_of_message,
 )
 from core.planning.advisors.shares import must_report, share_course, shares, upstream_share
+from core.planning.advisors.stalls import routed_stall, stall_curve
+from core.planning.advisors.surgery import partitions_needed, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import find_bundle_index, initial_boundaries, topic_hash
 
@@ -169,6 +173,26 @@ def test_a_producer_that_cannot_be_is_refused(changes):
         _ = _load(**changes).queue
 
 
+def test_a_producer_of_one_partition_is_hit_seldom_and_fast():
+    load = _load(partitions=30, max_pending=2000, max_pending_across=40000)
+    every = routed_stall(load, 3, routing="RoundRobinPartition")
+    single = routed_stall(load, 3, routing="SinglePartition")
+    assert every.queue == single.queue == 1333
+    assert (every.hit_ratio, single.hit_ratio) == (1.0, 0.1)
+    assert every.stall.blocked_after_s == pytest.approx(1333 / (10_000 / 30))
+    assert single.stall.blocked_after_s == pytest.approx(0.1333)
+    with pytest.raises(UnknownNameError):
+        routed_stall(load, 3, routing="RoundRobin")
+
+
+def test_more_partitions_do_not_change_when_a_shared_queue_is_full():
+    load = _load(max_pending=0, max_pending_across=40000)
+    few, many = stall_curve(load, [30, 120], brokers=10, routing="RoundRobinPartition")
+    assert (few.queue, many.queue) == (1333, 333)
+    assert (few.silent, many.silent) == (3, 12)
+    assert many.stall.blocked_after_s == pytest.approx(few.stall.blocked_after_s, rel=0.01)
+
+
 # -- ledgers, retention, compaction --------------------------------------------------------------
 
 
@@ -241,6 +265,36 @@ def test_what_becomes_of_an_entry_log(live: float, action: str):
     assert fate_of_log(CompactionRule(), live).action == action
 
 
+@pytest.mark.parametrize(
+    ("rule", "consumed", "quota", "words"),
+    [
+        ({"retention_minutes": 60, "retention_megabytes": -1, "ttl_s": 7200}, 5, -1, "longer than"),
+        ({"retention_minutes": 600, "retention_megabytes": -1, "ttl_s": 3600}, 5, -1, "skips data"),
+        ({"retention_minutes": 60}, 5, -1, "size of 0 keeps nothing"),
+        ({"retention_megabytes": 60}, 5, -1, "time of 0 keeps nothing"),
+        ({"ttl_s": 600}, 30, -1, "before it has read them"),
+        ({"ttl_s": 60}, 0.5, -1, "6.0 times"),
+        ({}, None, -1, "without end."),
+        ({}, None, 100, "until the backlog quota"),
+        ({}, 60, 100, "over the backlog quota"),
+        ({"retention_minutes": 600, "retention_megabytes": 10}, 0.1, 100, "above the retention"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(rule, consumed, quota, words):
+    found = contradictions(
+        RetentionRule(**rule),
+        consumed_after_minutes=consumed,
+        bytes_per_s=1e6,
+        quota_megabytes=quota,
+    )
+    assert any(words in one for one in found), found
+
+
+def test_a_time_to_live_as_long_as_the_retention_is_no_contradiction():
+    rule = RetentionRule(retention_minutes=1440, retention_megabytes=-1, ttl_s=86_400)
+    assert not contradictions(rule, consumed_after_minutes=5, bytes_per_s=1e6)
+
+
 # -- partitions and bundles ----------------------------------------------------------------------
 
 
@@ -275,15 +329,104 @@ def test_cuts_leave_no_bundle_with_more_than_wanted_and_none_is_spent_in_vain():
         assert len(surgery.cuts) == np.maximum(needed, 0).sum()
 
 
-def test_a_full_namespace_is_cut_where_it_is_worst_and_the_verdict_says_what_would_help():
+def test_a_full_namespace_is_cut_as_far_as_it_goes_and_the_verdict_says_what_would_help():
     hashes = partition_hashes(TOPIC, 60)
-    surgery = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=18)
-    assert len(surgery.cuts) == 2
-    assert surgery.cuts[0].partitions_before == surgery.before.worst
-    assert "more partitions" in surgery.verdict
+    surgery = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=22)
+    assert 0 < len(surgery.cuts) <= 6
+    assert surgery.after.worst < surgery.before.worst
+    assert "More partitions" in surgery.verdict
+    assert surgery.needed > surgery.room == 6
     full = plan_cuts(initial_boundaries(16), hashes, wanted=1, max_bundles=16)
     assert not full.cuts
-    assert "only more partitions" in full.verdict
+    assert "Only more partitions" in full.verdict
+
+
+@given(
+    partitions=st.integers(1, 200),
+    bundles=st.integers(1, 64),
+    wanted=st.integers(1, 5),
+    room=st.integers(0, 64),
+    number=st.integers(0, 10**6),
+)
+def test_partitions_are_all_counted_and_the_surgeon_never_makes_it_worse(
+    partitions, bundles, wanted, room, number
+):
+    hashes = partition_hashes(f"persistent://acme/orders/t{number}", partitions)
+    surgery = plan_cuts(
+        initial_boundaries(bundles), hashes, wanted=wanted, max_bundles=bundles + room
+    )
+    for spread in (surgery.before, surgery.after):
+        assert spread.per_bundle.sum() == partitions
+        assert sum(count * times for count, times in spread.histogram.items()) == partitions
+    assert surgery.after.worst <= surgery.before.worst
+    assert len(surgery.cuts) <= room
+    assert not surgery.cuts or surgery.after.worst < surgery.before.worst
+    assert surgery.is_enough or surgery.needed > room
+    assert surgery.after.per_bundle.size == bundles + len(surgery.cuts)
+    assert sum(map(len, surgery.positions.values())) == len(surgery.cuts)
+
+
+def test_the_hot_topic_of_the_vivo_report_has_four_of_30_partitions_in_one_of_180_bundles():
+    few, many = by_partition_count(
+        "persistent://acme/orders/search-raw", initial_boundaries(180), [30, 120]
+    )
+    assert few.worst == 4
+    assert few.bundle_share == pytest.approx(4 / 30)
+    assert many.bundle_share == pytest.approx(few.bundle_share / 4)
+
+
+def test_no_split_helps_where_one_partition_is_more_than_a_bundle_may_carry():
+    need = partitions_needed(1e9, 4, 100e6)
+    assert not need.is_enough
+    assert need.least == 10
+    assert partitions_needed(1e9, 10, 100e6).is_enough
+
+
+def test_positions_of_a_bundle_are_one_request_and_lie_within_it():
+    surgery = plan_cuts(initial_boundaries(4), partition_hashes(TOPIC, 30), wanted=2)
+    for name, positions in surgery.positions.items():
+        lower, upper = parse_range(name)
+        assert all(lower < position < upper for position in positions)
+        assert list(positions) == sorted(positions)
+
+
+# -- number of bundles ---------------------------------------------------------------------------
+
+
+def test_every_reason_for_a_number_of_bundles_is_named_and_the_largest_binds():
+    demand = Demand(brokers=3, topics=20_000, clients=3_000, msg_rate=60_000, bytes_per_s=1e8)
+    advice = advise_bundles(demand, BundleLimits())
+    asked = {one.name: one.bundles for one in advice.reasons}
+    assert asked["limit of topics"] == 20
+    assert asked["limit of sessions"] == 3
+    assert asked["limit of message rate"] == 2
+    assert asked["limit of bandwidth"] == 1
+    assert advice.bundles == max(20, asked["even brokers"])
+    assert advice.is_assumed
+    assert "3 brokers" in advice.sentence
+
+
+def test_a_limit_of_bundles_that_is_too_low_is_said():
+    advice = advise_bundles(Demand(brokers=4, topics=500_000), BundleLimits(maximum=16))
+    assert advice.bundles == 16
+    assert any("raise it" in one.why for one in advice.reasons)
+    hot = np.array([1e9, *[1.0] * 99])
+    none = advise_bundles(
+        Demand(brokers=4, topics=100),
+        BundleLimits(),
+        positions=np.arange(100) * 40_000_000,
+        loads=hot,
+    )
+    assert not none.is_even
+    assert not none.is_assumed
+
+
+@pytest.mark.parametrize(
+    "changes", [{"brokers": 0}, {"topics": -1}, {"clients": -1}, {"within": 0}]
+)
+def test_a_demand_that_cannot_be_is_refused(changes):
+    with pytest.raises(InputError):
+        Demand(**{"brokers": 3, "topics": 10, **changes})
 
 
 def test_bundle_counts_are_judged_by_the_topics_that_are_there():

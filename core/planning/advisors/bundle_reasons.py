@@ -1,0 +1,279 @@
+"""Why a namespace should have no fewer and no more bundles: each reason with its number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.planning.advisors.bundle_count import BundleCount, advise
+from core.pulsar.settings import EffectiveSettings
+from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+
+Bound = Literal["least", "most", "cost"]
+
+MAX_TOPICS: Final = 5_000_000
+_MIB_BYTES: Final = 1024**2
+_SEED: Final = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """What a namespace has to carry.
+
+    Attributes:
+        brokers: That share it.
+        topics: In it, each partition one.
+        clients: Producers and consumers.
+        msg_rate: msg/s, in and out.
+        bytes_per_s: In and out.
+        within: Tolerated distance of a broker above the mean, 0..1.
+    """
+
+    brokers: int
+    topics: int
+    clients: int = 0
+    msg_rate: float = 0.0
+    bytes_per_s: float = 0.0
+    within: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.brokers < 1:
+            raise InputError(f"A namespace is served by 1 broker or more, not {self.brokers}.")
+        if not 0 <= self.topics <= MAX_TOPICS:
+            raise InputError(f"{self.topics:,} topics cannot be looked at.", hint="0 to 5,000,000.")
+        if min(self.clients, self.msg_rate, self.bytes_per_s) < 0:
+            raise InputError("A number of clients or a rate is negative.", hint="Give 0 or more.")
+        if not 0 < self.within < math.inf:
+            raise InputError(f"A tolerance of {self.within:g} is not above 0.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleLimits:
+    """What a bundle may carry before brokers split it; 0 or less: no limit.
+
+    Attributes:
+        topics: ``loadBalancerNamespaceBundleMaxTopics``.
+        sessions: ``loadBalancerNamespaceBundleMaxSessions``.
+        msg_rate: ``loadBalancerNamespaceBundleMaxMsgRate``.
+        megabytes: ``loadBalancerNamespaceBundleMaxBandwidthMbytes``, of 1,048,576 bytes/s.
+        maximum: ``loadBalancerNamespaceMaximumBundles``: automatic splits stop there.
+    """
+
+    topics: int = 1000
+    sessions: int = 1000
+    msg_rate: float = 30_000
+    megabytes: float = 100
+    maximum: int = 128
+
+    @classmethod
+    def of(cls, settings: EffectiveSettings) -> BundleLimits:
+        """Take the limits in force on a cluster."""
+        prefix = "loadBalancerNamespaceBundleMax"
+        return cls(
+            topics=int(settings.number(f"{prefix}Topics")),
+            sessions=int(settings.number(f"{prefix}Sessions")),
+            msg_rate=settings.number(f"{prefix}MsgRate"),
+            megabytes=settings.number(f"{prefix}BandwidthMbytes"),
+            maximum=int(settings.number("loadBalancerNamespaceMaximumBundles")),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleReason:
+    """One reason for a number of bundles.
+
+    Attributes:
+        name: In a few words.
+        bound: Whether it asks for at least or at most so many, or only costs.
+        bundles: That number; ``None``: no number meets it, or it is a cost.
+        formula: The arithmetic with its numbers.
+        why: One sentence.
+    """
+
+    name: str
+    bound: Bound
+    bundles: int | None
+    formula: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleAdvice:
+    """How many bundles, and why.
+
+    Attributes:
+        bundles: The advice.
+        is_even: Whether the brokers can be within the tolerance with that many.
+        is_assumed: Topics were taken for equal and spread by chance, as none were read.
+        reasons: Each with its number.
+        tried: What each number comes to, ascending.
+        sentence: The advice in words.
+    """
+
+    bundles: int
+    is_even: bool
+    is_assumed: bool
+    reasons: tuple[BundleReason, ...]
+    tried: tuple[BundleCount, ...]
+    sentence: str
+
+
+def advise_bundles(
+    demand: Demand,
+    limits: BundleLimits,
+    *,
+    positions: NDArray[np.int64] | None = None,
+    loads: NDArray[np.float64] | None = None,
+) -> BundleAdvice:
+    """Return how many bundles a namespace should have, with every reason.
+
+    Args:
+        demand: What it has to carry.
+        limits: Of its bundles.
+        positions: Place of every real topic on the ring; ``None``: as many places by chance.
+        loads: Load of every real topic; ``None``: all alike.
+    Raises:
+        InputError: As :class:`Demand` and :func:`core.planning.advisors.bundle_count.advise`.
+    """
+    is_assumed = positions is None
+    if positions is None:
+        positions = np.random.default_rng(_SEED).integers(0, 1 << 32, demand.topics)
+    if loads is None:
+        loads = np.ones(positions.size)
+    most = max(limits.maximum, 1)
+    even, tried = advise(demand.brokers, positions, loads, within=demand.within, max_bundles=most)
+    reasons = [_spread(demand, even, most), *_splitting(demand, limits)]
+    wanted = max([one.bundles or 1 for one in reasons], default=1)
+    bundles = min(wanted if even else most, most)
+    reasons += [_maximum(wanted, most), _lookups(demand, bundles), _znodes(bundles)]
+    return BundleAdvice(
+        bundles=bundles,
+        is_even=even is not None,
+        is_assumed=is_assumed,
+        reasons=tuple(reasons),
+        tried=tuple(tried),
+        sentence=_sentence(demand, reasons, bundles, is_even=even is not None),
+    )
+
+
+def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason:
+    name, brokers = "even brokers", counted(demand.brokers, "broker")
+    if even is None:
+        return BundleReason(
+            name=name,
+            bound="least",
+            bundles=None,
+            formula=f"none of 1 to {most} is enough",
+            why=f"No number brings {brokers} within {format_ratio(demand.within)} above the mean: "
+            "one topic is more than that, or the limit of bundles is too low.",
+        )
+    return BundleReason(
+        name=name,
+        bound="least",
+        bundles=even.bundles,
+        formula=f"{even.bundles} / {demand.brokers} = {even.per_broker:.1f} bundles per broker",
+        why=f"The busiest of {brokers} can be {format_ratio(even.reachable_ratio)} above the mean "
+        f"at best; one average bundle is {format_ratio(even.step_ratio)} of a broker's load.",
+    )
+
+
+def _splitting(demand: Demand, limits: BundleLimits) -> list[BundleReason]:
+    """What the limits of a bundle ask for, so that nothing is split as soon as it runs."""
+    asked: list[tuple[str, float, float, str, str]] = [
+        ("topics", demand.topics, limits.topics, f"{demand.topics:,}", f"{limits.topics:,}"),
+        (
+            "sessions",
+            demand.clients,
+            limits.sessions,
+            f"{demand.clients:,}",
+            f"{limits.sessions:,}",
+        ),
+        (
+            "message rate",
+            demand.msg_rate,
+            limits.msg_rate,
+            format_msgs_per_s(demand.msg_rate),
+            format_msgs_per_s(limits.msg_rate),
+        ),
+        (
+            "bandwidth",
+            demand.bytes_per_s,
+            limits.megabytes * _MIB_BYTES,
+            format_bytes_per_s(demand.bytes_per_s),
+            format_bytes_per_s(limits.megabytes * _MIB_BYTES),
+        ),
+    ]
+    return [
+        BundleReason(
+            name=f"limit of {name}",
+            bound="least",
+            bundles=max(math.ceil(value / limit), 1),
+            formula=f"{value_text} / {limit_text} per bundle",
+            why="With fewer, an average bundle is over the limit and brokers split it themselves.",
+        )
+        for name, value, limit, value_text, limit_text in asked
+        if limit > 0
+    ]
+
+
+def _maximum(wanted: int, most: int) -> BundleReason:
+    is_short = wanted > most
+    return BundleReason(
+        name="most bundles",
+        bound="most",
+        bundles=most,
+        formula=f"{wanted} wanted, {most} allowed",
+        why="loadBalancerNamespaceMaximumBundles is below what is wanted: raise it, or spread the "
+        "topics over more namespaces."
+        if is_short
+        else "Automatic splits stop at loadBalancerNamespaceMaximumBundles; this leaves "
+        f"{most - wanted} for them.",
+    )
+
+
+def _lookups(demand: Demand, bundles: int) -> BundleReason:
+    each = demand.clients / bundles
+    return BundleReason(
+        name="lookups of a move",
+        bound="cost",
+        bundles=None,
+        formula=f"{demand.clients:,} clients / {bundles} = {each:,.0f}",
+        why=f"So many clients look their topic up again when one bundle moves; all {bundles} at "
+        f"once would send {demand.clients:,}.",
+    )
+
+
+def _znodes(bundles: int) -> BundleReason:
+    return BundleReason(
+        name="znodes",
+        bound="cost",
+        bundles=None,
+        formula=f"2 x {bundles} = {2 * bundles:,}",
+        why="Under the modular manager each owned bundle has an ephemeral znode of its owner and "
+        "one of its averages, which the leader writes again and again; the extensible manager "
+        "keeps both in topics.",
+    )
+
+
+def _sentence(
+    demand: Demand, reasons: Sequence[BundleReason], bundles: int, *, is_even: bool
+) -> str:
+    brokers = counted(demand.brokers, "broker")
+    if not is_even:
+        return (
+            f"{counted(bundles, 'bundle')} is the most there may be, and {brokers} would still be "
+            f"more than {format_ratio(demand.within)} apart from the mean."
+        )
+    binding = next(
+        (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
+    )
+    because = f"the {binding.name} asks for it" if binding else "no more are allowed"
+    if binding and binding.name == "even brokers":
+        because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
+    return f"{counted(bundles, 'bundle')} for {brokers}: {because}."
