@@ -161,7 +161,7 @@ class RestCapture:
             if name in kept:
                 self._client.request("GET", urls[name], _VERSION)
                 return kept[name]
-            return _wanted(self._client.get(urls[name], RUNTIME, dict[str, str]))
+            return _wanted(self._client.get(urls[name], RUNTIME, dict[str, str]), dynamic)
 
         # those that cost a time-out last time come last, so that the others are always reached
         facts = RestFacts(*self.ask_each(sorted(urls, key=self._was_silent.__contains__), ask))
@@ -198,7 +198,7 @@ class RestCapture:
             "No broker answers at the address it registered; this admin URL does.",
             done="Settings are those of whichever broker answered there.",
         )
-        return {base: _wanted(settings)}
+        return {base: _wanted(settings, self._dynamic)}
 
     def owned_bundles(
         self, cluster: str, urls: Mapping[str, str], problems: ProblemLog
@@ -393,6 +393,7 @@ class RestCapture:
         return [name for path in answers for name in answers[path]]
 
 
-def _wanted(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that anything here uses: a broker tells 568, and there may be 1,000."""
-    return {name: value for name, value in settings.items() if name in _WANTED}
+def _wanted(settings: Mapping[str, str], dynamic: Mapping[str, str]) -> dict[str, str]:
+    """Keep what is used of the 568 settings that a broker tells, and those that are dynamic."""
+    wanted = _WANTED.union(dynamic)
+    return {name: value for name, value in settings.items() if name in wanted}

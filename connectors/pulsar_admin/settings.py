@@ -11,6 +11,7 @@ from core.errors import InputError
 from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import SETTINGS, Setting, release_line
 from core.schemas.pulsar import SETTINGS as SETTINGS_SCHEMA
+from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot.znodes import ProblemLog
 from core.snapshot.znodes.readings import CONFIGURATION
 
@@ -47,13 +48,24 @@ def settings_table(
                 values[broker] = (text, origin_of[key])
         if values:
             rows += _rows(setting.key, values)
+            if stored is not None and all(origin != "dynamic" for _, origin in values.values()):
+                rows.append(_row(None, STORED_PREFIX + setting.key, stored, "stored"))
         elif stored is not None and usable:
             rows.append(_row(None, setting.key, stored, "dynamic"))
-    known = {setting.key for setting in SETTINGS}
-    rows += [
-        _row(None, name, value, "dynamic") for name, value in dynamic.items() if name not in known
-    ]
+    rows += _others(runtime, dynamic)
     return pa.Table.from_pylist(rows, schema=SETTINGS_SCHEMA)
+
+
+def _others(runtime: Runtime, dynamic: Mapping[str, str]) -> list[dict[str, str | None]]:
+    """Return the stored values of other settings; ``stored``: no broker that answered has it."""
+    others = dynamic.keys() - {setting.key for setting in SETTINGS}
+    has = {name for own in runtime.values() for name in own}
+    return [
+        _row(None, STORED_PREFIX + name, dynamic[name], "stored")
+        if runtime and name not in has
+        else _row(None, name, dynamic[name], "dynamic")
+        for name in sorted(others)
+    ]
 
 
 def _rows(key: str, values: Mapping[str, tuple[str, str]]) -> list[dict[str, str | None]]:

@@ -13,6 +13,7 @@ from core.pulsar.setting_values import parse_upstream_value
 from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
+from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
 
 _SHEDDER: Final = "loadBalancerLoadSheddingStrategy"
@@ -59,11 +60,11 @@ def build_setting_plan(
 
 
 def stored_settings(snapshot: PulsarSnapshot) -> dict[str, str]:
-    """Return the dynamic settings that a snapshot tells of: key to text."""
+    """Return the dynamic settings that a snapshot tells of, in force or not: key to text."""
     return {
-        row["name"]: row["value"]
+        row["name"].removeprefix(STORED_PREFIX): row["value"]
         for row in snapshot.settings.to_pylist()
-        if row["origin"] == "dynamic"
+        if row["origin"] in ("dynamic", "stored")
     }
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from core.errors import InputError, UnknownNameError
 from core.pulsar.catalogue import RELEASES, SETTINGS, Setting, Value
 from core.pulsar.setting_values import parse_upstream_value, typed_value
+from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
 
 __all__ = [
@@ -127,10 +128,12 @@ class EffectiveSettings:
     Attributes:
         release: The release line whose defaults fill what is unknown.
         problems: Sentences about values that could not be read; the default is assumed for them.
+        stored: Dynamic values that are stored and that no broker goes by, as texts.
     """
 
     release: str
     problems: tuple[str, ...] = ()
+    stored: Mapping[str, str] = field(default_factory=dict)
     _values: Mapping[str, Value] = field(default_factory=dict, repr=False)
     _origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
     _by_broker: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
@@ -251,9 +254,12 @@ def _effective(
 ) -> EffectiveSettings:
     everywhere: dict[str, tuple[str, Origin]] = {}
     per_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
+    stored: dict[str, str] = {}
     for row in snapshot.settings.to_pylist():
         entry = (row["value"], row["origin"])
-        if row["broker"] is None:
+        if row["origin"] == "stored":
+            stored[row["name"].removeprefix(STORED_PREFIX)] = row["value"]
+        elif row["broker"] is None:
             everywhere[row["name"]] = entry
         else:
             per_broker.setdefault(row["name"], {})[row["broker"]] = entry
@@ -266,7 +272,7 @@ def _effective(
         by_broker[key] = {**shared, **own}
         common = Counter(by_broker[key].values()).most_common(1)[0][0]
         texts[key] = by_broker[key].get(deciding or "", common)
-    return _merge(line, texts, by_broker, overrides)
+    return replace(_merge(line, texts, by_broker, overrides), stored=stored)
 
 
 def _known_release(release: str) -> str:

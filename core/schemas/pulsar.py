@@ -120,13 +120,16 @@ SETTINGS: Final = pa.schema(
         ),  # null: every broker that has no row of its own for this name
         _field("name", pa.string(), nullable=False),  # upstream key
         _field("value", pa.string(), nullable=False),  # as upstream writes it
-        _field("origin", pa.string(), nullable=False),  # default | file | dynamic
+        _field("origin", pa.string(), nullable=False),  # default | file | dynamic | stored
     ]
 )
 """Load-balancer settings in force. ``file``: the running value differs from the release's default
-and
-is not overridden dynamically. A setting that has no row is unknown on this cluster: the release's
-default is then assumed by kernels, and shown as assumed."""
+and is not overridden dynamically. ``stored``: a dynamic value that no broker goes by, or knows; its
+name has :data:`STORED_PREFIX` before the key. A setting that has no row is unknown on this cluster:
+the release's default is then assumed by kernels, and shown as assumed."""
+
+STORED_PREFIX: Final = "stored:"
+"""Before the key of a dynamic value that is stored and not in force."""
 
 POLICIES: Final = pa.schema(
     [

@@ -41,7 +41,7 @@ def answer(settings: EffectiveSettings, found: Sequence[Combination]) -> str:
     changed = [setting for setting in SETTINGS if is_changed(settings, setting)]
     differing = settings.differing()
     start = (
-        f"{len(changed)} of {len(SETTINGS)} load-balancer settings are not the defaults of "
+        f"{len(changed)} of {len(SETTINGS)} settings are not the defaults of "
         f"{settings.release}"
     )
     apart = f", {len(differing)} differ between brokers" if differing else ""
@@ -54,11 +54,6 @@ def answer(settings: EffectiveSettings, found: Sequence[Combination]) -> str:
 def is_changed(settings: EffectiveSettings, setting: Setting) -> bool:
     """Return whether a setting has another value than its default."""
     return settings.value(setting.key) != setting.default_for(settings.release)
-
-
-def _is_read(setting: Setting, load_manager: str) -> bool:
-    manager = "extensible" if load_manager == "extensible" else "modular"
-    return manager in setting.managers
 
 
 def settings_table(
@@ -81,7 +76,7 @@ def settings_table(
             "changed": is_changed(settings, setting),
             "differing": key in differing,
             "dynamic": setting.is_dynamic,
-            "not read here": not _is_read(setting, load_manager),
+            "not read here": not setting.is_read_by(load_manager),
         }
         if not passes.get(shown, True):
             continue
@@ -126,7 +121,7 @@ def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> d
     """Return everything that is known about one setting."""
     by_broker = settings.differing().get(setting.key, {})
     read = ", ".join(setting.managers)
-    missing = "" if _is_read(setting, load_manager) else " (not this cluster's)"
+    missing = "" if setting.is_read_by(load_manager) else " (not this cluster's)"
     facts = {
         "In force": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
         "From": ORIGINS[settings.origin(setting.key)],

@@ -38,7 +38,7 @@ def test_broker_that_differs_has_its_own_row() -> None:
 def test_stored_value_that_no_broker_can_use_is_named_and_not_in_force() -> None:
     problems = ProblemLog()
     rows = entries({"a:1": {KEY: "10"}}, {KEY: "abc"}, problems)
-    assert rows == {(None, KEY): ("10", "default")}
+    assert rows == {(None, KEY): ("10", "default"), (None, f"stored:{KEY}"): ("abc", "stored")}
     (problem,) = problems.named()
     assert KEY in problem.what
     assert "abc" in problem.what
@@ -54,3 +54,19 @@ def test_bool_that_is_neither_is_read_as_false_and_named() -> None:
 
 def test_without_a_running_value_the_stored_one_holds() -> None:
     assert entries({}, {KEY: "37"}) == {(None, KEY): ("37", "dynamic")}
+
+
+def test_stored_value_that_no_broker_goes_by_is_told_beside_the_running_one() -> None:
+    fixed = "loadBalancerEnabled"
+    rows = entries({"a:1": {fixed: "true"}}, {fixed: "false"})
+    assert rows == {
+        (None, fixed): ("true", "default"),
+        (None, f"stored:{fixed}"): ("false", "stored"),
+    }
+
+
+def test_stored_setting_that_no_broker_has_is_told_from_one_that_they_have() -> None:
+    other, gone = "maxPublishRatePerTopicInBytes", "loadBalancerShedingEnabled"
+    rows = entries({"a:1": {other: "5"}}, {other: "5", gone: "true"})
+    assert rows == {(None, other): ("5", "dynamic"), (None, f"stored:{gone}"): ("true", "stored")}
+    assert entries({}, {gone: "true"}) == {(None, gone): ("true", "dynamic")}

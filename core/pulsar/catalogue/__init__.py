@@ -1,4 +1,7 @@
-"""Every load-balancer setting: upstream key, type, unit, defaults per release, meaning."""
+"""Every setting that is kept: upstream key, type, unit, defaults per release, meaning.
+
+Those of the load balancer, and those that advice about a cluster depends on.
+"""
 
 from typing import Final
 
@@ -7,12 +10,14 @@ from core.pulsar.catalogue.model import RELEASES, Setting, Value
 from core.pulsar.catalogue.placement import PLACEMENT_SETTINGS
 from core.pulsar.catalogue.reports import REPORT_SETTINGS
 from core.pulsar.catalogue.shedding import SHEDDING_SETTINGS
+from core.pulsar.catalogue.storage import STORAGE_SETTINGS
 
 SETTINGS: Final[tuple[Setting, ...]] = (
     *REPORT_SETTINGS,
     *PLACEMENT_SETTINGS,
     *SHEDDING_SETTINGS,
     *BUNDLE_SETTINGS,
+    *STORAGE_SETTINGS,
 )
 
 __all__ = ["RELEASES", "SETTINGS", "Setting", "Value"]

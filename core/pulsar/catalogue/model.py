@@ -10,7 +10,7 @@ from typing import Final, Literal
 Kind = Literal["bool", "int", "float", "text", "names", "optional_float"]
 Value = bool | int | float | str | tuple[str, ...] | None
 TakesEffect = Literal["at once", "next round", "restart"]
-Manager = Literal["modular", "extensible", "simple", "resource groups"]
+Manager = Literal["modular", "extensible", "simple", "resource groups", "brokers"]
 
 RELEASES: Final = ("4.0", "4.2", "5.0")
 """Release lines whose defaults are known, oldest first."""
@@ -18,6 +18,7 @@ RELEASES: Final = ("4.0", "4.2", "5.0")
 BOTH: Final[tuple[Manager, ...]] = ("modular", "extensible")
 MODULAR: Final[tuple[Manager, ...]] = ("modular",)
 EXTENSIBLE: Final[tuple[Manager, ...]] = ("extensible",)
+_LOAD_MANAGERS: Final = frozenset(("modular", "extensible", "simple"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,8 @@ class Setting:
         is_dynamic: Whether ``pulsar-admin brokers update-dynamic-config`` accepts it.
         takes_effect: When a change is felt: ``at once``, in the ``next round`` of its timer, or at
             the broker's ``restart`` (several dynamic settings are read only once, at the start).
-        managers: The load managers that read it.
+        managers: The load managers that read it; ``resource groups`` and ``brokers``: read whatever
+            load manager there is.
         meaning: One sentence: what it is.
         effect: One sentence: what raising or changing it does; empty when the meaning says it.
 
@@ -61,6 +63,11 @@ class Setting:
     def default_for(self, release: str) -> Value:
         """Return the default of a release line; the general one where the release lacks it."""
         return self.defaults_by_release.get(release, self.default)
+
+    def is_read_by(self, load_manager: str) -> bool:
+        """Return whether it counts under that load manager; an unknown one is taken for modular."""
+        manager = load_manager if load_manager in ("extensible", "simple") else "modular"
+        return manager in self.managers or not _LOAD_MANAGERS.intersection(self.managers)
 
     def exists_in(self, release: str) -> bool:
         """Return whether that release line has the setting at all."""
