@@ -9,7 +9,8 @@ from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, Plan
-from core.plan.policy_checks import check_policy, finding
+from core.plan.policy_checks import check_policy
+from core.plan.policy_finding import finding
 from core.plan.policy_kinds import policy_kind
 from core.plan.policy_state import stored_policy
 from core.plan.steps import SetPolicy
@@ -40,7 +41,7 @@ def build_policy_plan(snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], te
         terms: When, why and how long.
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.
-        UnknownNameError: A kind that there is not.
+        UnknownNameError: A kind that there is not, or a field that its documents have not.
     """
     if not wishes:
         raise InputError("No policy was named.", hint="Name a kind, a name and a value.")
@@ -58,6 +59,8 @@ def build_policy_plan(snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], te
 
 def _step(snapshot: PulsarSnapshot, wish: PolicyWish, reason: str) -> SetPolicy:
     kind = policy_kind(wish.policy)
+    if wish.value is not None:
+        kind.check_fields(wish.value)
     return SetPolicy(
         policy=wish.policy,
         name=wish.name.strip(),

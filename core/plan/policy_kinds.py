@@ -36,6 +36,7 @@ class PolicyKind:
         resource: Last part of its address.
         fields: Fields of its body and what brokers take for one that is left out; empty: its body
             is a plain text.
+        optional: Fields that are kept where they are said and not filled in where they are not.
         put: Method that sets it.
         admin: ``pulsar-admin`` words that set it, without its values, and that remove it.
     """
@@ -45,6 +46,7 @@ class PolicyKind:
     scope: Scope
     resource: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
     put: Literal["POST", "PUT"] = "POST"
     admin: tuple[str, str]
 
@@ -86,7 +88,21 @@ class PolicyKind:
         if not isinstance(body, dict):
             raise InputError(f"A {self.title} is a JSON object, not {text[:60]!r}.")
         whole = {key: _like(default, body.get(key)) for key, default in self.fields.items()}
+        whole |= {key: body[key] for key in self.optional if body.get(key) is not None}
         return json.dumps(whole, sort_keys=True, separators=(",", ":"))
+
+    def check_fields(self, text: str) -> None:
+        """Refuse a document with a field that its kind has not: it would be left out silently.
+
+        Raises:
+            InputError: It is no such document.
+            UnknownNameError: A field that there is not.
+        """
+        self.canonical(text)
+        for field_name in () if self.is_text else json.loads(text):
+            if field_name not in (*self.fields, *self.optional):
+                known = (*self.fields, *self.optional)
+                raise UnknownNameError.of("field", field_name, known, place=f"the {self.title}")
 
     def is_same(self, left: str | None, right: str | None) -> bool:
         """Return whether two values mean the same; ``None``: it is not set."""
@@ -203,6 +219,7 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = MappingProxyType(
                 scope="cluster",
                 resource="namespaceIsolationPolicies",
                 fields=_fields(namespaces=(), primary=(), secondary=(), auto_failover_policy=None),
+                optional=("unload_scope",),
                 admin=("ns-isolation-policy set", "ns-isolation-policy delete"),
             ),
             PolicyKind(

@@ -1,0 +1,162 @@
+"""Rate limits of namespaces beside live rates: who must be at a limit, and who cannot be.
+
+Brokers apply the limits of a namespace to each of its topics (subscribe rates: to each consumer),
+while reports tell sums of bundles. So a namespace is judged by what must be so: a sum within the
+limit keeps every topic within it, and a mean at the limit puts one topic there at least.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from core.plan.policy_kinds import policy_kind
+from core.plan.policy_state import policies_of
+from core.planning.namespace_use import NamespaceUse
+from core.snapshot import PulsarSnapshot
+
+Verdict = Literal["at its limit", "may be", "within", "unlimited", "unknown"]
+RATE_KINDS: Final = (
+    "publish_rate",
+    "dispatch_rate",
+    "subscription_dispatch_rate",
+    "subscribe_rate",
+)
+_WORST: Final[Mapping[str, int]] = {
+    "at its limit": 0,
+    "may be": 1,
+    "unknown": 2,
+    "within": 3,
+    "unlimited": 4,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """One rate limit of one namespace, of messages or of bytes.
+
+    Attributes:
+        namespace: Name.
+        kind: Key of :data:`core.plan.policy_kinds.POLICY_KINDS`.
+        field: Of its document.
+        unit: ``msg/s``, ``bytes/s`` or ``subscribes/s``.
+        limit: Per second for each holder; 0 or less: none.
+        holder: What the limit is for each of: topic, subscription, consumer.
+        live: What the whole namespace carries, per second; ``None``: not in snapshots.
+        most_holders: How many holders can share that; 0: unknown.
+        allowance: What holders may carry together above the limit (a limit relative to the
+            publish rate), per second.
+    """
+
+    namespace: str
+    kind: str
+    field: str
+    unit: str
+    limit: float
+    holder: str
+    live: float | None
+    most_holders: int
+    allowance: float = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """What each holder carries on average at least, per second."""
+        if self.live is None or not self.most_holders:
+            return None
+        return self.live / self.most_holders
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether somebody is at the limit, as far as sums can tell."""
+        if self.limit <= 0:
+            return "unlimited"
+        if self.live is None:
+            return "unknown"
+        if self.live < self.limit:
+            return "within"
+        together = self.limit * self.most_holders + self.allowance
+        return "at its limit" if self.most_holders and self.live >= together else "may be"
+
+    @property
+    def why(self) -> str:
+        """The verdict's reason."""
+        told = {
+            "at its limit": f"the mean of its {self.holder}s is at the limit, so one of them is",
+            "may be": f"all together they carry more than one {self.holder} may",
+            "within": f"all its {self.holder}s together carry less than one of them may",
+            "unlimited": "brokers take 0 and less for no limit",
+            "unknown": "no snapshot tells how often consumers subscribe",
+        }
+        return told[self.verdict]
+
+
+def rate_limits(snapshot: PulsarSnapshot, use: NamespaceUse) -> list[RateLimit]:
+    """Return every rate limit that is set, worst verdict first.
+
+    Args:
+        snapshot: The cluster.
+        use: Of its namespaces.
+    Source:
+        Pulsar ``AbstractTopic#updatePublishRateLimiter``, ``DispatchRateLimiter``,
+        ``SubscribeRateLimiter``; PIP-3: limits of a namespace hold for each topic in it.
+    """
+    rows = {name: row for row, name in enumerate(use.namespaces)}
+    found = [
+        limit
+        for kind in RATE_KINDS
+        for name, body in policies_of(snapshot, kind).items()
+        if name in rows
+        for limit in _limits(use, rows[name], kind, body)
+    ]
+    return sorted(found, key=lambda one: (_WORST[one.verdict], -(one.live or 0.0), one.namespace))
+
+
+def _limits(use: NamespaceUse, row: int, kind: str, body: str) -> Iterator[RateLimit]:
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return
+    if kind == "subscribe_rate":
+        yield _subscribing(use, row, told)
+        return
+    side, prefix = ("in", "publish") if kind == "publish_rate" else ("out", "dispatch")
+    holder = "subscription" if kind == "subscription_dispatch_rate" else "topic"
+    holders = use.consumers if holder == "subscription" else use.topics
+    is_relative = bool(told.get("relativeToPublishRate"))
+    for what, column, unit in (("Msg", "msg_rate", "msg/s"), ("Byte", "msg_throughput", "bytes/s")):
+        field = f"{prefix}ThrottlingRateIn{what}"
+        published = float(use.rate(f"{column}_in")[row]) if is_relative else 0.0
+        yield RateLimit(
+            namespace=use.namespaces[row],
+            kind=kind,
+            field=field,
+            unit=unit,
+            limit=_per_second(told, field),
+            holder=holder,
+            live=float(use.rate(f"{column}_{side}")[row]),
+            most_holders=int(holders[row]),
+            allowance=published,
+        )
+
+
+def _subscribing(use: NamespaceUse, row: int, told: Mapping[str, Any]) -> RateLimit:
+    field = next(iter(policy_kind("subscribe_rate").fields))
+    return RateLimit(
+        namespace=use.namespaces[row],
+        kind="subscribe_rate",
+        field=field,
+        unit="subscribes/s",
+        limit=_per_second(told, field),
+        holder="consumer",
+        live=None,
+        most_holders=int(use.consumers[row]),
+    )
+
+
+def _per_second(told: Mapping[str, Any], field: str) -> float:
+    value, period = told.get(field), told.get("ratePeriodInSecond", 1)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return -1.0
+    return float(value) / period if isinstance(period, int) and period > 0 else float(value)
