@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 # Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test
 # there that fails is run again, at most twice, and the summary counts it; a wrong answer stays
@@ -23,9 +24,32 @@ _REAL_MODULES = frozenset(
 )
 
 
+# One product and one Spark session for all that use it: two of them starve each other, and the
+# long ones go first, so that short files even out the end.
+_TOGETHER = ("tests/e2e/", "tests/spark/")
+_ROOT = Path(__file__).parent
+
+
+class _Scheduling(LoadFileScheduling):
+    """Files are dealt out as they are, but for folders whose files share what is expensive."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = next((folder for folder in _TOGETHER if nodeid.startswith(folder)), None)
+        return shared or str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
+    return _Scheduling(config, log)  # type: ignore[arg-type]
+
+
+def _turn(item: pytest.Item) -> int:
+    return next((i for i, name in enumerate(_TOGETHER) if item.nodeid.startswith(name)), 9)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    root = Path(__file__).parent
+    items.sort(key=_turn)
     for item in items:
-        folder = item.path.relative_to(root).parts[0]
+        folder = item.path.relative_to(_ROOT).parts[0]
         if folder in _REAL or item.path.stem in _REAL_MODULES:
             item.add_marker(pytest.mark.flaky(reruns=2))
