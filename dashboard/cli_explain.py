@@ -76,7 +76,7 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
         return _ended(body, started, lambda: _show_broker(found, why, points), as_json=as_json)
     apart = combinations(found.settings, snapshot.manifest.load_manager)
     body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
-    body["combinations"] = [asdict(item) for item in apart]
+    body["combinations"] = [asdict(item) | {"sentence": item.sentence} for item in apart]
     return _ended(body, started, lambda: _show_cluster(found, apart), as_json=as_json)
 
 

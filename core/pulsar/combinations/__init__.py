@@ -1,0 +1,47 @@
+"""Settings that do not go together: each is sound by itself, and the pair does harm.
+
+| module | about |
+|---|---|
+| ``measures`` | shedding by one measure and placing by another; classes of the other manager |
+| ``shedding`` | thresholds, weights and shares of the shedders |
+| ``clocks`` | periods of rounds, reports and numbers |
+| ``bundles`` | numbers and splits of bundles |
+| ``keys`` | keys taken for others, read by nobody, stored and not in force |
+| ``storage`` | retention, time to live, ledgers |
+
+A new rule: a generator in the fitting module, its place in that module's ``RULES``, and two cases
+in ``tests/unit/test_combinations.py``, one that it fires on and one that it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.pulsar.combinations import bundles, clocks, keys, measures, shedding, storage
+from core.pulsar.combinations.measures import half_a_pair, outcome_of_half_a_pair
+from core.pulsar.combinations.model import Case, Combination, CombinationRule
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import LoadManager
+
+__all__ = ["Combination", "combinations", "half_a_pair", "outcome_of_half_a_pair"]
+
+RULES: Final[tuple[CombinationRule, ...]] = (
+    *measures.RULES,
+    *shedding.RULES,
+    *keys.RULES,
+    *clocks.RULES,
+    *bundles.RULES,
+    *storage.RULES,
+)
+
+
+def combinations(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[Combination, ...]:
+    """Return what does harm together, warnings first.
+
+    Args:
+        settings: In force.
+        load_manager: Which one decides; the modular one's rules hold where it is unknown.
+    """
+    case = Case(settings, load_manager)
+    found = [item for rule in RULES for item in rule(case)]
+    return tuple(sorted(found, key=lambda item: item.weight != "warning"))

@@ -1,0 +1,96 @@
+"""Numbers and splits of bundles that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from core.pulsar.combinations.model import PLACEMENT, Case, Combination, CombinationRule
+
+_SPLIT: Final = "loadBalancerAutoBundleSplitEnabled"
+_UNLOAD_PARTS: Final = "loadBalancerAutoUnloadSplitBundlesEnabled"
+_EVENLY: Final = "loadBalancerDistributeBundlesEvenlyEnabled"
+_FIRST: Final = "defaultNumberOfNamespaceBundles"
+_MOST: Final = "loadBalancerNamespaceMaximumBundles"
+_ALGORITHM: Final = "defaultNamespaceBundleSplitAlgorithm"
+_ALLOWED: Final = "supportedNamespaceBundleSplitAlgorithms"
+
+
+def evenly(case: Case) -> Iterator[Combination]:
+    """The number of bundles decides before their load."""
+    if case.settings.flag(_EVENLY) and not case.is_extensible:
+        yield Combination(
+            code="count_before_load",
+            weight="info",
+            keys=(_EVENLY, PLACEMENT),
+            evidence=f"{_EVENLY} is true: before the placement strategy is asked, the brokers with "
+            "more bundles of the namespace than others are ruled out.",
+            consequence="The count decides before the load.",
+        )
+
+
+def parts(case: Case) -> Iterator[Combination]:
+    """Where the parts of an automatic split go."""
+    settings = case.settings
+    if case.is_extensible or not settings.flag(_SPLIT):
+        return
+    if settings.flag(_UNLOAD_PARTS):
+        yield Combination(
+            code="split_unloads",
+            weight="info",
+            keys=(_SPLIT, _UNLOAD_PARTS),
+            evidence="An automatic split unloads its parts.",
+            consequence="The clients of a busy bundle reconnect when it is busiest.",
+            hint="With false the parts stay, and shedding moves one when there is reason to.",
+            wanted={_UNLOAD_PARTS: False},
+        )
+        return
+    nobody = bool(settings.shedding_off)
+    yield Combination(
+        code="split_stays",
+        weight="warning" if nobody else "info",
+        keys=(_SPLIT, _UNLOAD_PARTS, *settings.shedding_off),
+        evidence="Bundles are split automatically and their parts stay where they are"
+        + (f"; {settings.shedding_off[0]} is false." if nobody else "."),
+        consequence="Nothing ever moves a part: splits cost their bundles and relieve nobody."
+        if nobody
+        else "A split alone relieves no broker; shedding has to move a part in a later round.",
+        hint="Unload the parts, let the cluster shed, or split no more." if nobody else "",
+        wanted={_UNLOAD_PARTS: True} if nobody else {},
+    )
+
+
+def born_full(case: Case) -> Iterator[Combination]:
+    """Namespaces that are created with all the bundles there may be."""
+    first, most = case.number(_FIRST), case.number(_MOST)
+    if case.settings.flag(_SPLIT) and 0 < most <= first:
+        yield Combination(
+            code="born_full",
+            weight="warning",
+            keys=(_FIRST, _MOST, _SPLIT),
+            evidence=f"A new namespace gets {first:g} bundles, and automatic splits stop at "
+            f"{most:g}.",
+            consequence="No bundle of such a namespace is ever split, however hot it gets.",
+            hint="Allow some times the number that namespaces begin with.",
+            wanted={_MOST: max(128, round(4 * first))},
+        )
+
+
+def split_algorithm(case: Case) -> Iterator[Combination]:
+    """An algorithm that is the default, and not among those allowed."""
+    default, allowed = case.settings.text(_ALGORITHM), case.settings.names(_ALLOWED)
+    if default not in allowed:
+        yield Combination(
+            code="split_refused",
+            weight="info",
+            keys=(_ALGORITHM, _ALLOWED),
+            evidence=f"{_ALGORITHM} is {default or '(empty)'}; {_ALLOWED} has "
+            f"{', '.join(allowed) or 'nothing'}.",
+            consequence="Automatic splits go by it, and a request that names the same algorithm is "
+            "refused.",
+            hint="Name one that is allowed.",
+            wanted={_ALGORITHM: allowed[0]} if allowed else {},
+        )
+
+
+RULES: Final[tuple[CombinationRule, ...]] = (evenly, parts, born_full, split_algorithm)

@@ -1,0 +1,91 @@
+"""Periods that do not fit each other: who looks oftener than there is news."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from core.pulsar.combinations.model import INTERVAL, Case, Combination, CombinationRule
+
+_STATS: Final = "statsUpdateFrequencyInSecs"
+_HOST: Final = "loadBalancerHostUsageCheckIntervalMinutes"
+_CHECK: Final = "loadBalancerReportUpdateMinIntervalMillis"
+_LONGEST: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_TRIGGER: Final = "loadBalancerReportUpdateThresholdPercentage"
+_TTL: Final = "loadBalancerBrokerLoadDataTTLInSeconds"
+_DEAF_PCT: Final = 50.0
+_MINUTE_S: Final = 60.0
+_SECOND_MS: Final = 1000.0
+
+
+def rounds_before_news(case: Case) -> Iterator[Combination]:
+    """Rounds that come sooner than the numbers they go by are renewed."""
+    round_s = case.number(INTERVAL) * _MINUTE_S
+    periods = {
+        _STATS: case.number(_STATS),
+        _HOST: case.number(_HOST) * _MINUTE_S,
+        _CHECK: case.number(_CHECK) / _SECOND_MS,
+    }
+    slowest = max(periods, key=lambda key: periods[key])
+    if not 0 < round_s < periods[slowest]:
+        return
+    yield Combination(
+        code="rounds_before_news",
+        weight="warning",
+        keys=(INTERVAL, slowest),
+        evidence=f"A round comes every {round_s:g} s, and {slowest} renews its numbers every "
+        f"{periods[slowest]:g} s.",
+        consequence="Rounds in between decide on what the round before has changed already, and "
+        "shed again.",
+        hint="Rounds no oftener than the slowest of the numbers they go by.",
+        wanted={INTERVAL: math.ceil(periods[slowest] / _MINUTE_S)},
+    )
+
+
+def reports(case: Case) -> Iterator[Combination]:
+    """Load reports that are written too seldom, or without their trigger."""
+    check_s, longest_s = case.number(_CHECK) / _SECOND_MS, case.number(_LONGEST) * _MINUTE_S
+    if 0 < longest_s < check_s:
+        yield Combination(
+            code="report_bounds_crossed",
+            weight="warning",
+            keys=(_CHECK, _LONGEST),
+            evidence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
+            f"is looked at every {check_s:g} s.",
+            consequence="Every look writes a report, and each comes later than wished.",
+            hint="Look oftener than the longest interval.",
+            wanted={_LONGEST: max(1, math.ceil(check_s / _MINUTE_S))},
+        )
+    trigger = case.number(_TRIGGER)
+    if trigger >= _DEAF_PCT:
+        yield Combination(
+            code="deaf_reports",
+            weight="info",
+            keys=(_TRIGGER, _LONGEST),
+            evidence=f"A load may change by {trigger:g} % before its broker reports; otherwise a "
+            f"report comes every {case.number(_LONGEST):g} min.",
+            consequence="The leader decides on loads that are off by that much.",
+            hint="Upstream has 10 %.",
+            wanted={_TRIGGER: case.default(_TRIGGER)},
+        )
+
+
+def data_expires(case: Case) -> Iterator[Combination]:
+    """Load data of the extensible manager that go stale before they are written again."""
+    kept_s, longest_s = case.number(_TTL), case.number(_LONGEST) * _MINUTE_S
+    if case.is_extensible and kept_s < longest_s:
+        yield Combination(
+            code="data_expires",
+            weight="warning",
+            keys=(_TTL, _LONGEST),
+            evidence=f"Load data count for {kept_s:g} s, and a steady broker publishes them every "
+            f"{longest_s:g} s.",
+            consequence="In between TransferShedder takes such brokers for out of date and leaves "
+            "them alone.",
+            hint="Keep the data for two of the longest intervals.",
+            wanted={_TTL: round(2 * longest_s)},
+        )
+
+
+RULES: Final[tuple[CombinationRule, ...]] = (rounds_before_news, reports, data_expires)

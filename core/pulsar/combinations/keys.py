@@ -1,0 +1,194 @@
+"""Keys that are taken for others, that nobody reads, or that brokers do not go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from core.pulsar.catalogue import Value
+from core.pulsar.combinations.model import PLACEMENT, Case, Combination, CombinationRule
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
+
+_OLD_PLACEMENT: Final = "loadBalancerPlacementStrategy"
+_FIRST_STATS: Final = "statsUpdateInitialDelayInSecs"
+_STATS: Final = "statsUpdateFrequencyInSecs"
+_DELETE: Final = (
+    "Brokers refuse to delete a key that is none of their dynamic ones (412): take it out of "
+    "/admin/configuration in the metadata store."
+)
+OLD_TIMEOUTS: Final[Mapping[str, str]] = {
+    "zooKeeperSessionTimeoutMillis": "metadataStoreSessionTimeoutMillis",
+    "zooKeeperOperationTimeoutSeconds": "metadataStoreOperationTimeoutSeconds",
+}
+"""Old names that count while they are above 0."""
+
+
+def misspelt(case: Case) -> Iterator[Combination]:
+    """The misspelt old key counts while the new one is exactly 1.
+
+    Source:
+        Pulsar ``ServiceConfiguration#getLoadBalancerBandwidthInResourceWeight``.
+    """
+    for way in ("In", "Out"):
+        new, old = (f"loadBalancer{word}{way}ResourceWeight" for word in ("Bandwidth", "Bandwith"))
+        weight, held = case.number(new), case.number(old)
+        if held == 1.0:
+            continue
+        counts = weight == 1.0
+        wanted: dict[str, Value] = {new: held, old: 1.0} if counts else {old: 1.0}
+        yield Combination(
+            code="look_alike_keys",
+            weight="warning",
+            keys=(old, new),
+            evidence=f"The misspelt key {old} is {held:g} beside {new} of {weight:g}.",
+            consequence=f"The misspelt one counts: the weight in force is {held:g}."
+            if counts
+            else f"{new} counts, being other than 1, and the misspelt one does nothing.",
+            hint="Use the well-spelt key alone.",
+            wanted=wanted,
+        )
+
+
+def old_timeouts(case: Case) -> Iterator[Combination]:
+    """Old names of timeouts, which win over the new ones.
+
+    Source:
+        Pulsar ``ServiceConfiguration#getMetadataStoreSessionTimeoutMillis``,
+        ``#getMetadataStoreOperationTimeoutSeconds``.
+    """
+    for old, new in OLD_TIMEOUTS.items():
+        held, other = case.number(old), case.number(new)
+        if held <= 0:
+            continue
+        yield Combination(
+            code="look_alike_timeouts",
+            weight="warning" if held != other and case.is_changed(new) else "info",
+            keys=(old, new),
+            evidence=f"{old} is {held:g} beside {new} of {other:g}.",
+            consequence=f"The old name counts as long as it is above 0, so {held:g} is in force.",
+            hint="Keep the new key alone.",
+            wanted={new: round(held), old: -1},
+        )
+
+
+def taken_for_another(case: Case) -> Iterator[Combination]:
+    """Keys whose names promise what another one does."""
+    if case.load_manager != "simple" and case.is_changed(_OLD_PLACEMENT):
+        yield Combination(
+            code="look_alike_placement",
+            weight="warning",
+            keys=(_OLD_PLACEMENT, PLACEMENT),
+            evidence=f"{_OLD_PLACEMENT} is {case.settings.text(_OLD_PLACEMENT)}; "
+            f"{PLACEMENT} is {case.short(PLACEMENT)}.",
+            consequence="The first belongs to the legacy simple manager and does nothing here: "
+            "bundles are placed by the second.",
+            hint="Set the one with Load in the middle, and take the other away.",
+            wanted={_OLD_PLACEMENT: case.default(_OLD_PLACEMENT)},
+        )
+    if case.is_changed(_FIRST_STATS) and not case.is_changed(_STATS):
+        yield Combination(
+            code="look_alike_stats",
+            weight="info",
+            keys=(_FIRST_STATS, _STATS),
+            evidence=f"{_FIRST_STATS} is {case.number(_FIRST_STATS):g}, "
+            f"{_STATS} {case.number(_STATS):g}.",
+            consequence="The first is only the wait after a start: rates are renewed every "
+            f"{case.number(_STATS):g} s all the same.",
+            hint=f"The period is {_STATS}.",
+        )
+
+
+def not_felt(case: Case) -> Iterator[Combination]:
+    """Dynamic values that brokers only read when they start."""
+    settings = case.settings
+    late = [
+        setting.key
+        for setting in SETTINGS
+        if setting.takes_effect == "restart" and settings.origin(setting.key) == "dynamic"
+    ]
+    if late:
+        verb, it = ("is", "it") if len(late) == 1 else ("are", "them")
+        yield Combination(
+            code="felt_at_restart",
+            weight="warning",
+            keys=tuple(late),
+            evidence=f"{', '.join(late)} {verb} set dynamically, and brokers read {it} only when "
+            "they start.",
+            consequence="What the running ones go by may be another value than the one they show.",
+            hint="Restart the brokers one by one, or compare with what they started with.",
+        )
+
+
+def not_read(case: Case) -> Iterator[Combination]:
+    """Changed settings that this cluster's load manager does not look at."""
+    manager = case.load_manager if case.load_manager in ("extensible", "simple") else "modular"
+    idle = [
+        one.key
+        for one in SETTINGS
+        if not one.is_read_by(manager) and one.key != _OLD_PLACEMENT and case.is_changed(one.key)
+    ]
+    if idle:
+        verb, it = ("is", "it") if len(idle) == 1 else ("are", "them")
+        yield Combination(
+            code="not_read",
+            weight="info",
+            keys=tuple(idle),
+            evidence=f"{', '.join(idle)} {verb} changed.",
+            consequence=f"The {manager} load manager of this cluster does not read {it}: the "
+            "change does nothing.",
+        )
+
+
+def stored_in_vain(case: Case) -> Iterator[Combination]:
+    """Dynamic values that are stored, and that no broker goes by.
+
+    Source:
+        Pulsar ``BrokerService#handleDynamicConfigurationUpdates``: keys that are no dynamic field,
+        and values that do not parse, are logged and passed over.
+    """
+    for key, text in sorted(case.settings.stored.items()):
+        setting = SETTING_BY_KEY.get(key)
+        if setting is None:
+            near = get_close_matches(key, SETTING_BY_KEY, n=1)
+            yield Combination(
+                code="unknown_key",
+                weight="warning",
+                keys=(key,),
+                evidence=f"{key} = {text} is stored as a dynamic setting, and no broker has such a "
+                "setting.",
+                consequence="Brokers pass over it.",
+                hint=(f"{near[0]} is near. " if near else "") + _DELETE,
+            )
+        elif not setting.is_dynamic:
+            yield Combination(
+                code="stored_not_dynamic",
+                weight="warning",
+                keys=(key,),
+                evidence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
+                f"{case.settings.text(key)}.",
+                consequence="It is no dynamic setting: brokers pass over it, after a restart too.",
+                hint=f"Write it into broker.conf if it is meant. {_DELETE}",
+            )
+        else:
+            yield Combination(
+                code="stored_not_taken",
+                weight="warning",
+                keys=(key,),
+                evidence=f"{key} = {text} is stored as a dynamic setting; brokers run with "
+                f"{case.settings.text(key)}.",
+                consequence="Brokers could not read the value, or have not taken it yet: they go "
+                "on with what they had.",
+                hint="Look again in a minute; then set it anew or take it away.",
+                wanted={key: None},
+            )
+
+
+RULES: Final[tuple[CombinationRule, ...]] = (
+    misspelt,
+    old_timeouts,
+    taken_for_another,
+    stored_in_vain,
+    not_felt,
+    not_read,
+)
