@@ -24,9 +24,9 @@ _REAL_MODULES = frozenset(
 )
 
 
-# One product and one Spark session for all that use it: two of them starve each other, and the
-# long ones go first, so that short files even out the end.
-_TOGETHER = ("tests/e2e/", "tests/spark/")
+# One product, one real cluster, one Spark session for all that use it: two of them starve each
+# other, and the long ones go first, so that short files even out the end.
+_TOGETHER = ("tests/e2e/", "tests/live/", "tests/spark/")
 _ROOT = Path(__file__).parent
 
 

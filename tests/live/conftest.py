@@ -15,6 +15,7 @@ from traffic import Traffic, make_namespaces, topic_names
 
 _HERE = Path(__file__).parent
 _FIRST_TEST_S = 600
+_HOLDER = pytest.StashKey["ClusterHolder"]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +28,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.live)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_FIRST_TEST_S))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the cluster with this folder: a fifth of a small machine is what it costs when idle."""
+    is_last = nextitem is None or _HERE not in nextitem.path.parents
+    if is_last and (holder := item.config.stash.get(_HOLDER, None)) is not None:
+        holder.close()
 
 
 class ClusterHolder:
@@ -68,11 +77,14 @@ class ClusterHolder:
 
 
 @pytest.fixture(scope="session")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterHolder]:
+def clusters(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[ClusterHolder]:
     reason = why_not()
     if reason is not None:
         pytest.skip(f"no real Pulsar: {reason}")
     holder = ClusterHolder(tmp_path_factory)
+    pytestconfig.stash[_HOLDER] = holder
     yield holder
     holder.close()
 
