@@ -297,7 +297,7 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
 
 
 def _source(name: str, source: str, readings: Readings) -> str:
-    if name in OPTIONAL_TABLES:
+    if name in OPTIONAL_TABLES and name != "claims":
         return "topics"
     if name == "settings" or (name == "bundles" and readings.owners):
         return source

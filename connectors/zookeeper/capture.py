@@ -31,6 +31,7 @@ from connectors.zookeeper.multi_read import (
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
+from core.snapshot.znodes.readings import Held
 
 _REPORT_BYTES: Final = 24_000
 _POLICY_BYTES: Final = 1_500
@@ -78,6 +79,7 @@ class _Folder:
 
     change_id: int
     owners: dict[str, bytes]
+    held: dict[str, Held]
 
 
 class ZooKeeperCapture:
@@ -120,6 +122,7 @@ class ZooKeeperCapture:
         for path in roots.LEADERS:
             if answers[path].value and readings.leader is None:
                 readings.leader, readings.leader_place = answers[path].value, path
+                readings.leader_held = _held({path: answers[path]})[path]
         if answers[roots.CONFIGURATION].error in (0, NO_NODE):
             readings.dynamic = answers[roots.CONFIGURATION].value or b"{}"
         if answers[roots.BROKERS].error == NO_NODE:
@@ -137,7 +140,9 @@ class ZooKeeperCapture:
         self, readings: Readings, policies: ClusterPolicies, lists: Mapping[str, list[str]]
     ) -> dict[str, list[str]]:
         brokers = lists[roots.BROKERS]
-        reports = self._data(roots.BROKERS, brokers, _REPORT_BYTES, listed=True)
+        told: dict[str, Answer] = {}
+        reports = self._data(roots.BROKERS, brokers, _REPORT_BYTES, listed=True, told=told)
+        readings.brokers_held = _held(told)
         readings.brokers = {
             name: reports.get(name, b"") for name in brokers if self._is_there(name)
         }
@@ -196,6 +201,7 @@ class ZooKeeperCapture:
                 changed.append(name)
             else:
                 readings.ownership |= kept.owners
+                readings.ownership_held |= kept.held
         self._folders = {name: self._folders[name] for name in folders if name in self._folders}
         listed = self._children((f"{roots.OWNERSHIP}/{name}" for name in changed), deep=True)
         for name in changed:
@@ -205,15 +211,19 @@ class ZooKeeperCapture:
         bundles = [
             f"{path[cut:]}/{child}" for path, children in listed.items() for child in children
         ]
-        values = self._data(roots.OWNERSHIP, bundles, 180, unread=readings.unread_owners)
+        told: dict[str, Answer] = {}
+        values = self._data(roots.OWNERSHIP, bundles, 180, unread=readings.unread_owners, told=told)
         readings.ownership |= values
-        self._remember(folders, changed, values, readings.unread_owners)
+        held = _held(told)
+        readings.ownership_held |= held
+        self._remember(folders, changed, values, held, readings.unread_owners)
 
     def _remember(
         self,
         folders: Mapping[str, Answer],
         changed: Iterable[str],
         values: Mapping[str, bytes],
+        held: Mapping[str, Held],
         unread: set[str],
     ) -> None:
         by_folder: dict[str, dict[str, bytes]] = {name: {} for name in changed}
@@ -225,7 +235,11 @@ class ZooKeeperCapture:
             if name in damaged:
                 self._folders.pop(name, None)
             else:
-                self._folders[name] = _Folder(folders[name].child_change_id, owners)
+                self._folders[name] = _Folder(
+                    folders[name].child_change_id,
+                    owners,
+                    {bundle: held[bundle] for bundle in owners},
+                )
 
     def _averages(self, readings: Readings) -> None:
         spaces = decode_spaces(readings, ProblemLog())
@@ -233,9 +247,9 @@ class ZooKeeperCapture:
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
-        readings.bundle_data = self._data(
-            roots.BUNDLE_DATA, list(names), 420, times=readings.bundle_data_at
-        )
+        told: dict[str, Answer] = {}
+        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420, told=told)
+        readings.bundle_data_at = {name: one.modified_at for name, one in told.items()}
 
     def _quotas(self, readings: Readings, names: list[str]) -> None:
         root = roots.RESOURCE_QUOTA
@@ -257,7 +271,7 @@ class ZooKeeperCapture:
         *,
         listed: bool = False,
         unread: set[str] | None = None,
-        times: dict[str, int] | None = None,
+        told: dict[str, Answer] | None = None,
     ) -> dict[str, bytes]:
         """Return ``{name: value}`` of the znodes ``root/name`` that are there.
 
@@ -267,7 +281,7 @@ class ZooKeeperCapture:
             expected_bytes: Size of one value.
             listed: Whether they were listed just now, so that a missing one has vanished.
             unread: Gets the names that could not be read although they may be there.
-            times: Gets when each was written, ms since the epoch.
+            told: Gets the answer for each that is there: its times and its session.
         """
         answers = self._reader.read(
             [Read(GET_DATA, f"{root}/{name}") for name in names], expected_bytes=expected_bytes
@@ -282,8 +296,8 @@ class ZooKeeperCapture:
                 values[name] = (
                     answer.value or _EMPTY
                 )  # there, but empty: no JSON, and named as such
-                if times is not None:
-                    times[name] = answer.modified_at
+                if told is not None:
+                    told[name] = answer
         return values
 
     def _children(self, paths: Iterable[str], *, deep: bool = False) -> dict[str, list[str]]:
@@ -375,3 +389,8 @@ class ZooKeeperCapture:
                 f"The connection was lost {reader.losses} times during the capture.",
                 done="What was lost was read again; rows may be of different moments.",
             )
+
+
+def _held(told: Mapping[str, Answer]) -> dict[str, Held]:
+    """Return how znodes are held: that comes with their values."""
+    return {name: Held(answer.session_id, answer.created_at) for name, answer in told.items()}

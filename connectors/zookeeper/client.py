@@ -255,7 +255,7 @@ class ZooKeeperReader:
 
 
 def _failed(code: int) -> Answer:
-    return Answer(code, None, 0, 0, 0)
+    return Answer.without_stat(code)
 
 
 def _single_answer(result: Any, timeout_s: float) -> Answer:
@@ -266,9 +266,17 @@ def _single_answer(result: Any, timeout_s: float) -> Answer:
     except kazoo_errors.ZookeeperError as exc:
         return _failed(_SINGLE_CODES.get(type(exc), UNREAD))
     if isinstance(value, list):
-        return Answer(0, value, 0, 0, 0)
+        return Answer.without_stat(0, value)
     data, stat = value
-    return Answer(0, data or b"", stat.mzxid, stat.mtime, stat.pzxid)
+    return Answer(
+        0,
+        data or b"",
+        changed_id=stat.mzxid,
+        created_at=stat.ctime,
+        modified_at=stat.mtime,
+        session_id=stat.ephemeralOwner,
+        child_change_id=stat.pzxid,
+    )
 
 
 class _Run:

@@ -25,7 +25,7 @@ _INT: Final = struct.Struct(">i")
 _CLOSE: Final = _HEADER.pack(_ERROR, 1, -1)
 _OPEN: Final = {kind: _HEADER.pack(kind, 0, -1) for kind in (GET_DATA, GET_CHILDREN)}
 # czxid mzxid ctime mtime version cversion aversion ephemeralOwner dataLength numChildren pzxid
-_STAT: Final = struct.Struct(">8xq8xq12x8x8xq")
+_STAT: Final = struct.Struct(">8xqqq12xq8xq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,25 @@ class Answer(NamedTuple):
         error: 0, or ZooKeeper's error code.
         value: ``bytes`` of a data read, a list of names of a children read, ``None`` on an error.
         changed_id: ``mzxid`` of a data read.
+        created_at: ``ctime`` of a data read, ms since the epoch.
         modified_at: ``mtime`` of a data read, ms since the epoch.
+        session_id: ``ephemeralOwner`` of a data read: the session that it lives with; 0: it is no
+            ephemeral.
         child_change_id: ``pzxid`` of a data read: grows whenever a child comes or goes.
     """
 
     error: int
     value: Any
     changed_id: int
+    created_at: int
     modified_at: int
+    session_id: int
     child_change_id: int
+
+    @classmethod
+    def without_stat(cls, error: int, value: Any = None) -> Answer:
+        """Return what a read of children, or one that failed, answered."""
+        return cls(error, value, 0, 0, 0, 0, 0)
 
 
 class MultiRead(NamedTuple):
@@ -114,9 +124,9 @@ def _one(kind: int, raw: bytes, offset: int) -> tuple[Answer, int]:
                 raise ValueError("a MultiRead answer with a name of no length")
             names.append(raw[offset : offset + length].decode())
             offset += length
-        return Answer(0, names, 0, 0, 0), offset
+        return Answer.without_stat(0, names), offset
     if kind == _ERROR:
-        return Answer(size, None, 0, 0, 0), offset
+        return Answer.without_stat(size), offset
     raise ValueError(f"a MultiRead answer of unknown type {kind}")
 
 

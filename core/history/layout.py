@@ -198,6 +198,7 @@ PULSAR_KINDS: Final = (
     _changing("broker_loads", PULSAR_TABLES["broker_loads"], ("broker",)),
     _changing("top_bundles", PULSAR_TABLES["top_bundles"], ("broker", "position")),
     _changing("unit_states", PULSAR_TABLES["unit_states"], ("bundle",)),
+    _changing("claims", PULSAR_TABLES["claims"], ("subject_kind", "subject", "source", "broker")),
 )
 """Kinds of a Pulsar cluster, in the order in which they are written."""
 

@@ -195,6 +195,21 @@ UNIT_STATES: Final = pa.schema(
 )
 """State of every bundle in the extensible manager's ownership channel, sorted by ``bundle``."""
 
+CLAIMS: Final = pa.schema(
+    [
+        _field("subject_kind", pa.string(), nullable=False),  # bundle | broker | leader
+        _field("subject", pa.string(), nullable=False),  # bundle, broker id, or path of the leader
+        _field("source", pa.string(), nullable=False),  # znode | report
+        _field("broker", pa.string()),  # who claims it; null: the znode does not tell
+        _field("session_id", pa.int64()),  # ephemeralOwner; 0: no ephemeral; null: unknown
+        _field("created_at", pa.int64(), "ms"),  # ctime of the znode
+        _field("reported_at", pa.int64(), "ms"),  # lastUpdate of the report that names the bundle
+    ]
+)
+"""Who says that it holds what, sorted by ``(subject_kind, subject, source, broker)``: a row for
+every znode of ownership, registration and leadership, and one for every broker whose load report
+names a bundle that another report names too. A cluster read through REST alone has none."""
+
 PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "brokers": BROKERS,
     "bundles": BUNDLES,
@@ -205,8 +220,9 @@ PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "broker_loads": BROKER_LOADS,
     "top_bundles": TOP_BUNDLES,
     "unit_states": UNIT_STATES,
+    "claims": CLAIMS,
 }
 
-OPTIONAL_TABLES: Final = frozenset({"broker_loads", "top_bundles", "unit_states"})
-"""Tables that clusters of the extensible manager have. Without rows they are not written, and no
+OPTIONAL_TABLES: Final = frozenset({"broker_loads", "top_bundles", "unit_states", "claims"})
+"""What clusters of the extensible manager tell, and claims. Without rows they are not written, and no
 part of a snapshot's identity: snapshots that were taken before they existed stay what they are."""

@@ -180,6 +180,11 @@ class PulsarSnapshot:
         """Table of :data:`core.schemas.pulsar.UNIT_STATES`."""
         return self.tables["unit_states"]
 
+    @property
+    def claims(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.CLAIMS`."""
+        return self.tables["claims"]
+
     @cached_property
     def derived(self) -> Derived:
         """What was computed from this snapshot: settings, layouts, measures."""

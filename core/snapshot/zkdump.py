@@ -1,8 +1,8 @@
 """Make a snapshot out of a ZooKeeper dump: one JSON object a line, ``{"path", "value", ...}``.
 
-Other keys (``ephemeral``, ``version``, ``mtime``) are used when present. A dump may hold only
-``/loadbalance``: the owner of a bundle is then the broker whose report names it, and boundaries
-come from the bundle names seen.
+Other keys (``ephemeral``, ``ephemeralOwner``, ``ctime``, ``mtime``) are used when present. A dump
+may hold only ``/loadbalance``: the owner of a bundle is then the broker whose report names it, and
+boundaries come from the bundle names seen.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from core.snapshot.model import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.znodes import ProblemLog, Readings, assemble
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.decode import UNREADABLE
+from core.snapshot.znodes.readings import Held
 from core.units import datetime_to_ms, ms_to_datetime
 
 _FAILURE_DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
@@ -38,6 +39,17 @@ class _Line(msgspec.Struct):
     path: str
     value: msgspec.Raw = msgspec.Raw()
     mtime: int | None = None
+    ctime: int | None = None
+    ephemeral: bool | None = None
+    ephemeral_owner: int | None = msgspec.field(default=None, name="ephemeralOwner")
+
+    @property
+    def held(self) -> Held:
+        """How the znode is held, as far as the dump tells."""
+        session_id = 0 if self.ephemeral is False else None
+        return Held(
+            session_id if self.ephemeral_owner is None else self.ephemeral_owner, self.ctime
+        )
 
 
 def import_zk_dump(path: Path, cluster: str, now: datetime) -> PulsarSnapshot:
@@ -159,6 +171,18 @@ class _Taken:
         else:
             self._cluster(path, raw)
 
+    def hold(self, path: str, held: Held) -> None:
+        """Keep how a znode is held that was taken."""
+        readings = self.readings
+        root, _, name = path.rpartition("/")
+        bundle = path[len(roots.OWNERSHIP) + 1 :]
+        if root == roots.BROKERS and name in readings.brokers:
+            readings.brokers_held[name] = held
+        elif path == readings.leader_place and readings.leader is not None:
+            readings.leader_held = held
+        elif path.startswith(f"{roots.OWNERSHIP}/") and bundle in readings.ownership:
+            readings.ownership_held[bundle] = held
+
     def _put(self, place: dict[str, bytes], name: str, raw: bytes, form: re.Pattern[str]) -> None:
         if form.match(name):
             place[name] = raw
@@ -210,3 +234,5 @@ def _read_line(taken: _Taken, line: bytes, place: str, problems: ProblemLog) -> 
     if raw in (b"", b"null"):
         raw = _EMPTY  # a folder, or a znode that lacks its value and is named as malformed
     taken.take(entry.path, raw, entry.mtime)
+    if entry.ctime is not None or entry.ephemeral_owner is not None:
+        taken.hold(entry.path, entry.held)

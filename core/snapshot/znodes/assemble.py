@@ -16,6 +16,7 @@ from core.snapshot.model import LoadManager
 from core.snapshot.znodes import brokers as broker_znodes
 from core.snapshot.znodes import bundles as bundle_znodes
 from core.snapshot.znodes import namespaces as namespace_znodes
+from core.snapshot.znodes.claims import claims_table
 from core.snapshot.znodes.decode import UNREADABLE
 from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import BROKERS, CONFIGURATION, Readings
@@ -96,6 +97,7 @@ def assemble(
         ),
         "policies": namespace_znodes.policies_table(readings, spaces, problems),
         "settings": dynamic_settings(readings, problems),
+        "claims": claims_table(readings, registry, owners, reported, leader),
     }
     manager = registry.load_manager
     return Assembled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 BROKERS: Final = "/loadbalance/brokers"
 BROKER_AVERAGES: Final = "/loadbalance/broker-time-average"
@@ -19,6 +19,18 @@ CONFIGURATION: Final = "/admin/configuration"
 CLUSTERS: Final = "/admin/clusters"
 
 
+class Held(NamedTuple):
+    """How a znode is held.
+
+    Attributes:
+        session_id: Session that it lives with; 0: it is no ephemeral; ``None``: unknown.
+        created_at: When it was created, ms since the epoch; ``None``: unknown.
+    """
+
+    session_id: int | None
+    created_at: int | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Readings:
     """Raw values by the name of what they describe.
@@ -29,7 +41,9 @@ class Readings:
         broker_averages: Broker id -> ``broker-time-average`` znode.
         bundle_data: Bundle -> ``bundle-data`` znode.
         bundle_data_at: Bundle -> when that was written, ms since the epoch.
+        brokers_held: Broker id -> how its registry znode is held.
         ownership: Bundle -> the value of its ownership ephemeral.
+        ownership_held: Bundle -> how that is held.
         owners: Bundle -> broker id, as brokers themselves say it (REST).
         owners_known: Whether a bundle that is in neither is owned by nobody.
         unread_owners: Tenants, namespaces and bundles whose ownership could not be read.
@@ -43,6 +57,7 @@ class Readings:
         dynamic: ``/admin/configuration``, ``None`` when it was not read.
         leader: Value of the leader znode, ``None`` when there is none.
         leader_place: Where that was read.
+        leader_held: How it is held, ``None`` when that is unknown.
         pulsar_cluster: The cluster's own name.
     """
 
@@ -51,7 +66,9 @@ class Readings:
     broker_averages: dict[str, bytes] = field(default_factory=dict)
     bundle_data: dict[str, bytes] = field(default_factory=dict)
     bundle_data_at: dict[str, int] = field(default_factory=dict)
+    brokers_held: dict[str, Held] = field(default_factory=dict)
     ownership: dict[str, bytes] = field(default_factory=dict)
+    ownership_held: dict[str, Held] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     owners_known: bool = False
     unread_owners: set[str] = field(default_factory=set)
@@ -65,6 +82,7 @@ class Readings:
     dynamic: bytes | None = None
     leader: bytes | None = None
     leader_place: str = LEADERS[0]
+    leader_held: Held | None = None
     pulsar_cluster: str | None = None
 
     def broker_path(self, broker: str) -> str:
