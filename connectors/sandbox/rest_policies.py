@@ -25,6 +25,7 @@ from connectors.sandbox.rest import Rest
 from connectors.sandbox.rest_limits import json_body
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
+_SCOPE: Final = "unload_scope"
 _GET, _POST, _DELETE = HTTPMethod.GET, HTTPMethod.POST, HTTPMethod.DELETE
 
 
@@ -96,7 +97,7 @@ class PolicyRest(Rest):
         return as_json(_seen_by(self._isolation(request), request.path_params["broker"]))
 
     async def set_isolation(self, request: Request) -> Response:
-        """Create or replace a policy; its namespaces are unloaded."""
+        """Create or replace a policy; namespaces are unloaded as its scope says."""
         self.need_cluster(request)
         name, body = request.path_params["policy"], await json_body(request)
         if not _is_valid(body):
@@ -104,11 +105,15 @@ class PolicyRest(Rest):
             reason = f"Invalid format of input policy data. policy: {name}; data: {shown}"
             raise RefusalError(400, reason)
         policies = self.engine.policies
-        kept = {field: body[field] for field in _POLICY_FIELDS}
+        kept = {
+            field: body[field] for field in (*_POLICY_FIELDS, _SCOPE) if body.get(field) is not None
+        }
+        old = (policies.isolation or {}).get(name)
         policies.isolation = {**(policies.isolation or {}), name: kept}
         await self._write_isolation()
+        unloaded = _unloaded_by(kept, old)
         for row in range(len(self.state.namespaces)):
-            if any(re.fullmatch(p, self.state.namespaces[row]) for p in body["namespaces"]):
+            if any(re.fullmatch(p, self.state.namespaces[row]) for p in unloaded):
                 for bundle in self.state.bundles_of[row].tolist():
                     self.engine.spawn(self.ownership.unload(bundle))
         return nothing()
@@ -264,11 +269,27 @@ def _seen_by(policies: dict[str, Any], broker: str) -> dict[str, Any]:
     return {"brokerName": broker, "namespaceRegex": [], "primary": False}
 
 
+def _unloaded_by(new: dict[str, Any], old: dict[str, Any] | None) -> set[str]:
+    """Return the expressions over namespaces that are unloaded when a policy is set.
+
+    Source:
+        Pulsar 4.2 ``ClustersBase#filterAndUnloadMatchedNamespaceAsync``.
+    """
+    scope = new.get(_SCOPE, "changed")
+    if scope == "none":
+        return set()
+    mine, theirs = set(new["namespaces"]), set(old["namespaces"] if old else ())
+    has_other_primaries = old is not None and sorted(old["primary"]) != sorted(new["primary"])
+    return mine | theirs if scope == "all_matching" or has_other_primaries else mine ^ theirs
+
+
 def _is_valid(body: dict[str, Any]) -> bool:
     failover = body.get("auto_failover_policy")
     if not isinstance(failover, dict) or failover.get("policy_type") != "min_available":
         return False
     if not {"min_limit", "usage_threshold"} <= set(failover.get("parameters", {})):
+        return False
+    if body.get(_SCOPE) not in (None, "changed", "all_matching", "none"):
         return False
     if not body.get("namespaces") or not body.get("primary") or body.get("secondary") is None:
         return False

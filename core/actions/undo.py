@@ -14,7 +14,13 @@ from itertools import chain
 
 from core.actions.runs import RunView, StepView
 from core.actions.undo_pegasus import PegasusGround, undo_pegasus
-from core.actions.undo_policy import policy_hindrance, wish_back
+from core.actions.undo_policy import (
+    is_policy_first,
+    left_to_brokers,
+    policy_hindrance,
+    steps_back,
+    wish_back,
+)
 from core.actions.undo_setting import is_set, not_undone, setting_hindrance
 from core.errors import InvariantError, PlanConflictError
 from core.plan.bare import Terms
@@ -30,6 +36,7 @@ from core.plan.model import (
     sealed,
 )
 from core.plan.policy import PolicyWish, build_policy_plan
+from core.plan.policy_state import with_policies
 from core.plan.setting import build_setting_plan
 from core.plan.steps import SetPolicy
 from core.plan.verify import first_refusal
@@ -87,6 +94,10 @@ def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
+    if wishes and is_policy_first(view):
+        steps = steps_back(ground.snapshot, wishes)
+        back, placed = left_to_brokers(basis.view, steps, back)
+        found += placed
     plan = _plan_of(_Back(back, values, wishes), ground, view, reason)
     is_complete = not any(item.severity == "warning" for item in found)
     return with_findings(plan, found, is_complete=is_complete)
@@ -100,8 +111,9 @@ def _sorted_out(
     values: dict[str, str | None] = {}
     wishes: list[PolicyWish] = []
     found: list[Diagnostic] = []
+    moved = _with_policies_back(basis, view)
     for step in reversed(view.steps):
-        hindrance = _hindrance(basis, step)
+        hindrance = _hindrance(moved if isinstance(step.step, UnloadBundle) else basis, step)
         if hindrance is not None:
             found.append(hindrance)
         elif isinstance(step.step, SetDynamicSetting):
@@ -114,6 +126,16 @@ def _sorted_out(
     return back, values, wishes, found
 
 
+def _with_policies_back(basis: Basis, view: RunView) -> Basis:
+    """Return what bundles go back to: the cluster with policies put back, if these go first."""
+    if not is_policy_first(view):
+        return basis
+    policies = (step for step in reversed(view.steps) if policy_hindrance(basis, step) is None)
+    wishes = [wish for step in policies if (wish := wish_back(step)) is not None]
+    after = with_policies(basis.snapshot, steps_back(basis.snapshot, wishes))
+    return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
+
+
 @dataclass(frozen=True)
 class _Back:
     """What goes back to what it was: bundles to brokers, settings to values, policies."""
@@ -124,12 +146,19 @@ class _Back:
 
 
 def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
-    """Bundles go back first, while all else is still as it was when the bundles left."""
+    """The last thing done is taken back first, so bundles go back under what they left under.
+
+    Unloads that followed policies come after these, all others before.
+    """
     terms = Terms(now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id)
     plans: list[Plan] = []
+    is_first = is_policy_first(view)
+    if back.wishes and is_first:
+        plans.append(build_policy_plan(ground.snapshot, back.wishes, terms))
     if back.bundles:
+        steps = steps_back(ground.snapshot, back.wishes) if is_first else ()
         unloads = build_unload_plan(
-            ground.snapshot,
+            with_policies(ground.snapshot, steps) if steps else ground.snapshot,
             back.bundles,
             now=ground.now,
             destinations=back.bundles,
@@ -140,7 +169,7 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
         plans.append(unloads)
     if back.values:
         plans.append(build_setting_plan(ground.snapshot, back.values, terms))
-    if back.wishes:
+    if back.wishes and not is_first:
         plans.append(build_policy_plan(ground.snapshot, back.wishes, terms))
     return reduce(_joined, plans)
 

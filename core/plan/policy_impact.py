@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.plan.clients import ClientImpact, client_impact
+from core.plan.policy_scope import unloaded_namespaces
 from core.plan.policy_state import with_policies
 from core.plan.steps import SetPolicy
-from core.pulsar.placement.context import PlacementContext
+from core.pulsar.ranges import Ints
+from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.spread import Spread
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -41,16 +44,21 @@ class PolicyImpact:
 
     Attributes:
         changes: Namespaces whose candidates change, those without any first.
-        unloaded: Bundles that the cluster unloads by itself: of namespaces that an isolation policy
-            of the change matches.
+        unloaded: Bundles that the cluster unloads by itself, see
+            :func:`core.plan.policy_scope.unloaded_namespaces`.
         clients: Of those.
         idle_brokers: Brokers that may serve nothing afterwards.
+        short: Policies whose primaries are fewer than their ``min_limit`` afterwards, and were not.
+        astray: Bundles that lie where they should not afterwards, by isolation or by the groups
+            that the change is about, and that nobody unloads: those to be unloaded with it.
     """
 
     changes: tuple[NamespaceChange, ...]
     unloaded: tuple[str, ...]
     clients: ClientImpact
     idle_brokers: tuple[str, ...]
+    short: tuple[str, ...] = ()
+    astray: tuple[str, ...] = ()
 
     @property
     def without_brokers(self) -> tuple[str, ...]:
@@ -75,7 +83,8 @@ def policy_impact(
     """
     after = with_policies(snapshot, steps)
     views = LoadView.of(snapshot, settings), LoadView.of(after, settings)
-    masks = [_candidates(view, settings) for view in views]
+    servings = Serving.of(views[0], settings), Serving.of(views[1], settings)
+    masks = [serving.may[serving.view.namespace_policy] for serving in servings]
     view = views[0]
     changes = [
         _change(view, row, masks[0][row], masks[1][row])
@@ -83,19 +92,43 @@ def policy_impact(
         if view.namespaces[row] in views[1].namespace_index
     ]
     changes.sort(key=lambda change: (bool(change.after), change.namespace))
-    rows = _unloaded_rows(views, steps)
+    rows = _unloaded_rows(view, steps)
     idle = ~masks[1].any(axis=0) & masks[0].any(axis=0)
     return PolicyImpact(
         changes=tuple(changes),
         unloaded=tuple(view.bundles[rows].tolist()),
         clients=client_impact(snapshot.bundles, rows),
         idle_brokers=tuple(view.brokers[row] for row in np.flatnonzero(idle)),
+        short=_short(servings),
+        astray=_astray(servings[1], settings, steps, rows),
     )
 
 
-def _candidates(view: LoadView, settings: EffectiveSettings) -> Flags:
-    """Brokers by namespace that isolation lets serve it."""
-    return np.asarray(PlacementContext.of(view, settings).allowed[view.namespace_policy], np.bool_)
+def _short(servings: tuple[Serving, Serving]) -> tuple[str, ...]:
+    """Policies that a change leaves with fewer primaries than they ask for."""
+    was, now = (
+        {row.policy.name for row in serving.rows if row.policy is not None and row.is_short}
+        for serving in servings
+    )
+    return tuple(sorted(now - was))
+
+
+def _astray(
+    serving: Serving, settings: EffectiveSettings, steps: Sequence[SetPolicy], unloaded: Ints
+) -> tuple[str, ...]:
+    """Bundles that lie wrong by what is changed, and that the cluster leaves there."""
+    view = serving.view
+    kinds = {step.policy for step in steps}
+    names: list[str] = []
+    if "isolation" in kinds:
+        names += view.bundles[np.setdiff1d(serving.misplaced, unloaded)].tolist()
+    groups = {str(step.value).lower() for step in steps if step.policy == "anti_affinity"}
+    if "failure_domain" in kinds:
+        groups = set(view.groups)
+    spread = Spread(view, settings, serving)
+    names += [name for group in groups for crowd in spread.crowds(group) for name in crowd.bundles]
+    gone = set(view.bundles[unloaded].tolist())
+    return tuple(name for name in dict.fromkeys(names) if name not in gone)
 
 
 def _change(view: LoadView, row: int, before: Flags, after: Flags) -> NamespaceChange:
@@ -115,18 +148,8 @@ def _names(view: LoadView, mask: Flags) -> tuple[str, ...]:
     return tuple(view.brokers[row] for row in np.flatnonzero(mask))
 
 
-def _unloaded_rows(
-    views: tuple[LoadView, LoadView], steps: Sequence[SetPolicy]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Bundles of namespaces that a policy which is set matches: brokers unload them at once."""
-    named = {step.name for step in steps if step.policy == "isolation" and step.value is not None}
-    before, after = views
-    rows = [
-        before.namespace_index[name]
-        for policy in after.policies
-        if policy.name in named
-        for name in before.namespaces
-        if policy.governs(name)
-    ]
-    meant = np.isin(before.bundle_namespace, rows) & (before.owner >= 0) & ~before.is_broker_bound
+def _unloaded_rows(view: LoadView, steps: Sequence[SetPolicy]) -> Ints:
+    """Bundles that brokers unload by themselves when the policies are set."""
+    rows = [view.namespace_index[name] for name in unloaded_namespaces(view, steps)]
+    meant = np.isin(view.bundle_namespace, rows) & (view.owner >= 0) & ~view.is_broker_bound
     return np.flatnonzero(meant)

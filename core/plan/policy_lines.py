@@ -102,3 +102,5 @@ def _isolation_words(body: Mapping[str, Any]) -> Iterator[str]:
     yield from ("--auto-failover-policy-type", str(failover.get("policy_type", "min_available")))
     told = ",".join(f"{key}={parameters[key]}" for key in sorted(parameters))
     yield from ("--auto-failover-policy-params", told)
+    if body.get("unload_scope"):
+        yield from ("--unload-scope", str(body["unload_scope"]))

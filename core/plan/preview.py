@@ -17,6 +17,7 @@ from core.plan.commands import pulsar_admin_line, rest_line
 from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle
 from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
 from core.plan.policy_impact import policy_impact
+from core.plan.policy_state import with_policies
 from core.plan.project import project_scenario
 from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
 from core.plan.steps import SetPolicy
@@ -213,7 +214,7 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
         )
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
-    view = LoadView.of(snapshot, settings)
+    view = LoadView.of(_ground(snapshot, plan), settings)
     unloads = tuple(step for step in plan.steps if isinstance(step, UnloadBundle))
     for step in unloads:
         view.broker_row(step.owner)
@@ -223,6 +224,13 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
     outcomes = carry_through(PlacementRules(view, settings, strategy, policy.seed), unloads)
     rows = np.array([view.bundle_row(step.bundle) for step in unloads], np.int64)
     return _Run(settings, unloads, rows, outcomes)
+
+
+def _ground(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
+    """Return the snapshot with the policies that are set before the first unload."""
+    first = next((at for at, step in enumerate(plan.steps) if isinstance(step, UnloadBundle)), 0)
+    policies = [step for step in plan.steps[:first] if isinstance(step, SetPolicy)]
+    return with_policies(snapshot, policies) if policies else snapshot
 
 
 def _steps(snapshot: PulsarSnapshot, run: _Run) -> list[StepPreview]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -22,10 +22,12 @@ Role = Literal["primary", "secondary", "none"]
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 _REFERRING: Final = re.compile(r"\\[1-9]|\(\?[P(a-zA-Z]")
 _SET_OF_SETS: Final = re.compile(r"\[[^\]]*(?:\[|&&|--|~~|\|\|)")
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
     re.error,
 )
+"""What a stored policy may hold that cannot be read."""
+
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 _PLAIN: Final = re.compile(r"(?:[\w:/-]|\\[.-])+")
 
@@ -129,7 +131,7 @@ def parse_isolation_policies(
             continue
         try:
             parsed.append(_parse_policy(row["name"], json.loads(row["body"])))
-        except _UNREADABLE as exc:
+        except UNREADABLE as exc:
             problems.append(
                 f"Isolation policy {row['name']!r} cannot be read ({exc}); "
                 "it is left out, so placement may be narrower than shown."
@@ -170,6 +172,15 @@ def _compile(expressions: Iterable[str]) -> _Expressions:
     if len(patterns) < 2 or any(_REFERRING.search(text) for text in texts):
         return _Expressions(names, tuple(patterns))
     return _Expressions(names, (re.compile("|".join(f"(?:{text})" for text in texts)),))
+
+
+def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether one of the expressions, as Java reads them, matches a whole text.
+
+    Raises:
+        re.error: One of them is none; other members of :data:`UNREADABLE` likewise.
+    """
+    return _compile(expressions).match
 
 
 def _from_java(expression: str) -> str:
@@ -217,14 +228,23 @@ def parse_failure_domains(policies: pa.Table) -> dict[str, str]:
     Source:
         Pulsar ``LoadManagerShared#refreshBrokerToFailureDomainMap``.
     """
-    domain_by_broker: dict[str, str] = {}
+    return {
+        broker: domain
+        for domain, brokers in failure_domains(policies).items()
+        for broker in brokers
+    }
+
+
+def failure_domains(policies: pa.Table) -> dict[str, tuple[str, ...]]:
+    """Return the brokers of each failure domain, as stored; unreadable rows have none."""
+    found: dict[str, tuple[str, ...]] = {}
     for row in policies.to_pylist():
         if row["kind"] != "failure_domain":
             continue
         try:
             brokers = json.loads(row["body"]).get("brokers")
-        except _UNREADABLE:
-            continue
-        if isinstance(brokers, list):
-            domain_by_broker.update({str(broker): row["name"] for broker in brokers})
-    return domain_by_broker
+        except UNREADABLE:
+            brokers = None
+        is_list = isinstance(brokers, list)
+        found[row["name"]] = tuple(str(one) for one in brokers) if is_list else ()
+    return found

@@ -12,6 +12,7 @@ from core.health.rules.fleet import (
     mixed_versions,
     unsupported_load_manager,
 )
+from core.health.rules.isolation import domains_shape, isolation_intruders, isolation_shape
 from core.health.rules.load import (
     hot_bundles,
     idle_brokers,
@@ -52,6 +53,9 @@ RULES: Final[tuple[Rule, ...]] = (
     unsupported_load_manager,
     isolation_traps,
     isolation_violations,
+    isolation_shape,
+    isolation_intruders,
+    domains_shape,
     anti_affinity_crowding,
     differing_settings,
     invalid_dynamic_values,

@@ -1,0 +1,154 @@
+"""Policies and the unloads that go with them: what lies wrong afterwards, where it would land.
+
+Brokers unload by themselves what :mod:`core.plan.policy_scope` tells; everything else that lies
+wrong stays where it is until somebody unloads it. The plan sets the policies first, so that the
+leader places what is unloaded after them by the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.plan.bare import Terms
+from core.plan.build import build_unload_plan, in_order
+from core.plan.model import Diagnostic, Plan, UnloadBundle, sealed
+from core.plan.policy import PolicyWish, build_policy_plan
+from core.plan.policy_impact import PolicyImpact, policy_impact
+from core.plan.policy_state import with_policies
+from core.plan.preview import Preview, preview_plan
+from core.plan.steps import SetPolicy
+from core.pulsar.settings import effective_settings
+from core.snapshot import PulsarSnapshot
+
+MAX_MOVES = 200
+"""Unloads that one plan carries, and moves whose destinations are foreseen; the busiest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyChange:
+    """A change of policies, seen through.
+
+    Attributes:
+        plan: What would be applied.
+        impact: Who may serve what before and after; ``None``: there is nothing to set.
+        course: What is placed anew by the new policies, unloaded by brokers or by the plan, and
+            where it is expected; not to be applied. ``None``: nothing moves, or it is refused.
+        moving: How many bundles are placed anew; the course follows :data:`MAX_MOVES` of them.
+    """
+
+    plan: Plan
+    impact: PolicyImpact | None
+    course: Preview | None
+    moving: int = 0
+
+
+def change_policies(
+    snapshot: PulsarSnapshot,
+    wishes: Sequence[PolicyWish],
+    terms: Terms,
+    *,
+    with_unloads: bool = False,
+) -> PolicyChange:
+    """Plan a change of policies, and see through what it does.
+
+    Args:
+        snapshot: The cluster.
+        wishes: What shall be.
+        terms: When, why and how long.
+        with_unloads: Whether the plan also unloads what would lie wrong and nobody unloads.
+    Raises:
+        InputError: Nothing was named, or a value that is no document of its kind.
+        UnknownNameError: A kind or a field that there is not.
+    """
+    plan = build_policy_plan(snapshot, wishes, terms)
+    steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
+    if not steps:
+        return PolicyChange(plan, None, None)
+    impact = policy_impact(snapshot, effective_settings(snapshot), steps)
+    if plan.errored:
+        return PolicyChange(plan, impact, None)
+    astray = impact.astray if with_unloads else ()
+    if astray:
+        plan = _with_unloads(snapshot, plan, steps, astray, terms)
+    moving = [*impact.unloaded, *astray]
+    return PolicyChange(plan, impact, _course(snapshot, steps, moving, terms), len(moving))
+
+
+def _with_unloads(
+    snapshot: PulsarSnapshot,
+    plan: Plan,
+    steps: Sequence[SetPolicy],
+    bundles: Sequence[str],
+    terms: Terms,
+) -> Plan:
+    """Return the plan with unloads behind the policies, placed as these would have it."""
+    chosen = busiest(snapshot, bundles)
+    moves = build_unload_plan(
+        with_policies(snapshot, steps),
+        chosen,
+        now=terms.now,
+        reason=terms.reason,
+        lifetime_s=terms.lifetime_s,
+        exclusions=terms.exclusions,
+    )
+    left = len(bundles) - len(chosen)
+    found = [*plan.diagnostics, *moves.diagnostics, *_left_over(left)]
+    errored = plan.errored or moves.errored
+    return sealed(
+        replace(
+            plan,
+            steps=(*plan.steps, *moves.steps),
+            expected=moves.expected,
+            diagnostics=in_order(found),
+            complete=plan.complete and moves.complete and not left,
+            errored=errored,
+            applyable=not errored,
+        )
+    )
+
+
+def _left_over(left: int) -> list[Diagnostic]:
+    if not left:
+        return []
+    return [
+        Diagnostic(
+            severity="warning",
+            code="too_many_moves",
+            sentence=f"One plan unloads {MAX_MOVES} bundles, the busiest; {left:,} more lie wrong.",
+            subject="",
+            hint="Apply it, and unload the rest with the next.",
+        )
+    ]
+
+
+def _course(
+    snapshot: PulsarSnapshot, steps: Sequence[SetPolicy], bundles: Sequence[str], terms: Terms
+) -> Preview | None:
+    """Place what is unloaded by the new policies, one after the other, the busiest first."""
+    if not bundles:
+        return None
+    after = with_policies(snapshot, steps)
+    plan = build_unload_plan(after, busiest(snapshot, bundles), now=terms.now)
+    moves = [step for step in plan.steps if isinstance(step, UnloadBundle)]
+    return preview_plan(after, plan) if moves else None
+
+
+def busiest(snapshot: PulsarSnapshot, bundles: Sequence[str], most: int = MAX_MOVES) -> list[str]:
+    """Return those of the bundles with most traffic, at most so many, the busiest first."""
+    if len(bundles) <= most:
+        return list(bundles)
+    table = snapshot.bundles.select(["bundle", "msg_throughput_in", "msg_throughput_out"])
+    table = table.filter(pc.is_in(table["bundle"], pa.array(bundles, pa.string())))
+    total = pc.add(
+        pc.fill_null(table["msg_throughput_in"], 0.0),
+        pc.fill_null(table["msg_throughput_out"], 0.0),
+    )
+    picks = pc.select_k_unstable(
+        table.append_column("total", total), most, [("total", "descending")]
+    )
+    names: list[str] = table["bundle"].take(picks).to_pylist()
+    return names
