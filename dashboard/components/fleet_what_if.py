@@ -26,7 +26,11 @@ def control(page: PageContext) -> what_if.Fleet:
     brokers = snapshot.brokers["broker"].to_pylist()
     named = {name for name in snapshot.brokers["failure_domain"].to_pylist() if name}
     domains = sorted(named | set(parse_failure_domains(snapshot.policies).values()))
-    for key, known in ((state.FAIL, brokers), (state.FAIL_DOMAIN, domains)):
+    for key, known, what in (
+        (state.FAIL, brokers, "broker"),
+        (state.FAIL_DOMAIN, domains, "failure domain"),
+    ):
+        words.tell_unknown(what, state.unknown_in_address(key, known), known)
         held = st.session_state.get(key)
         if held:  # a broker may have gone since it was chosen
             st.session_state[key] = [one for one in held if one in known]

@@ -71,6 +71,12 @@ def test_a_fleet_without_any_broker_is_refused_in_words(site):
     assert "No broker would be left." in " ".join(one.value for one in app.error)
 
 
+def test_a_broker_of_the_address_that_is_not_there_is_told_and_left_out(site):
+    app = opened(site, fail=["10.9.9.9:8080"])
+    assert "There is no broker named '10.9.9.9" in " ".join(one.value for one in app.toast)
+    assert "does not exist" not in texts(app)
+
+
 def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
     fleet = Fleet(failing=(GONE,))
     one = kernel.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)

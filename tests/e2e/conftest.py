@@ -18,6 +18,8 @@ from time import monotonic
 import pytest
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
+from core.snapshot.store import load_snapshot
+
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -90,8 +92,16 @@ class Product:
         except (OSError, urllib.error.URLError):
             return False
 
+    def _snapshots(self) -> list[Path]:
+        return sorted(self.log.parent.glob("state/**/snapshots/sandbox/*/manifest.json"))
+
     def _has_snapshot(self) -> bool:
-        return any(self.log.parent.glob("state/**/snapshots/sandbox/*/manifest.json"))
+        return bool(self._snapshots())
+
+    def broker(self, number: int) -> str:
+        """Name of a broker; its port is another one when 8080 was taken."""
+        newest = self._snapshots()[-1].parent
+        return str(load_snapshot(newest).brokers["broker"][number].as_py())
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGINT)
