@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame, SparkSession
 
 from core.progress import Progress
 from core.pulsar.load import usage_is_known
@@ -30,9 +29,24 @@ from core.pulsar.view import Flags, LoadView
 from core.schemas import PULSAR_TABLES
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table
-from core.spark.lift import lift
+from core.spark.large.scan import (
+    CODE,
+    NAMED,
+    OWN,
+    PIECES,
+    ROW,
+    Coder,
+    Cut,
+    Part,
+    Reader,
+    each_group,
+    each_part,
+    is_reported,
+    parts_of,
+)
+from core.spark.lift import Kernel
 from core.spark.progress import followed
-from core.spark.tables import collected, snapshot_rows
+from core.spark.tables import MOST_ROWS, collected, snapshot_rows
 
 SMALL: Final = ("brokers", "settings", "policies", "broker_loads", "top_bundles")
 """Tables with a few rows a broker at most."""
@@ -50,10 +64,19 @@ NEEDED: Final = (
 )
 """Columns of bundles that decisions go by."""
 
-ROW: Final = "row"
-CODE: Final = "code"
-_BROKERS_A_GROUP: Final = 64
-"""Their bundles are one task's: some ten thousand rows."""
+TOTALED: Final = ("is_broker_bound", "topic_count", *RATES)
+"""Columns that sums and counts are made of."""
+
+FETCHED: Final = (
+    *NEEDED,
+    *("short_samples", "long_samples", "producer_count", "consumer_count", "cache_size_bytes"),
+)
+"""Columns of bundles that are brought to the driver."""
+
+_OWN_COLUMNS: Final = (ROW, CODE, OWN, NAMED, "group")
+
+_ROWS_A_SUM: Final = 500_000
+"""Rows, of six narrow columns, that one task sums up."""
 
 TOTALS: Final = pa.schema(
     [
@@ -143,7 +166,7 @@ class LargeCluster:
 
     @cached_property
     def stored(self) -> DataFrame:
-        """:data:`NEEDED` columns as the snapshot has them, and the row number."""
+        """:data:`NEEDED` columns as the snapshot has them, and the row number, for Spark itself."""
         schema = PULSAR_TABLES["bundles"]
         wanted = pa.schema([schema.field(name) for name in NEEDED])
         read = snapshot_rows(
@@ -151,62 +174,71 @@ class LargeCluster:
         )
         return read.drop("cluster")
 
-    @cached_property
-    def bundles(self) -> DataFrame:
-        """:data:`NEEDED` columns, the row number, and the row of the broker that counts it.
+    @property
+    def _file(self) -> Path:
+        return self.directory / "bundles.parquet"
 
-        ``reported_by`` is who the leader counts the bundle for, as
-        :class:`core.pulsar.view.LoadView` has it, and ``code`` that broker's row; null: nobody.
+    @cached_property
+    def coder(self) -> Coder:
+        """Numbers the brokers of bundles."""
+        return Coder(self.brokers, self.has_report, is_reported(self._file, self.brokers))
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What one task reads of the bundles."""
+        return parts_of(self._file)
+
+    def ask(
+        self,
+        kernel: Kernel,
+        columns: Iterable[str],
+        schema: pa.Schema,
+        words: str,
+        *,
+        most: int = MOST_ROWS,
+    ) -> pa.Table:
+        """Bring here what a kernel answers to the bundles, which it gets part by part.
+
+        Args:
+            kernel: Gets the columns, and :mod:`core.spark.large.scan`'s own ones.
+            columns: Of the bundles table.
+            schema: Of the answers, whose order is nobody's promise.
+            words: What is being done.
+            most: Rows of all answers.
+        Raises:
+            ComputeError: Spark failed, or there are more rows.
         """
-        known = self.spark.createDataFrame(
-            pa.table(
-                {
-                    "name": pa.array(self.brokers, pa.string()),
-                    "number": pa.array(np.arange(len(self.brokers), dtype=np.int32)),
-                    "read": pa.array(self.has_report),
-                }
-            )
-        )
-        named = known.select(sf.col("name").alias("reported_by"), sf.col("number").alias("named"))
-        own = known.select(
-            sf.col("name").alias("owner"), sf.col("number").alias("own"), sf.col("read")
-        )
-        joined = self.stored.join(sf.broadcast(named), "reported_by", "left").join(
-            sf.broadcast(own), "owner", "left"
-        )
-        unread = sf.when(~sf.col("read"), sf.col("own"))
-        code = sf.coalesce(sf.col("named"), unread) if self._has_reports else sf.col("own")
-        counted = joined.withColumn(CODE, code)
-        names = known.select(sf.col("name").alias("counted_for"), sf.col("number").alias(CODE))
-        return (
-            counted.join(sf.broadcast(names), CODE, "left")
-            .withColumn("reported_by", sf.col("counted_for"))
-            .select(*NEEDED, ROW, CODE)
-        )
+        told = each_part(self.spark, self.parts, self._reader(columns), kernel, schema)
+        with followed(self.spark, self.progress, words):
+            return collected(told, schema, most=most)
 
-    @cached_property
-    def _has_reports(self) -> bool:
-        """Whether any bundle is named by a report of a known broker."""
-        names = self.spark.createDataFrame(
-            pa.table({"reported_by": pa.array(self.brokers, pa.string())})
-        )
-        reported = self.stored.select("reported_by").where("reported_by is not null")
-        there = reported.join(sf.broadcast(names), "reported_by", "left_semi").limit(1)
-        with followed(self.spark, self.progress, "looking for load reports"):
-            return bool(there.toArrow().num_rows)
+    def pieces(self, cut: Cut, columns: Iterable[str]) -> DataFrame:
+        """Return the bundles cut into packed pieces; see :func:`core.spark.large.scan.each_group`.
+
+        Args:
+            cut: By what.
+            columns: Of the bundles table, that it needs.
+        """
+        return each_part(self.spark, self.parts, self._reader(columns), cut, PIECES)
+
+    def _reader(self, columns: Iterable[str]) -> Reader:
+        return Reader(str(self._file.absolute()), self.coder, tuple(columns))
 
     @cached_property
     def totals(self) -> pa.Table:
         """Sums and counts by broker, in the order of their rows; see :data:`TOTALS`."""
-        kernel = _Totals(self.skeleton_frame(), bool(self.quota_bundles))
         names = ("bundle",) if self.quota_bundles else ()
-        columns = (*names, "is_broker_bound", "topic_count", *RATES, ROW, CODE)
-        rows = self.bundles.where(sf.col(CODE).isNotNull()).select(
-            *columns, (sf.col(CODE) % self._groups).alias("group")
-        )
+        measured = Measured(self.skeleton_frame(), bool(self.quota_bundles))
+        groups = max(self.bundle_count // _ROWS_A_SUM, 2)
+        pieces = self.pieces(Cut(measured, ByBroker(groups)), (*names, *TOTALED))
         with followed(self.spark, self.progress, "summing up bundles by broker"):
-            found = collected(lift(rows, ["group"], kernel, TOTALS), TOTALS)
+            found = collected(each_group(pieces, totaled, TOTALS), TOTALS)
         return found.sort_by(CODE)
+
+    @property
+    def bundle_count(self) -> int:
+        """Rows of the bundles table."""
+        return self.manifest.tables["bundles"].rows
 
     def total(self, name: str) -> Ints:
         """Return a count by broker row; 0 where a broker reports nothing."""
@@ -214,32 +246,29 @@ class LargeCluster:
         whole[self.totals[CODE].to_numpy()] = self.totals[name].to_numpy()
         return whole
 
-    @property
-    def _groups(self) -> int:
-        return max(len(self.brokers) // _BROKERS_A_GROUP, 1)
+    def fetch(self, chosen: Kernel, words: str) -> pa.Table:
+        """Bring some bundles here, in the order of the snapshot's rows.
 
-    def by_broker(self, columns: Iterable[str]) -> DataFrame:
-        """Return bundles that somebody reports, with a column ``group`` that parts brokers."""
-        rows = self.bundles.where(sf.col(CODE).isNotNull())
-        return rows.select(*columns, ROW, CODE, (sf.col(CODE) % self._groups).alias("group"))
-
-    def fetch(self, chosen: Column, words: str) -> pa.Table:
-        """Bring the bundles that a condition chooses here, in the order of the snapshot's rows.
+        ``reported_by`` is who the leader counts each for.
 
         Args:
-            chosen: Condition on :attr:`bundles`.
+            chosen: Keeps them, of a part with :data:`FETCHED`.
             words: What is read.
         Raises:
             ComputeError: They are too many for one process.
         """
         schema = PULSAR_TABLES["bundles"]
-        wanted = pa.schema([*(schema.field(name) for name in NEEDED), pa.field(ROW, pa.int64())])
-        with followed(self.spark, self.progress, words):
-            return collected(self.bundles.where(chosen), wanted).sort_by(ROW)
+        codes = [pa.field(name, pa.int32()) for name in (OWN, NAMED, CODE)]
+        fields = [*(schema.field(name) for name in FETCHED), *codes, pa.field(ROW, pa.int64())]
+        found = self.ask(chosen, FETCHED, pa.schema(fields), words).sort_by(ROW)
+        counted = pa.array(found[CODE].to_numpy(), mask=found[CODE].to_numpy() < 0)
+        names = pa.array(self.brokers, pa.string()).take(counted)
+        at = found.schema.get_field_index("reported_by")
+        return found.set_column(at, found.schema.field(at), names)
 
     def named(self, bundles: Iterable[str]) -> pa.Table:
         """Bring bundles here by their names; those that are not there are left out."""
-        return self.fetch(sf.col("bundle").isin(list(bundles)), "looking for bundles by name")
+        return self.fetch(Chosen(bundles=tuple(bundles)), "looking for bundles by name")
 
     def skeleton_frame(self) -> PulsarSnapshot:
         """What every task needs of the cluster: its kind and its policies."""
@@ -248,38 +277,100 @@ class LargeCluster:
 
 
 @dataclass(frozen=True, eq=False)
-class _Totals:
-    """Sums up the bundles of a group of brokers, by the view that decisions go by."""
+class Chosen:
+    """Keeps bundles that somebody asks for, whatever it is that makes them wanted.
+
+    Attributes:
+        codes: Counted for one of these brokers.
+        bundles: By name.
+        namespaces: All of these.
+        leader: Owned by this broker and counted for nobody; -1: those are not asked for.
+    """
+
+    codes: tuple[int, ...] = ()
+    bundles: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    leader: int = -1
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Keep them."""
+        code = part[CODE].to_numpy()
+        kept = np.isin(code, self.codes)
+        for name, values in (("bundle", self.bundles), ("namespace", self.namespaces)):
+            if values:
+                found = pc.is_in(part[name], value_set=pa.array(values, pa.string()))
+                kept |= found.to_numpy(zero_copy_only=False)
+        if self.leader >= 0:
+            is_bound = part["is_broker_bound"].to_numpy(zero_copy_only=False)
+            kept |= (part[OWN].to_numpy() == self.leader) & (code < 0) & ~is_bound
+        return part.filter(pa.array(kept))
+
+
+@dataclass(frozen=True)
+class ByBroker:
+    """Deals out brokers, those of neighbouring rows to different groups."""
+
+    groups: int
+
+    def __call__(self, rows: pa.Table) -> Ints:
+        """Return the group of each row."""
+        return np.asarray(rows[CODE].to_numpy() % self.groups, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What is summed up of each bundle that somebody reports, by the view that decisions go by.
+
+    Attributes:
+        frame: Manifest and policies.
+        has_names: Whether names are told; else they have none.
+    """
 
     frame: PulsarSnapshot
     has_names: bool
 
-    def __call__(self, group: pa.Table) -> pa.Table:
-        codes, view = view_of_group(self.frame, group.sort_by(ROW), has_names=self.has_names)
-        basis, count = SheddingBasis.of(view), codes.size
-        reporter = view.reporter
-        fresh = np.asarray(pc.is_null(group.sort_by(ROW)["long_msg_rate_in"]))
-
-        def summed(values: np.ndarray) -> np.ndarray:
-            return np.bincount(reporter, weights=values, minlength=count)
-
-        def counted(flags: np.ndarray) -> np.ndarray:
-            return np.bincount(reporter[flags], minlength=count)
-
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return a row a bundle, in their order."""
+        rows = part.filter(pc.greater_equal(part[CODE], 0))
+        _, view = view_of_group(self.frame, rows, has_names=self.has_names)
+        basis = SheddingBasis.of(view)
         return pa.table(
             {
-                CODE: codes,
-                "reported": basis.bundle_counts,
-                "measured": counted(basis.is_measured),
-                "movable": counted(basis.is_movable),
-                "long_rate": summed(view.bundle_long_rate),
-                "fresh": counted(fresh),
-                "fresh_rate": np.bincount(
-                    reporter[fresh], weights=view.bundle_msg_rate[fresh], minlength=count
-                ),
-            },
-            schema=TOTALS,
+                CODE: rows[CODE],
+                "is_measured": basis.is_measured,
+                "is_movable": basis.is_movable,
+                "is_fresh": pc.is_null(rows["long_msg_rate_in"]),
+                "long_rate": view.bundle_long_rate,
+                "rate": view.bundle_msg_rate,
+            }
         )
+
+
+def totaled(rows: pa.Table) -> pa.Table:
+    """Sum up what :class:`Measured` gives, by broker; all rows of each are there, in order."""
+    codes, local = np.unique(rows[CODE].to_numpy(), return_inverse=True)
+    flags = {
+        name: rows[f"is_{name}"].to_numpy(zero_copy_only=False)
+        for name in ("measured", "movable", "fresh")
+    }
+    counts = {
+        name: np.bincount(local[is_one], minlength=codes.size) for name, is_one in flags.items()
+    }
+    fresh, rate = flags["fresh"], rows["rate"].to_numpy()
+    return pa.table(
+        {
+            CODE: codes.astype(np.int32),
+            "reported": np.bincount(local, minlength=codes.size),
+            "measured": counts["measured"],
+            "movable": counts["movable"],
+            "long_rate": np.bincount(
+                local, weights=rows["long_rate"].to_numpy(), minlength=codes.size
+            ),
+            "fresh": counts["fresh"],
+            "fresh_rate": np.bincount(local[fresh], weights=rate[fresh], minlength=codes.size),
+        },
+        schema=TOTALS,
+    )
 
 
 def view_of_group(
@@ -303,7 +394,7 @@ def view_of_group(
         }
     )
     blank = pa.array([""], pa.string()).take(pa.array(np.zeros(count, np.int64)))
-    whole = {name: group[name] for name in group.column_names if name not in (ROW, CODE, "group")}
+    whole = {name: group[name] for name in group.column_names if name not in _OWN_COLUMNS}
     whole |= {
         "bundle": group["bundle"] if has_names else blank,
         "namespace": group["namespace"] if "namespace" in group.column_names else blank,

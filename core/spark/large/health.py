@@ -19,7 +19,8 @@ from core.health.findings import MAX_OF_ONE_CODE, Finding, assess
 from core.health.measures import Floats, Measures, Target, measure, row_of
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import ROW, LargeCluster
+from core.spark.large.cluster import LargeCluster
+from core.spark.large.scan import ROW
 from core.spark.progress import followed
 from core.spark.tables import collected
 

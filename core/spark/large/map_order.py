@@ -2,37 +2,39 @@
 
 The order in which a ``ConcurrentHashMap`` took its keys shows only between keys of one bucket, and
 only those decide that ever shared a bucket with it: a handful, whatever the map's size. They are
-looked for on Spark, one group of brokers a task.
+looked for on Spark, one part of the bundles a task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.pulsar.ranges import Ints
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.java_order import (
+    LEAST_BUCKETS,
     concurrent_bucket,
     concurrent_buckets,
     natural_order,
     shared_bucket,
     spread_hashes,
 )
-from core.pulsar.view import LoadView
+from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import RATES, ROW, LargeCluster, view_of_group
-from core.spark.lift import lift
-from core.spark.progress import followed
-from core.spark.tables import collected
+from core.spark.large.cluster import TOTALED, LargeCluster, view_of_group
+from core.spark.large.scan import CODE
 
 _KEYS: Final = pa.schema(
     [
-        pa.field("bundle", pa.string(), nullable=False),
-        pa.field("inserted", pa.int64(), nullable=False),
+        pa.field("bundle", pa.string()),
+        pa.field("namespace", pa.string()),
+        pa.field(CODE, pa.int32()),
     ]
 )
 
@@ -73,18 +75,52 @@ class BucketOrders:
         self.asked.clear()
 
     def _keys(self, buckets: Ints) -> tuple[np.ndarray, Ints]:
-        """Find the bundles that ever shared one of the buckets, and how many came before each."""
+        """Find the bundles that ever shared one of the buckets, and how many came before each.
+
+        How many came before is told exactly only where it matters. The keys of a broker came one
+        after the other, so most brokers' all came into a table of one size: there the order among
+        those that were found is all there is to know.
+        """
         before = np.zeros(len(self.cluster.brokers), np.int64)
         order = natural_order(self.cluster.brokers)
         measured = self.cluster.total("measured")[order]
         before[order] = np.cumsum(measured) - measured
-        kernel = _Keys(self.cluster.skeleton_frame(), before, buckets, self.count)
-        columns = ("bundle", "namespace", "is_broker_bound", "topic_count", *RATES)
-        rows = self.cluster.by_broker(columns)
-        with followed(self.cluster.spark, self.cluster.progress, "ordering equal bundles"):
-            found = collected(lift(rows, ["group"], kernel, _KEYS), _KEYS)
-        names = np.array(found["bundle"].to_pylist(), object)
-        return names, found["inserted"].to_numpy()
+        halves = before, before + self.cluster.total("measured")
+        frame = self.cluster.skeleton_frame()
+        kernel = _Keys(frame, before, _met_a_doubling(*halves, self.count), buckets, self.count)
+        words = "ordering equal bundles"
+        found = self.cluster.ask(kernel, ("bundle", "namespace", *TOTALED), _KEYS, words)
+        return _ranked(found, before)
+
+
+def _met_a_doubling(first: Ints, end: Ints, count: int) -> Flags:
+    """Return which brokers' keys came partly before and partly after a doubling of the map."""
+    met = np.zeros(first.size, np.bool_)
+    for size in _sizes(count):
+        met |= (first * 4 < size * 3) & (end * 4 > size * 3)
+    return met
+
+
+def _sizes(count: int) -> Iterator[int]:
+    """Yield the sizes that the map had before the last one."""
+    size, whole = LEAST_BUCKETS, concurrent_buckets(count)
+    while size < whole:
+        yield size
+        size *= 2
+
+
+def _ranked(found: pa.Table, before: Ints) -> tuple[np.ndarray, Ints]:
+    """Return the names of keys, and how many came before each."""
+    names = np.array(found["bundle"].to_pylist(), object)
+    spaces, place = np.unique(
+        np.array(found["namespace"].to_pylist(), np.str_), return_inverse=True
+    )
+    ranks = np.empty(spaces.size, np.int64)
+    ranks[natural_order(spaces.tolist())] = np.arange(spaces.size)
+    start = before[found[CODE].to_numpy()]
+    order = np.lexsort((names.astype(np.str_), ranks[place], start))
+    names, start = names[order], start[order]
+    return names, start + np.arange(start.size) - np.searchsorted(start, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,34 +153,43 @@ class InsertionRanks:
 
 @dataclass(frozen=True, eq=False)
 class _Keys:
-    """Picks, out of the bundles of some brokers, those that ever shared one of the buckets."""
+    """Picks, out of a part, the bundles that ever shared one of the buckets.
+
+    Attributes:
+        frame: Manifest and policies.
+        before: How many keys came before those of each broker.
+        is_whole: Brokers all of whose keys are picked.
+        buckets: Of the whole map.
+        count: Keys of the map.
+    """
 
     frame: PulsarSnapshot
     before: Ints
+    is_whole: Flags
     buckets: Ints
     count: int
 
-    def __call__(self, group: pa.Table) -> pa.Table:
-        codes, view = view_of_group(self.frame, group.sort_by(ROW), has_names=True)
-        rows = np.flatnonzero(SheddingBasis.of(view).is_measured)
-        rows = rows[np.lexsort((*_by_name(view, rows), view.reporter[rows]))]
-        reporter = view.reporter[rows]
-        # brokers stand one after the other: the place within its own is the distance to its first
-        first = np.searchsorted(reporter, np.arange(codes.size))
-        inserted = self.before[codes][reporter] + np.arange(rows.size) - first[reporter]
-        names = view.bundles[rows]
-        spread = spread_hashes(names.tolist())
-        chosen = np.zeros(rows.size, np.bool_)
-        for bucket in self.buckets.tolist():
-            chosen |= shared_bucket(spread, inserted, self.count, bucket)
-        return pa.table(
-            {"bundle": pa.array(names[chosen], pa.string()), "inserted": inserted[chosen]},
-            schema=_KEYS,
-        )
+    def __call__(self, part: pa.Table) -> pa.Table:
+        rows = part.filter(pc.greater_equal(part[CODE], 0))
+        _, view = view_of_group(self.frame, rows, has_names=True)
+        rows = rows.select(_KEYS.names).filter(pa.array(SheddingBasis.of(view).is_measured))
+        code = rows[CODE].to_numpy()
+        spread = spread_hashes(rows["bundle"].to_pylist())
+        chosen = self.is_whole[code] | self._shared(spread, self.before[code])
+        return rows.filter(pa.array(chosen)).cast(_KEYS)
+
+    def _shared(self, spread: Ints, inserted: Ints) -> Flags:
+        """See :func:`core.pulsar.shedding.java_order.shared_bucket`; here for many buckets."""
+        whole = concurrent_buckets(self.count)
+        shared = _is_one_of(spread, self.buckets, whole)
+        for size in _sizes(self.count):
+            early = np.flatnonzero(inserted * 4 < size * 3)
+            shared[early] |= _is_one_of(spread[early], self.buckets, size)
+        return shared
 
 
-def _by_name(view: LoadView, rows: Ints) -> tuple[np.ndarray, np.ndarray]:
-    """Keys for a sort by namespace, numbers in it as numbers, and then by name; last one first."""
-    ranks = np.empty(len(view.namespaces), np.int64)
-    ranks[natural_order(view.namespaces)] = np.arange(len(view.namespaces))
-    return view.bundles[rows].astype(np.str_), ranks[view.bundle_namespace[rows]]
+def _is_one_of(spread: Ints, buckets: Ints, size: int) -> Flags:
+    """Return which keys are in one of the buckets of a table of a size."""
+    wanted = np.zeros(size, np.bool_)
+    wanted[buckets & (size - 1)] = True
+    return np.asarray(wanted[spread & (size - 1)], np.bool_)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as sf
 
 from core.pulsar.placement import find_strategy
 from core.pulsar.placement.model import PlacementTable
@@ -24,15 +24,16 @@ from core.pulsar.ranges import Codes, Ints, RangeCounts, row_index
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.spark.jobs.place import NAMESPACES, PlaceQuestion, by_namespace
-from core.spark.large.cluster import CODE, ROW, LargeCluster
+from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced
-from core.spark.lift import lift
+from core.spark.large.scan import CODE, OWN, ROW, Cut, each_group
 from core.spark.progress import followed
 from core.spark.tables import collected
 
 _NAMESPACES_A_GROUP: Final = 64
 _MOST_GROUPS: Final = 2_000
+_COLUMNS: Final = ("namespace", "is_broker_bound")
 _KEPT_COLUMNS: Final = ("range_counts", "group_counts")
 
 
@@ -57,17 +58,27 @@ def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[s
     empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
     kernel = _Namespaces(_sendable(view), settings, question.strategy)
     groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MOST_GROUPS)
-    rows = cluster.bundles.select(
-        "namespace",
-        "owner",
-        "is_broker_bound",
-        ROW,
-        CODE,
-        sf.pmod(sf.hash("namespace"), sf.lit(groups)).alias("group"),
-    )
+    pieces = cluster.pieces(Cut(_columns, ByNamespace(groups)), _COLUMNS)
     with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
-        namespaces = collected(lift(rows, ["group"], kernel, NAMESPACES), NAMESPACES)
+        namespaces = collected(each_group(pieces, kernel, NAMESPACES), NAMESPACES)
     return question.told(empty.strategy, empty.why, namespaces.sort_by("namespace"))
+
+
+def _columns(part: pa.Table) -> pa.Table:
+    return part.select([*_COLUMNS, CODE, OWN, ROW])
+
+
+@dataclass(frozen=True)
+class ByNamespace:
+    """Deals out namespaces."""
+
+    groups: int
+
+    def __call__(self, rows: pa.Table) -> Ints:
+        """Return the group of each row, the same wherever it is."""
+        names = rows["namespace"].combine_chunks().dictionary_encode()
+        group = [crc32(name.encode()) % self.groups for name in names.dictionary.to_pylist()]
+        return np.asarray(np.array(group, np.int64)[names.indices.to_numpy()], np.int64)
 
 
 def view_of_namespace(
@@ -108,15 +119,13 @@ class _Namespaces:
     strategy: str | None
 
     def __call__(self, group: pa.Table) -> pa.Table:
-        group = group.sort_by(ROW)
         view, rows = self._view(group)
-        is_bound = group["is_broker_bound"].to_numpy()
+        is_bound = group["is_broker_bound"].to_numpy(zero_copy_only=False)
         bound = bound_brokers(view, np.unique(rows[is_bound]))
         table = place_namespaces(
             view, self.settings, np.unique(rows), bound, strategy=self.strategy
         )
-        owner = pc.index_in(group["owner"], value_set=pa.array(view.brokers, pa.string()))
-        return by_namespace(_of_group(table, rows, pc.fill_null(owner, -1).to_numpy()))
+        return by_namespace(_of_group(table, rows, group[OWN].to_numpy()))
 
     def _view(self, group: pa.Table) -> tuple[LoadView, Ints]:
         """Return the base with the group's namespaces, and which of them each row is of."""
@@ -127,7 +136,7 @@ class _Namespaces:
         rows = pc.index_in(group["namespace"], value_set=pa.array(known, pa.string())).to_numpy()
         group_codes = np.append(base.namespace_group, np.full(len(new), -1, np.int32))
         view = replace(base, namespaces=known, namespace_group=group_codes.astype(np.int32))
-        reporter = pc.fill_null(group[CODE], -1).to_numpy()
+        reporter = group[CODE].to_numpy()
         view.__dict__["range_counts"] = self._range_counts(rows, reporter, len(new))
         view.__dict__["group_counts"] = base.group_counts
         return view, rows.astype(np.int64)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
-from pyspark.sql import functions as sf
 
 from core.pulsar.isolation import parse_isolation_policies
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
@@ -28,10 +26,10 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import Floats, LoadView
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import CODE, ROW, LargeCluster
+from core.spark.large.cluster import Chosen, LargeCluster
 from core.spark.large.map_order import BucketOrders, InsertionRanks
-from core.spark.progress import followed
-from core.spark.tables import collected
+from core.spark.large.scan import CODE, NAMED, OWN, ROW
+from core.units import counted
 
 _LARGEST: Final = 1e200
 _PAIRS: Final = pa.schema(
@@ -113,17 +111,14 @@ class Reduced:
             ComputeError: They have too many bundles for one process.
         """
         here = frozenset(wanted) | _always(cluster)
-        conditions = [sf.col(CODE).isin([int(row) for row in sorted(here)]), *_by_name(cluster)]
-        if namespace is not None:
-            conditions.append(sf.col("namespace") == namespace)
-        words = f"reading the bundles of {len(here)} brokers"
-        return cls(cluster, here, cluster.fetch(reduce(Column.__or__, conditions), words))
+        words = f"reading the bundles of {counted(len(here), 'broker')}"
+        return cls(cluster, here, cluster.fetch(_chosen(cluster, here, namespace), words))
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
         """The snapshot with these bundles, and the namespaces that matter to them."""
         tables = dict(self.cluster.skeleton.tables)
-        tables["bundles"] = self.bundles.drop_columns(ROW)
+        tables["bundles"] = self.bundles.drop_columns([ROW, CODE, NAMED, OWN])
         tables["namespaces"] = self._namespaces
         return PulsarSnapshot.build(self.cluster.manifest, tables)
 
@@ -192,16 +187,10 @@ class Reduced:
     def _range_counts(self, view: LoadView) -> RangeCounts:
         """Count the bundles of the view's namespaces by broker, of the whole cluster."""
         names = pa.array(view.namespaces, pa.string())
-        spark = self.cluster.spark
-        wanted = spark.createDataFrame(pa.table({"namespace": names}))
-        counted = (
-            self.cluster.bundles.where(sf.col(CODE).isNotNull())
-            .join(sf.broadcast(wanted), "namespace", "left_semi")
-            .groupBy("namespace", CODE)
-            .agg(sf.count(sf.lit(1)).alias("bundles"))
-        )
-        with followed(spark, self.cluster.progress, "counting bundles by namespace"):
-            pairs = collected(counted, _PAIRS, most=_MOST_PAIRS)
+        kernel = _Pairs(view.namespaces)
+        words = "counting bundles by namespace"
+        told = self.cluster.ask(kernel, ("namespace",), _PAIRS, words, most=_MOST_PAIRS)
+        pairs = told.group_by(["namespace", CODE]).aggregate([("bundles", "sum")])
         namespace = pc.index_in(pairs["namespace"], value_set=names).to_numpy()
         broker = pairs[CODE].to_numpy()
         order = np.lexsort((broker, namespace))
@@ -209,7 +198,7 @@ class Reduced:
         return RangeCounts(
             offsets=offsets.astype(np.int64),
             broker=broker[order].astype(np.int32),
-            count=pairs["bundles"].to_numpy()[order].astype(np.int32),
+            count=pairs["bundles_sum"].to_numpy()[order].astype(np.int32),
         )
 
 
@@ -235,25 +224,34 @@ def _always(cluster: LargeCluster) -> frozenset[int]:
     return frozenset([*first, *(row_by_name[name] for name in reporters)])
 
 
-def _by_name(cluster: LargeCluster) -> list[Column]:
-    """Conditions on bundles that matter whatever broker has them."""
-    found = []
-    leader = cluster.manifest.leader
-    if leader is not None:  # what it owns and nobody reports counts for it
-        unreported = sf.col(CODE).isNull() & ~sf.col("is_broker_bound")
-        found.append((sf.col("owner") == leader) & unreported)
-    if cluster.quota_bundles:
-        found.append(sf.col("bundle").isin(list(cluster.quota_bundles)))
-    if cluster.manifest.load_manager != "extensible":
-        return found
-    published = cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
-    if published:
-        found.append(sf.col("bundle").isin(published))
-    declared = cluster.namespaces
-    grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))["namespace"].to_pylist()
-    if grouped:  # this manager counts the group's bundles, and not its namespaces
-        found.append(sf.col("namespace").isin(grouped))
-    return found
+def _chosen(cluster: LargeCluster, here: frozenset[int], namespace: str | None) -> Chosen:
+    """Return what is brought: bundles of brokers, and those that always matter."""
+    leader = cluster.manifest.leader  # what it owns and nobody reports counts for it
+    row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
+    bundles, namespaces = [*cluster.quota_bundles], [namespace] if namespace is not None else []
+    if cluster.manifest.load_manager == "extensible":
+        bundles += cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
+        declared = cluster.namespaces
+        # this manager counts the group's bundles, and not its namespaces
+        grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
+        namespaces += grouped["namespace"].to_pylist()
+    return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Counts the bundles of some namespaces by broker, in one part."""
+
+    namespaces: tuple[str, ...]
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        names = pa.array(self.namespaces, pa.string())
+        wanted = pc.and_(
+            pc.is_in(part["namespace"], value_set=names), pc.greater_equal(part[CODE], 0)
+        )
+        rows = part.select(["namespace", CODE]).filter(wanted)
+        found = rows.group_by(["namespace", CODE]).aggregate([([], "count_all")])
+        return found.rename_columns(_PAIRS.names).cast(_PAIRS)
 
 
 def _stored(brokers: pa.Table) -> Floats:

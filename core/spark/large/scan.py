@@ -1,0 +1,232 @@
+"""The bundles of one very large cluster, read where the work is: a task has a part of the file.
+
+A task is told which row groups of the snapshot's own file are its own and reads the columns that
+its kernel needs straight from there, as Arrow; rows never pass through Java. Where a kernel wants
+all rows of a broker or a namespace together, parts are cut into packed pieces first, and only those
+are dealt out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from core.pulsar.ranges import Codes, Ints
+from core.pulsar.view import Flags
+from core.schemas import PULSAR_TABLES, conform
+from core.spark.lift import Kernel, lift
+
+ROW: Final = "row"
+CODE: Final = "code"
+NAMED: Final = "named"
+OWN: Final = "own"
+
+_ROWS_A_PART: Final = 200_000
+"""A hundred megabytes of columns at most."""
+
+PIECES: Final = pa.schema([("group", pa.int32()), ("part", pa.int64()), ("rows", pa.binary())])
+"""Rows of one group that one part has: an Arrow stream."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some row groups of the file, one after the other.
+
+    Attributes:
+        first_row: Row of the table with which it begins.
+        groups: Their numbers.
+    """
+
+    first_row: int
+    groups: tuple[int, ...]
+
+
+def parts_of(path: Path, rows: int = _ROWS_A_PART) -> tuple[Part, ...]:
+    """Cut a Parquet file into parts of about so many rows; a row group stays whole."""
+    with pq.ParquetFile(path) as file:
+        counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    parts: list[Part] = []
+    first, held, begun = 0, 0, 0
+    for number, count in enumerate(counts):
+        held += count
+        if held >= rows or number == len(counts) - 1:
+            parts.append(Part(first, tuple(range(begun, number + 1))))
+            first, held, begun = first + held, 0, number + 1
+    return tuple(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Coder:
+    """Who owns, names and counts each bundle, by the brokers' rows.
+
+    Attributes:
+        brokers: In row order.
+        has_report: Whether anything of each broker's load report is known.
+        is_reported: Whether any bundle is named by the report of a known broker.
+    """
+
+    brokers: tuple[str, ...]
+    has_report: Flags
+    is_reported: bool
+
+    def coded(self, part: pa.Table) -> pa.Table:
+        """Append :data:`OWN`, :data:`NAMED` and :data:`CODE`; -1 stands for nobody.
+
+        ``code`` is who the leader counts the bundle for, as :class:`core.pulsar.view.LoadView` has
+        it; ``named`` is whose report names it.
+        """
+        names = pa.array(self.brokers, pa.string())
+        own, named = (_rows(part[name], names) for name in ("owner", "reported_by"))
+        columns = {OWN: own, NAMED: named, CODE: self.counted_for(own, named)}
+        for name, values in columns.items():
+            part = part.append_column(name, pa.array(values, pa.int32()))
+        return part
+
+    def counted_for(self, own: Codes, named: Codes) -> Codes:
+        """Return the broker that the leader counts each bundle for, by owner and reports."""
+        if not self.is_reported:
+            return own
+        unread = (own >= 0) & ~np.append(self.has_report, True)[own]
+        return np.where((named < 0) & unread, own, named)
+
+
+def _rows(column: pa.ChunkedArray, names: pa.Array) -> Codes:
+    found = pc.fill_null(pc.index_in(column, value_set=names), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
+
+
+def is_reported(path: Path, brokers: Sequence[str]) -> bool:
+    """Return whether any bundle of the file is named by the report of a known broker."""
+    names = pa.array(brokers, pa.string())
+    with pq.ParquetFile(path) as file:
+        if "reported_by" not in file.schema_arrow.names:
+            return False
+        for number in range(file.num_row_groups):  # the first one tells, as a rule
+            column = file.read_row_group(number, columns=["reported_by"])["reported_by"]
+            if pc.any(pc.is_in(column, value_set=names)).as_py():
+                return True
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads parts of the bundles table on an executor.
+
+    Attributes:
+        path: Of the file.
+        coder: Numbers the brokers.
+        columns: What the kernel needs; owner and reports are read anyway.
+    """
+
+    path: str
+    coder: Coder
+    columns: tuple[str, ...]
+
+    def read(self, part: Part) -> pa.Table:
+        """Return the rows of a part, with their place in the table and the brokers' rows."""
+        schema = PULSAR_TABLES["bundles"]
+        wanted = pa.schema([schema.field(name) for name in self._read_columns])
+        with pq.ParquetFile(self.path) as file:
+            there = [name for name in wanted.names if name in file.schema_arrow.names]
+            found = file.read_row_groups(list(part.groups), columns=there)
+        rows = self.coder.coded(conform(found, wanted, name="bundles"))
+        place = np.arange(part.first_row, part.first_row + rows.num_rows)
+        kept = [name for name in rows.column_names if name in (*self.columns, OWN, NAMED, CODE)]
+        return rows.select(kept).append_column(ROW, pa.array(place))
+
+    @property
+    def _read_columns(self) -> tuple[str, ...]:
+        more = [name for name in ("owner", "reported_by") if name not in self.columns]
+        return (*self.columns, *more)
+
+
+def each_part(
+    spark: SparkSession, parts: Sequence[Part], reader: Reader, kernel: Kernel, schema: pa.Schema
+) -> DataFrame:
+    """Return what a kernel answers to each part, one task a part."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from kernel(reader.read(parts[number])).to_batches()
+
+    asked = spark.range(0, len(parts), 1, max(len(parts), 1))
+    return asked.mapInArrow(run, from_arrow_schema(schema))
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Cuts a part into pieces by group.
+
+    Attributes:
+        prepared: Keeps what the group's kernel needs; its rows keep their order.
+        group_of: Group of each row of that, from 0.
+    """
+
+    prepared: Kernel
+    group_of: Callable[[pa.Table], Ints]
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return :data:`PIECES`; ``part`` is the first row, by which pieces are put together."""
+        if not part.num_rows:
+            return PIECES.empty_table()
+        first = int(part[ROW][0].as_py())
+        rows = self.prepared(part)
+        groups = np.asarray(self.group_of(rows))
+        order = np.argsort(groups, kind="stable")
+        rows = rows.take(pa.array(order)).combine_chunks()
+        found, starts = np.unique(groups[order], return_index=True)
+        ends = np.append(starts[1:], groups.size)
+        pieces = [
+            packed(rows.slice(start, end - start))
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        columns = {"group": found.astype(np.int32), "part": np.full(found.size, first)}
+        return pa.table({**columns, "rows": pa.array(pieces, pa.binary())}, schema=PIECES)
+
+
+def each_group(pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
+    """Return what a kernel answers to all rows of each group, in the order of the file."""
+    return lift(pieces, ["group"], Joined(kernel), schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """A kernel on the rows that pieces hold."""
+
+    kernel: Kernel = field()
+
+    def __call__(self, pieces: pa.Table) -> pa.Table:
+        """Put the pieces together and ask the kernel."""
+        return self.kernel(joined(pieces))
+
+
+def joined(pieces: pa.Table) -> pa.Table:
+    """Return the rows of pieces, in the order of the file."""
+    in_order = pieces.sort_by("part")["rows"]
+    return pa.concat_tables([unpacked(rows.as_buffer()) for rows in in_order]).combine_chunks()
+
+
+def packed(rows: pa.Table) -> bytes:
+    """Return rows as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    told: bytes = sink.getvalue().to_pybytes()
+    return told
+
+
+def unpacked(rows: pa.Buffer) -> pa.Table:
+    """Return the rows of an Arrow stream."""
+    with pa.ipc.open_stream(rows) as reader:
+        return reader.read_all()
