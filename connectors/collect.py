@@ -14,9 +14,11 @@ from time import monotonic
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.check import CheckResult, check_cluster
 from connectors.config import ClusterConfig
+from connectors.prometheus.capture import Metrics, MetricsReader
 from connectors.pulsar_admin.capture import ADMIN, RestCapture, RestFacts
 from connectors.pulsar_admin.client import AdminClient
 from connectors.pulsar_admin.parse import BrokerTopics, topics_table
@@ -26,7 +28,7 @@ from connectors.pulsar_topics.reader import LoadTopicReader
 from connectors.zookeeper.capture import ClusterPolicies, ZooKeeperCapture
 from connectors.zookeeper.client import ZooKeeperReader
 from core.errors import ConfigError, RemoteError
-from core.schemas import OPTIONAL_TABLES
+from core.schemas import METRIC_TABLES, OPTIONAL_TABLES
 from core.snapshot import Manifest, PulsarSnapshot, TableManifest
 from core.snapshot.load_topics import with_load_topics
 from core.snapshot.znodes import Assembled, ProblemLog, Readings, assemble
@@ -64,6 +66,7 @@ class PulsarCollector:
         self._reader: ZooKeeperReader | None = None
         self._znodes: ZooKeeperCapture | None = None
         self._topics = LoadTopicReader(config)
+        self._metrics = MetricsReader(config)
 
     def collect(self) -> PulsarSnapshot:
         """Take one snapshot.
@@ -93,8 +96,10 @@ class PulsarCollector:
         if "extensible" in registry.kinds:
             made = self._with_topics(made, registry, facts, began, problems)
         settings = self._settings(readings, registry, facts, problems)
-        tables = {**made.tables, **({"settings": settings} if settings is not None else {})}
-        manifest = self._manifest(made, tables, source, readings, problems)
+        metrics = self._metrics.read(registry.names, self._urls(registry), problems)
+        known = {"settings": settings} if settings is not None else {}
+        tables = {**made.tables, **known, **metrics.tables}
+        manifest = self._manifest(_lacking(made, metrics), tables, source, readings, problems)
         return PulsarSnapshot.build(
             _timed(manifest, monotonic() - began, datetime.now(UTC)), tables
         )
@@ -105,6 +110,7 @@ class PulsarCollector:
         if reader is not None:
             reader.close()
         self._topics.close()
+        self._metrics.close()
         if self._client is not None:
             self._client.close()
 
@@ -296,7 +302,22 @@ def _note_unverified(config: ClusterConfig, problems: ProblemLog) -> None:
         )
 
 
+def _lacking(made: Assembled, metrics: Metrics) -> Assembled:
+    """Return what was made, with what the metrics do not tell and how old they are."""
+    table = metrics.tables.get("broker_metrics")
+    if table is None:
+        return replace(made, unavailable=(*made.unavailable, *metrics.lacks))
+    return replace(
+        made,
+        unavailable=(*made.unavailable, *metrics.lacks),
+        expected={**made.expected, "broker_metrics": made.tables["brokers"].num_rows},
+        oldest_at={**made.oldest_at, "broker_metrics": pc.min(table["sampled_at"]).as_py()},
+    )
+
+
 def _source(name: str, source: str, readings: Readings) -> str:
+    if name in METRIC_TABLES:
+        return "metrics"
     if name in OPTIONAL_TABLES and name != "claims":
         return "topics"
     if name == "settings" or (name == "bundles" and readings.owners):

@@ -27,6 +27,7 @@ from pydantic_settings import (
 )
 
 from connectors.credentials import Auth, Strict, Tls, ZooKeeperAuth
+from connectors.metrics_config import Prometheus
 from connectors.storage_config import History, Keep, Spark
 from core.errors import ConfigError, UnknownNameError
 
@@ -111,6 +112,7 @@ class ClusterConfig(Strict):
             minute there unless it says otherwise.
         meta_servers: ``host:port`` of some or all meta servers of a Pegasus cluster.
         rate_sample_s: Seconds between the two samples of a Pegasus server that give its rates.
+        prometheus: Where the metrics of a Pulsar cluster's brokers are read, if anywhere.
     """
 
     name: str
@@ -130,6 +132,7 @@ class ClusterConfig(Strict):
     apply: ApplyLimits = ApplyLimits()
     meta_servers: list[str] = Field(default_factory=list)
     rate_sample_s: float = Field(default=1.0, gt=0, le=60)
+    prometheus: Prometheus | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -171,6 +174,8 @@ class ClusterConfig(Strict):
             raise ValueError('meta_servers and kind = "pegasus" belong together')
         if is_pegasus and (self.zookeeper is not None or self.admin_urls):
             raise ValueError("a pegasus cluster has meta_servers, not zookeeper or admin_urls")
+        if is_pegasus and self.prometheus is not None:
+            raise ValueError("prometheus is for pulsar clusters; Pegasus servers tell their own")
         if is_pegasus:
             return self
         if self.zookeeper is None and not self.admin_urls:

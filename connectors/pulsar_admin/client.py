@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
@@ -59,6 +59,21 @@ class AdminAnswer:
     url: str
 
 
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the other end wants to be spoken to.
+
+    Attributes:
+        content_type: Of the bodies that are sent.
+        error_of: Makes the error of an answer that is no success.
+        repeated: Methods that only read there, so that a request may be sent once more.
+    """
+
+    content_type: str = "application/json"
+    error_of: Callable[..., RemoteError] = error_of_answer
+    repeated: frozenset[str] = frozenset({"GET"})
+
+
 class NotAskedError(RemoteTimeoutError):
     """There was no time left to ask: it tells nothing about the broker."""
 
@@ -81,12 +96,14 @@ class AdminClient:
 
     Args:
         config: Admin URLs, credentials, TLS, timeouts, fan-out.
+        dialect: Of what answers there, where that is no broker.
     Raises:
         ConfigError: A secret or a certificate file cannot be read.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, dialect: Dialect = Dialect()) -> None:
         self._timeouts = config.timeouts
+        self._dialect = dialect
         self._session = _session(config)
         self._auth = config.auth
         self._authorization = _authorization(config.auth)
@@ -157,7 +174,9 @@ class AdminClient:
             if 200 <= status < 300:
                 return AdminAnswer(status, content, url)
             if not 300 <= status < 400:
-                raise error_of_answer(status, content, endpoint=endpoint, operation=operation)
+                raise self._dialect.error_of(
+                    status, content, endpoint=endpoint, operation=operation
+                )
             url = self._target(url, status, headers.get("Location"), operation)
         raise ProtocolError(
             f"{base_url} redirects {operation} in circles.",
@@ -174,7 +193,7 @@ class AdminClient:
 
         Brokers close idle connections, so one that lay between two captures may just be going.
         """
-        if method == "GET":
+        if method in self._dialect.repeated:
             try:
                 answer = self._once(method, url, body, deadline, operation)
             except RemoteError as exc:
@@ -194,7 +213,7 @@ class AdminClient:
             raise NotAskedError.at(endpoint, operation)
         headers = {"Accept": "application/json", **self._authorization}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = self._dialect.content_type
         try:
             with self._session.request(
                 method,

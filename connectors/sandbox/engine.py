@@ -69,6 +69,8 @@ class Engine:
         self.unloads: list[UnloadRequest] = []
         self.sessions: list[ZkSession | None] = [None] * len(brokers)
         self.averaged: set[int] = set()
+        # bundles that each leader unloaded to shed, and in how many rounds of a broker
+        self.shed_counts: Rows = np.zeros((len(brokers), 2), np.int64)
         self.noisy = len(brokers) // 3 if len(brokers) > 3 else None
         self._ledger = ReportLedger(len(brokers))
         self._zookeeper = zookeeper
@@ -146,6 +148,7 @@ class Engine:
         await session.open()
         self.sessions[broker.row] = session
         self._ledger.forget(broker.row)
+        self.shed_counts[broker.row] = 0
         self._next_check_s[broker.row] = time() + broker.row % 10 * 0.5
         await session.ensure(f"/namespace/{broker.heartbeat_bundle}".rpartition("/")[0])
         await self.register(broker)

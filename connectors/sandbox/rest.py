@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from connectors.sandbox import documents
@@ -141,8 +141,6 @@ class Reads(Rest):
             Route(f"{admin}/persistent/{{tenant}}/{{namespace}}/partitioned", self.partitioned),
             Route(topic, self.lookup),
             Route(f"{topic}/bundle", self.bundle_of_topic),
-            Route("/metrics", self.metrics_moved),
-            Route("/metrics/", self.prometheus),
         ]
 
     async def brokers(self, _: Request) -> Response:
@@ -349,20 +347,6 @@ class Reads(Rest):
         if row is None:
             return as_text("0x00000000_0xffffffff")
         return as_text(self.state.names[row].rpartition("/")[2])
-
-    async def metrics_moved(self, _: Request) -> Response:
-        """Point at the path with the slash."""
-        return RedirectResponse("/metrics/", 301)
-
-    async def prometheus(self, request: Request) -> Response:
-        """Few of the metrics that a broker exposes."""
-        broker, counts = asked(request), self.state.broker_counts()
-        cluster, names = self.engine.options.cluster, ("topics", "producers", "consumers")
-        lines = [
-            f'pulsar_broker_{name}_count{{cluster="{cluster}",broker="{broker.host}"}} {count}'
-            for name, count in zip(names, counts[broker.row].tolist(), strict=False)
-        ]
-        return Response("\n".join([*lines, ""]), media_type="text/plain;charset=utf-8")
 
     def _bundle_of_topic(self, request: Request) -> int | None:
         path = request.path_params

@@ -59,6 +59,7 @@ class OwnBalancer:
         engine = self._engine
         if settings.shedding_off or engine.leader == NOBODY:
             return
+        sources: set[str] = set()
         for landing in self._decided(settings):
             ends = list(landing.distribution)
             if landing.skipped:
@@ -67,6 +68,8 @@ class OwnBalancer:
             end = ends[int(self._rng.choice(len(ends), p=chances / chances.sum()))]
             if end != landing.move.broker:
                 await self._unload(landing.move.bundle, end)
+                engine.shed_counts[engine.leader] += (1, landing.move.broker not in sources)
+                sources.add(landing.move.broker)
 
     def _decided(self, settings: EffectiveSettings) -> list[Landing]:
         """Ask the strategy in force, and what the load manager checks before it unloads."""

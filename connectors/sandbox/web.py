@@ -31,6 +31,7 @@ from connectors.sandbox.ownership import Ownership
 from connectors.sandbox.rest import Reads
 from connectors.sandbox.rest_actions import LOSE_ANSWER, ActionRest
 from connectors.sandbox.rest_limits import LimitRest
+from connectors.sandbox.rest_metrics import MetricsRest
 from connectors.sandbox.rest_policies import PolicyRest
 from connectors.sandbox.rest_sandbox import SandboxRest
 from connectors.sandbox.state import Broker, Trouble
@@ -125,7 +126,7 @@ class WebServers:
 
     def __init__(self, engine: Engine, ownership: Ownership) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        parts = (PolicyRest, Reads, ActionRest, SandboxRest, LimitRest)
+        parts = (PolicyRest, Reads, MetricsRest, ActionRest, SandboxRest, LimitRest)
         app = Starlette(
             routes=[route for part in parts for route in part(engine, ownership).routes()],
             exception_handlers={

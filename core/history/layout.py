@@ -199,6 +199,8 @@ PULSAR_KINDS: Final = (
     _changing("top_bundles", PULSAR_TABLES["top_bundles"], ("broker", "position")),
     _changing("unit_states", PULSAR_TABLES["unit_states"], ("bundle",)),
     _changing("claims", PULSAR_TABLES["claims"], ("subject_kind", "subject", "source", "broker")),
+    _changing("broker_metrics", PULSAR_TABLES["broker_metrics"], ("broker",)),
+    _changing("bundle_metrics", PULSAR_TABLES["bundle_metrics"], ("bundle", "broker")),
 )
 """Kinds of a Pulsar cluster, in the order in which they are written."""
 

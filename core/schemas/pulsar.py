@@ -210,6 +210,50 @@ CLAIMS: Final = pa.schema(
 every znode of ownership, registration and leadership, and one for every broker whose load report
 names a bundle that another report names too. A cluster read through REST alone has none."""
 
+BROKER_METRICS: Final = pa.schema(
+    [
+        _field("broker", pa.string(), nullable=False),
+        _field("source", pa.string(), nullable=False),  # prometheus | scrape
+        _field("sampled_at", pa.int64(), "ms"),  # when the broker was scraped
+        _field("window_s", pa.float64(), "s"),  # over which counters became rates
+        *_rates(),
+        _field("topic_count", pa.int64()),
+        _field("producer_count", pa.int64()),
+        _field("consumer_count", pa.int64()),
+        _field("connection_count", pa.int64()),
+        *[_field(f"{name}_ratio", pa.float64(), "ratio") for name in RESOURCES],  # pulsar_lb_*
+        _field("heap_used_ratio", pa.float64(), "ratio"),
+        _field("direct_used_ratio", pa.float64(), "ratio"),
+        _field("gc_time_ratio", pa.float64(), "ratio"),  # share of the time in pauses
+        _field("gc_rate", pa.float64(), "1/s"),
+        _field("write_p99_ms", pa.float64(), "ms"),  # storage writes of the last minute
+        _field("write_count", pa.float64(), "entries"),  # what that quantile is of
+        _field("publish_p99_ms", pa.float64(), "ms"),
+        _field("lookup_p99_ms", pa.float64(), "ms"),
+        _field("topic_load_p99_ms", pa.float64(), "ms"),
+        _field("lookups_pending", pa.float64()),
+        _field("topic_loads_pending", pa.float64()),
+        _field("lookup_failure_rate", pa.float64(), "1/s"),
+        _field("unload_broker_total", pa.float64()),  # counted by the leader since it started
+        _field("unload_bundle_total", pa.float64()),
+        _field("unload_bundle_rate", pa.float64(), "1/s"),
+        _field("split_bundle_total", pa.float64()),
+        _field("process_started_at", pa.int64(), "ms"),
+    ]
+)
+"""What brokers expose as metrics, from a Prometheus server or their own ``/metrics``, sorted by
+``broker``. A broker without a row has no metrics that were read."""
+
+BUNDLE_METRICS: Final = pa.schema(
+    [
+        _field("bundle", pa.string(), nullable=False),
+        _field("broker", pa.string(), nullable=False),  # that exposes it
+        *_rates(),
+    ]
+)
+"""Rates of bundles as brokers expose them (``exposeBundlesMetricsInPrometheus``), sorted by
+``(bundle, broker)``."""
+
 PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "brokers": BROKERS,
     "bundles": BUNDLES,
@@ -221,8 +265,16 @@ PULSAR_TABLES: Final[dict[str, pa.Schema]] = {
     "top_bundles": TOP_BUNDLES,
     "unit_states": UNIT_STATES,
     "claims": CLAIMS,
+    "broker_metrics": BROKER_METRICS,
+    "bundle_metrics": BUNDLE_METRICS,
 }
 
-OPTIONAL_TABLES: Final = frozenset({"broker_loads", "top_bundles", "unit_states", "claims"})
-"""What clusters of the extensible manager tell, and claims. Without rows they are not written, and no
-part of a snapshot's identity: snapshots that were taken before they existed stay what they are."""
+OPTIONAL_TABLES: Final = frozenset(
+    {"broker_loads", "top_bundles", "unit_states", "claims", "broker_metrics", "bundle_metrics"}
+)
+"""Tables that not every cluster has: of the extensible manager, of sessions, of metrics. Without
+rows they are not written, and no part of a snapshot's identity: snapshots that were taken before
+they existed stay what they are."""
+
+METRIC_TABLES: Final = frozenset({"broker_metrics", "bundle_metrics"})
+"""Tables of what brokers expose as metrics."""

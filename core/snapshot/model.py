@@ -185,6 +185,16 @@ class PulsarSnapshot:
         """Table of :data:`core.schemas.pulsar.CLAIMS`."""
         return self.tables["claims"]
 
+    @property
+    def broker_metrics(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.BROKER_METRICS`."""
+        return self.tables["broker_metrics"]
+
+    @property
+    def bundle_metrics(self) -> pa.Table:
+        """Table of :data:`core.schemas.pulsar.BUNDLE_METRICS`."""
+        return self.tables["bundle_metrics"]
+
     @cached_property
     def derived(self) -> Derived:
         """What was computed from this snapshot: settings, layouts, measures."""

@@ -1,0 +1,1 @@
+"""Metrics of brokers: from a Prometheus server, or from their own ``/metrics``."""

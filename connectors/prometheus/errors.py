@@ -1,0 +1,76 @@
+"""What a Prometheus server says when it refuses, as our errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from connectors.pulsar_admin.errors import reason_of
+from core.errors import (
+    AuthError,
+    NotFoundError,
+    ProtocolError,
+    RemoteError,
+    RemoteTimeoutError,
+    ServerError,
+    ThrottledError,
+    UnreachableError,
+)
+
+_KINDS: Final[dict[int, type[RemoteError]]] = {
+    401: AuthError,
+    403: AuthError,
+    404: NotFoundError,
+    429: ThrottledError,
+}
+HINTS: Final[dict[type[RemoteError], str]] = {
+    AuthError: "Check [clusters.prometheus.auth] of the configuration.",
+    NotFoundError: "Is that the address of a Prometheus server, with its path prefix, if any?",
+    ProtocolError: "Is that the address of a Prometheus server, with its path prefix, if any?",
+    RemoteTimeoutError: "Raise timeout_s of [clusters.prometheus], or look why it is slow.",
+    ServerError: "Look into the server's log.",
+    UnreachableError: "Check that the server runs and that this machine may reach that address.",
+}
+
+
+class Refusal(msgspec.Struct):
+    """The body of an answer that is no success."""
+
+    error: str
+    errorType: str = ""  # noqa: N815  # as the server writes it
+
+
+def error_of_answer(status: int, body: bytes, *, endpoint: str, operation: str) -> RemoteError:
+    """Return the error for an answer that is no success.
+
+    Source:
+        Prometheus HTTP API: 400 and 422 mean the expression, 503 that it took too long.
+    """
+    kind = _KINDS.get(status) or (ServerError if status >= 500 else ProtocolError)
+    said = reason(body)
+    return kind(
+        f"{endpoint} answered {status} to {operation}{': ' if said else ''}{said}.",
+        endpoint=endpoint,
+        operation=operation,
+        outcome="unknown" if kind is ServerError else "refused",
+        hint=HINTS.get(kind, ""),
+        status=status,
+    )
+
+
+def reason(body: bytes) -> str:
+    """Return what the server says is wrong; else what its proxy does."""
+    try:
+        text = msgspec.json.decode(body, type=Refusal).error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return reason_of(body)
+    return " ".join(text.split())[:300].rstrip(".")
+
+
+def hinted(error: RemoteError) -> RemoteError:
+    """Return the error with what to do about it here: others speak of brokers."""
+    for kind, hint in HINTS.items():
+        if isinstance(error, kind):
+            error.hint = hint
+    return error

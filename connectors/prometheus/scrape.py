@@ -1,0 +1,227 @@
+"""The brokers' own ``/metrics/``, where there is no Prometheus server.
+
+A broker exposes thousands of lines, most of them of single topics: only those that are wanted are
+given to the parser. That is meant for small fleets; a Prometheus server answers for thousands of
+brokers at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic, time
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from connectors.config import ClusterConfig
+from connectors.metrics_config import Prometheus
+from connectors.prometheus.errors import hinted
+from connectors.prometheus.found import Found
+from connectors.prometheus.measures import OF_BROKERS, OF_BUNDLES, WRITES, Measure, Series, Where
+from connectors.pulsar_admin.capture import RestCapture
+from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar_admin.errors import reason_of
+from core.errors import ProtocolError
+from core.snapshot.znodes import ProblemLog
+
+PATH: Final = "/metrics/"
+MOST_LINES: Final = 4_000
+"""Lines of one kind (bundles, or latencies by topic) that are parsed of one broker."""
+
+_MEASURES: Final = tuple(measure for group in OF_BROKERS.values() for measure in group)
+_NAMES: Final = sorted(
+    {series.metric for each in (*_MEASURES, *OF_BUNDLES) for series in each.series}
+)
+_LINE: Final = re.compile(rf"^({'|'.join(_NAMES)})(?=[{{ ])[^\n]*$".encode(), re.MULTILINE)
+_IS_EXPOSITION: Final = re.compile(
+    rb"^(?:# (?:TYPE|HELP) \S|[a-zA-Z_:][\w:]*(?:\{| \S))", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """What one broker exposed at one moment.
+
+    Attributes:
+        at_s: Seconds since the epoch.
+        values: By measure; counters as they stand.
+        bundles: Rates by bundle.
+        left_out: Lines of kinds that were too many to be parsed.
+    """
+
+    at_s: float
+    values: dict[str, float]
+    bundles: dict[str, dict[str, float]]
+    left_out: int = 0
+
+
+def exposed(body: bytes, at_s: float, *, has_bundles: bool = True) -> Exposed:
+    """Read what a broker exposes.
+
+    Args:
+        body: Text exposition format.
+        at_s: When it was read.
+        has_bundles: Whether rates of bundles are wanted.
+
+    Raises:
+        ValueError: It is no exposition, or one of the wanted lines is damaged.
+    """
+    if not _IS_EXPOSITION.search(body):
+        raise ValueError(reason_of(body) or "it is empty")
+    lines: dict[str, list[bytes]] = {}
+    for match in _LINE.finditer(body):
+        lines.setdefault(match[1].decode(), []).append(match[0])
+    writes, spared = _bounded(WRITES, lines)
+    pairs, more = _bounded(OF_BUNDLES if has_bundles else (), lines)
+    values: dict[str, float] = {}
+    for measure in (*(each for each in _MEASURES if each not in WRITES), *writes):
+        if (number := _number(measure, lines)) is not None:
+            values[measure.name] = number
+    values["sampled_s"] = at_s
+    bundles: dict[str, dict[str, float]] = {}
+    for measure in pairs:
+        for sample in _samples(measure.series[0], lines):
+            if name := sample.labels.get("bundle"):
+                bundles.setdefault(name, {})[measure.name] = sample.value
+    return Exposed(at_s, values, bundles, spared + more)
+
+
+def _bounded(
+    measures: Sequence[Measure], lines: Mapping[str, Sequence[bytes]]
+) -> tuple[Sequence[Measure], int]:
+    """Return the measures, or none and the number of their lines where these are too many."""
+    size = sum(len(lines.get(measure.series[0].metric, ())) for measure in measures)
+    return (measures, 0) if size <= MOST_LINES else ((), size)
+
+
+def _samples(series: Series, lines: Mapping[str, Sequence[bytes]]) -> list[Sample]:
+    text = b"\n".join(lines.get(series.metric, ())).decode("utf-8") + "\n"
+    families = text_string_to_metric_families(text)
+    unique = {
+        tuple(sorted(sample.labels.items())): sample
+        for family in families
+        for sample in family.samples
+        if all(_fits(sample, where) for where in series.where)
+    }
+    return list(unique.values())
+
+
+def _fits(sample: Sample, where: Where) -> bool:
+    value = sample.labels.get(where.label, "")
+    if where.operator == "=":
+        return value == where.value
+    return re.fullmatch(where.value, value) is None
+
+
+def _number(measure: Measure, lines: Mapping[str, Sequence[bytes]]) -> float | None:
+    for series in measure.series:
+        if samples := _samples(series, lines) if series.metric in lines else []:
+            numbers = [sample.value for sample in samples]
+            return float(sum(numbers) if measure.is_sum else max(numbers))
+    return None
+
+
+class Scraper:
+    """Reads ``/metrics/`` of the brokers of one cluster; keeps the last reading for the rates.
+
+    Args:
+        config: The cluster.
+        source: Its ``prometheus``.
+    Raises:
+        ConfigError: A secret or a certificate cannot be read.
+    """
+
+    def __init__(self, config: ClusterConfig, source: Prometheus) -> None:
+        self._source = source
+        self._client = AdminClient(config)
+        self._rest = RestCapture(config, self._client)
+        self._before: dict[str, Exposed] = {}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def read(self, urls: Mapping[str, str], problems: ProblemLog) -> Found:
+        """Read every broker; twice where it was not read before.
+
+        Args:
+            urls: Broker id -> web address.
+            problems: Gets what did not work; nothing is raised for it.
+        """
+        self._rest.begin(monotonic() + self._source.timeout_s)
+        self._client.trust(urls.values())
+        before = self._before
+        if fresh := [name for name in urls if name not in before]:
+            first = self._ask({name: urls[name] for name in fresh}, ProblemLog())
+            before = {**before, **first}
+            Event().wait(self._source.sample_s)
+        now = self._ask(urls, problems)
+        self._before = now
+        found = Found("scrape")
+        for name, one in now.items():
+            _note(found, name, before.get(name), one)
+        if left_out := sum(one.left_out for one in now.values()):
+            problems.add(
+                "budget",
+                f"{PATH} of the brokers",
+                f"{left_out:,} lines of topics or bundles were left out of what brokers expose.",
+                done="Latencies of writing or rates of bundles are unknown; name a Prometheus url.",
+                severity="info",
+            )
+        return found
+
+    def _ask(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
+        answers, silent = self._rest.ask_each(urls, lambda name: self._one(urls[name]))
+        for name, error in silent.items():
+            problems.add(
+                error.code,
+                f"{urls[name]}{PATH}",
+                hinted(error).message,
+                done="What it exposes is unknown.",
+                subject=f"metrics {error.code}",
+            )
+        return answers
+
+    def _one(self, url: str) -> Exposed:
+        body = self._client.request("GET", url, PATH).body
+        try:
+            return exposed(body, time(), has_bundles=self._source.has_bundles)
+        except ValueError as exc:
+            said = " ".join(str(exc).split())[:120].rstrip(".")
+            raise ProtocolError(
+                f"{url}{PATH} answered something that is no metrics of a broker: {said}.",
+                endpoint=url,
+                operation=f"GET {PATH}",
+                outcome="refused",
+            ) from exc
+
+
+def _note(found: Found, broker: str, before: Exposed | None, now: Exposed) -> None:
+    rates = dict(_rates(before, now))
+    counters = {measure.name for measure in _MEASURES if measure.kind == "counter"}
+    for name, value in now.values.items():
+        if name not in counters:
+            found.note(broker, name, value)
+    for name, value in rates.items():
+        found.note(broker, name, value)
+    if rates and before is not None:
+        found.windows_s[broker] = now.at_s - before.at_s
+    for bundle, values in now.bundles.items():
+        for name, value in values.items():
+            found.note_bundle(bundle, broker, name, value)
+
+
+def _rates(before: Exposed | None, now: Exposed) -> Iterable[tuple[str, float]]:
+    """Yield the increase a second of each counter; one that fell began anew with its process."""
+    if before is None or now.at_s <= before.at_s:
+        return
+    for measure in _MEASURES:
+        if measure.kind != "counter":
+            continue
+        last, value = before.values.get(measure.name), now.values.get(measure.name)
+        if last is not None and value is not None and value >= last:
+            yield measure.name, (value - last) / (now.at_s - before.at_s)

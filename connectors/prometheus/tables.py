@@ -1,0 +1,94 @@
+"""The tables that a snapshot keeps of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.prometheus.found import Found
+from connectors.prometheus.measures import WRITES
+from core.pulsar.storage_latency import quantile_ms
+from core.schemas.pulsar import BROKER_METRICS, BUNDLE_METRICS, RATES, RESOURCES
+
+_AS_THEY_ARE: Final = (
+    *RATES,
+    *("gc_time_ratio", "gc_rate", "publish_p99_ms", "lookup_p99_ms", "topic_load_p99_ms"),
+    *("lookups_pending", "topic_loads_pending", "lookup_failure_rate"),
+    *("unload_broker_total", "unload_bundle_total", "unload_bundle_rate", "split_bundle_total"),
+)
+_COUNTS: Final = ("topic_count", "producer_count", "consumer_count", "connection_count")
+_P99: Final = 0.99
+
+Row = dict[str, object]
+
+
+def metric_tables(found: Found, now_ms: int) -> dict[str, pa.Table]:
+    """Return the tables of brokers and bundles; none where nothing was found.
+
+    Args:
+        found: What was read.
+        now_ms: When, for brokers whose series tell no moment of their own.
+    """
+    tables = {}
+    if found.brokers:
+        rows = [_row(found, broker, now_ms) for broker in sorted(found.brokers)]
+        p99, counts = _writes([found.brokers[broker] for broker in sorted(found.brokers)])
+        for row, quantile, count in zip(rows, p99, counts, strict=True):
+            row["write_p99_ms"] = float(quantile) if np.isfinite(quantile) else None
+            row["write_count"] = float(count) if np.isfinite(count) else None
+        tables["broker_metrics"] = pa.Table.from_pylist(rows, schema=BROKER_METRICS)
+    if found.bundles:
+        tables["bundle_metrics"] = pa.Table.from_pylist(
+            [
+                {"bundle": bundle, "broker": broker, **found.bundles[bundle, broker]}
+                for bundle, broker in sorted(found.bundles)
+            ],
+            schema=BUNDLE_METRICS,
+        )
+    return tables
+
+
+def _row(found: Found, broker: str, now_ms: int) -> Row:
+    values = found.brokers[broker]
+    row: Row = {
+        "broker": broker,
+        "source": found.source,
+        "window_s": found.windows_s.get(broker),
+        "sampled_at": _ms(values.get("sampled_s")) or now_ms,
+        "process_started_at": _ms(values.get("started_s")),
+        "heap_used_ratio": _share(values, "heap_used_bytes", "heap_max_bytes"),
+        "direct_used_ratio": _share(values, "direct_used_bytes", "direct_max_bytes"),
+    }
+    row |= {name: values.get(name) for name in _AS_THEY_ARE}
+    row |= {name: _whole(values.get(name)) for name in _COUNTS}
+    for name in RESOURCES:
+        percent = values.get(f"{name}_percent")
+        row[f"{name}_ratio"] = None if percent is None else percent / 100
+    return row
+
+
+def _writes(brokers: list[dict[str, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the 99th percentile of the storage writes of each broker, ms, and their number.
+
+    A broker exposes all buckets or none.
+    """
+    counts = np.array(
+        [[values.get(measure.name, np.nan) for measure in WRITES] for values in brokers]
+    )
+    return quantile_ms(counts, _P99), counts.sum(axis=1)
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _share(values: Mapping[str, float], part: str, whole: str) -> float | None:
+    most = values.get(whole, 0.0)
+    return values[part] / most if part in values and most > 0 else None
