@@ -1,0 +1,272 @@
+"""One broker dies: what happens when, where its bundles go, who gets hot, which groups lack room.
+
+The bundles land as in :mod:`core.planning.drill`, of which this is one loss looked at closely.
+
+Source:
+    ZooKeeper ``SessionTrackerImpl`` (expiry), Pulsar ``LeaderElectionService``,
+    ``ModularLoadManagerImpl#handleDataNotification``, ``NamespaceService`` (lookups),
+    ``ServiceUnitStateChannelImpl#handleBrokerDeletionEvent``; the client's ``Backoff``,
+    ``keepAliveIntervalSeconds`` and ``sendTimeout`` as shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import UnknownNameError
+from core.planning.drill import DrillWish, losses_of, play
+from core.planning.drill_placing import place_losses
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_ratio
+
+SESSION_KEYS: Final = ("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis")
+"""The old name wins where it is set, as in ``getMetadataStoreSessionTimeoutMillis``."""
+
+_KEEP_ALIVE_S: Final = 30
+_SEND_TIMEOUT_S: Final = 30.0
+_REPORT_KEY: Final = "loadBalancerReportUpdateMinIntervalMillis"
+_ROUND_KEY: Final = "loadBalancerSheddingIntervalMinutes"
+
+LANDING: Final = pa.schema(
+    [
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field("to", pa.string()),  # null: no broker may take it
+        pa.field("clients", pa.int64()),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+    ]
+)
+"""One row a bundle of the dead broker, the most traffic first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happens after the broker died.
+
+    Attributes:
+        from_s: Seconds after it died.
+        to_s: Until when; the same: at that moment.
+        title: What.
+        detail: What it means here, one or two sentences.
+    """
+
+    from_s: float
+    to_s: float
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BrokerDeath:
+    """What comes of the death of one broker.
+
+    Attributes:
+        broker: Broker id.
+        failure: Its row of :data:`core.planning.drill_tables.FAILURES`.
+        hot: Table of :data:`core.planning.drill_tables.HOT`.
+        groups: Table of :data:`core.planning.drill_tables.GROUPS`.
+        landing: Table of :data:`LANDING`.
+        session_s: How long its bundles stay taken.
+        session_key: Upstream key that this follows from.
+        moments: What happens when, in order.
+        sentence: In words.
+    """
+
+    broker: str
+    failure: dict[str, Any]
+    hot: pa.Table
+    groups: pa.Table
+    landing: pa.Table
+    session_s: float
+    session_key: str
+    moments: tuple[Moment, ...]
+    sentence: str
+
+
+def session_timeout(settings: EffectiveSettings) -> tuple[float, str]:
+    """Return how long a dead broker's session lasts, seconds, and the key that tells it."""
+    old, new = SESSION_KEYS
+    key = old if settings.number(old) > 0 else new
+    return settings.number(key) / 1000.0, key
+
+
+def broker_death(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, broker: str, *, seed: int = 1
+) -> BrokerDeath:
+    """Return what comes of the death of a broker.
+
+    Args:
+        snapshot: The cluster.
+        settings: In force.
+        broker: Broker id.
+        seed: Order of the lookups and draws follow from it.
+    Raises:
+        UnknownNameError: There is no such broker.
+        InputError: The load manager is not one that can be played.
+    """
+    view = LoadView.of(snapshot, settings)
+    if broker not in view.broker_index:
+        raise UnknownNameError.of("broker", broker, view.brokers, place="this snapshot")
+    wish = DrillWish(domains=False, only=(broker,), seed=seed)
+    losses = losses_of(view, wish)
+    told = play(snapshot, settings, losses, wish)
+    failure = told["failures"].to_pylist()[0]
+    landing = _landing(snapshot, view, settings, wish)
+    session_s, key = session_timeout(settings)
+    return BrokerDeath(
+        broker=broker,
+        failure=failure,
+        hot=told["hot"],
+        groups=told["groups"],
+        landing=landing,
+        session_s=session_s,
+        session_key=key,
+        moments=tuple(_moments(snapshot, settings, failure, session_s, key)),
+        sentence=_sentence(failure, session_s),
+    )
+
+
+def _landing(
+    snapshot: PulsarSnapshot, view: LoadView, settings: EffectiveSettings, wish: DrillWish
+) -> pa.Table:
+    landed = place_losses(view, settings, losses_of(view, wish), wish.seed)[0]
+    rows = snapshot.bundles.take(pa.array(landed.bundles))
+    names = np.array([*view.brokers, None], object)
+    clients = [
+        np.nan_to_num(np.asarray(rows[name].to_numpy(zero_copy_only=False), np.float64))
+        for name in ("producer_count", "consumer_count")
+    ]
+    table = pa.table(
+        {
+            "bundle": rows["bundle"],
+            "to": pa.array(names[landed.ends], pa.string()),
+            "clients": np.sum(clients, axis=0).astype(np.int64),
+            "throughput": view.bundle_throughput[landed.bundles],
+        },
+        schema=LANDING,
+    )
+    return table.sort_by([("throughput", "descending"), ("bundle", "ascending")])
+
+
+def _moments(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+    failure: dict[str, Any],
+    session_s: float,
+    key: str,
+) -> Iterator[Moment]:
+    bundles = counted(failure["bundles"], "bundle")
+    clients = counted(failure["clients"], "client")
+    yield Moment(
+        0,
+        0,
+        "The broker dies",
+        f"{clients} lose their connection: at once when the process ends, within "
+        f"{2 * _KEEP_ALIVE_S} s when the whole machine is gone (keepAliveIntervalSeconds, twice).",
+    )
+    often = ""
+    if session_s >= _SEND_TIMEOUT_S:
+        often = " A producer's sendTimeout, 30 s as shipped, runs out meanwhile: its sends fail."
+    yield Moment(
+        0,
+        session_s,
+        "Its session lives on",
+        f"{bundles} stay taken for {session_s:g} s ({key}): a lookup is answered with the dead "
+        f"broker, and clients try again with growing pauses.{often}",
+    )
+    yield Moment(session_s, session_s, "The session ends", _at_the_end(snapshot, failure))
+    if snapshot.manifest.leader == failure["failure"]:
+        yield Moment(
+            session_s,
+            session_s + 1,
+            "Another leader is elected",
+            "It led: shedding, splits and averages stopped when it died, and what it kept in "
+            "memory is lost.",
+        )
+    yield _taken_over(snapshot, settings, failure, session_s)
+    report_s = settings.number(_REPORT_KEY) / 1000.0
+    yield Moment(
+        session_s + report_s,
+        session_s + 60.0 * settings.number(_ROUND_KEY) + 60,
+        "The others report, and shed",
+        _afterwards(settings, failure),
+    )
+
+
+def _at_the_end(snapshot: PulsarSnapshot, failure: dict[str, Any]) -> str:
+    if snapshot.manifest.load_manager == "extensible":
+        return (
+            "ZooKeeper deletes its registration; every broker's watch fires, and the leader starts "
+            "to clean up after it."
+        )
+    return (
+        f"ZooKeeper deletes its registration and {failure['bundles']:,} znodes of bundles in one "
+        "go; every broker's watch on /loadbalance/brokers fires, and the leader drops its averages."
+    )
+
+
+def _taken_over(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings,
+    failure: dict[str, Any],
+    session_s: float,
+) -> Moment:
+    homeless = failure["unplaced"]
+    lost = f" {counted(homeless, 'bundle')} find no broker and stay down." if homeless else ""
+    if snapshot.manifest.load_manager == "extensible":
+        return Moment(
+            session_s,
+            session_s + 10,
+            "The leader gives its bundles away",
+            "It overrides their owner in the channel, without waiting for a lookup: "
+            f"{failure['bundles']:,} of them.{lost}",
+        )
+    placement = settings.text("loadBalancerLoadPlacementStrategy").rpartition(".")[2]
+    return Moment(
+        session_s,
+        session_s + 60,
+        "Lookups give its bundles away",
+        f"Each bundle goes with the first lookup of one of its topics, by {placement}: most within "
+        "seconds, those whose clients pause longest within a minute. Bundles that nobody uses stay "
+        f"without an owner.{lost}",
+    )
+
+
+def _afterwards(settings: EffectiveSettings, failure: dict[str, Any]) -> str:
+    rise = "Nobody's usage rises to speak of."
+    if failure["pressed"] is not None:
+        before, after = (format_ratio(failure[f"pressed_{side}"]) for side in ("before", "after"))
+        rise = f"{failure['pressed']} rises most, from {before} to {after}."
+    off = settings.shedding_off
+    if off:
+        return f"{rise} What landed unevenly stays so: {off[0]} is false."
+    return f"{rise} The next shedding round sees it once statistics are a minute old."
+
+
+def _sentence(failure: dict[str, Any], session_s: float) -> str:
+    broker = failure["failure"]
+    if not failure["bundles"]:
+        return f"Without {broker} nothing moves: it owns no bundle that others could serve."
+    traffic = format_bytes_per_s(failure["moved_bytes_per_s"])
+    head = (
+        f"Without {broker}, {counted(failure['bundles'], 'bundle')} ({traffic}, "
+        f"{counted(failure['clients'], 'client')}) are down for {session_s:g} s and more"
+    )
+    ends = []
+    if failure["unplaced"]:
+        ends.append(f"{failure['unplaced']:,} of them find no broker at all")
+    if failure["newly_hot"]:
+        verb = "gets" if failure["newly_hot"] == 1 else "get"
+        ends.append(f"{counted(failure['newly_hot'], 'broker')} {verb} hot")
+    if failure["groups_without_room"]:
+        groups = counted(failure["groups_without_room"], "isolation group")
+        ends.append(f"{groups} {'has' if failure['groups_without_room'] == 1 else 'have'} no room")
+    if not ends:
+        ends.append("then all of them find a broker, and nobody gets hot")
+    return f"{head}; {', '.join(ends)}."

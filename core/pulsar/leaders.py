@@ -1,0 +1,197 @@
+"""The history of leadership: who led from when to when, how often it changes, what a change costs.
+
+Source:
+    Pulsar ``LeaderElectionService`` (an ephemeral znode), ``ModularLoadManagerImpl``
+    (``recentlyUnloadedBundles``, timers), ``ThresholdShedder`` (``brokerAvgResourceUsage``),
+    ``UniformLoadShedder``, ``AvgShedder`` (hit counts), ``UnloadScheduler``; all of it memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import LoadManager
+from core.units import counted, format_age
+
+_DAY_S: Final = 86_400.0
+_OFTEN_PER_DAY: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """A change that was recorded.
+
+    Attributes:
+        at: When it was seen, aware UTC: the later of two minutes.
+        before: Who led; ``None``: nobody, or unknown.
+        after: Who leads from then; ``None``: nobody, or unknown.
+    """
+
+    at: datetime
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A stretch of time with one leader.
+
+    Attributes:
+        broker: Who; ``None``: nobody, or unknown.
+        since: When it began; ``None``: before what is recorded.
+        until: When it ended; ``None``: it lasts.
+    """
+
+    broker: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderHistory:
+    """What is known of leadership.
+
+    Attributes:
+        leader: Now; ``None``: nobody, or unknown.
+        since: When its znode was created, else when it was first seen; ``None``: unknown.
+        leads: The newest first.
+        changes: How many were recorded.
+        per_day: Changes a day of what is recorded; ``None``: under an hour is.
+        sentence: In words.
+    """
+
+    leader: str | None
+    since: datetime | None
+    leads: tuple[Lead, ...]
+    changes: int
+    per_day: float | None
+    sentence: str
+
+
+def leader_history(
+    leader: str | None,
+    created_at: datetime | None,
+    changes: Sequence[LeaderChange],
+    span: tuple[datetime, datetime] | None,
+) -> LeaderHistory:
+    """Return who led when.
+
+    Args:
+        leader: Who leads in the snapshot that is shown.
+        created_at: When the leader's znode was created; ``None``: unknown.
+        changes: Recorded ones up to that snapshot, in any order.
+        span: First and last recorded minute; ``None``: nothing is recorded.
+    """
+    ordered = sorted(changes, key=lambda one: one.at)
+    leads = _leads(leader, created_at, ordered)
+    since = created_at or (leads[0].since if leads and leads[0].broker == leader else None)
+    days = (span[1] - span[0]).total_seconds() / _DAY_S if span else 0.0
+    per_day = len(ordered) / days if days * 24 >= 1 else None
+    return LeaderHistory(
+        leader=leader,
+        since=since,
+        leads=leads,
+        changes=len(ordered),
+        per_day=per_day,
+        sentence=_sentence(leader, since, len(ordered), span, per_day),
+    )
+
+
+def _leads(
+    leader: str | None, created_at: datetime | None, changes: Sequence[LeaderChange]
+) -> tuple[Lead, ...]:
+    if not changes:
+        return (Lead(leader, created_at, None),) if leader else ()
+    leads = [Lead(changes[0].before, None, changes[0].at)]
+    ends = [one.at for one in changes[1:]]
+    for change, until in zip(changes, [*ends, None], strict=True):
+        leads.append(Lead(change.after, change.at, until))
+    last = leads[-1]
+    if last.broker == leader and created_at is not None:
+        leads[-1] = Lead(leader, created_at, None)
+    elif last.broker != leader:  # a change that nobody recorded yet
+        leads[-1] = Lead(last.broker, last.since, created_at)
+        leads.append(Lead(leader, created_at, None))
+    return tuple(reversed(leads))
+
+
+def _sentence(
+    leader: str | None,
+    since: datetime | None,
+    count: int,
+    span: tuple[datetime, datetime] | None,
+    per_day: float | None,
+) -> str:
+    head = "Nobody leads, or the leader is unknown."
+    if leader is not None:
+        from_when = f" since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
+        head = f"{leader} leads{from_when}."
+    if span is None:
+        return f"{head} Nothing is recorded of earlier ones."
+    length = format_age((span[1] - span[0]).total_seconds())
+    seen = f"{counted(count, 'change')} in the {length} that are recorded"
+    if not count:
+        return f"{head} No change in the {length} that are recorded."
+    rate = f", {per_day:.1f} a day" if per_day is not None and span[1] != span[0] else ""
+    often = ""
+    if per_day is not None and per_day > _OFTEN_PER_DAY:
+        often = (
+            " That is often: look for brokers whose sessions run out (long GC pauses, a slow disk "
+            "of ZooKeeper)."
+        )
+    return f"{head} {seen}{rate}.{often}"
+
+
+def change_costs(settings: EffectiveSettings, load_manager: LoadManager) -> tuple[str, ...]:
+    """Return what a change of leader costs under these settings, a sentence each."""
+    if load_manager == "extensible":
+        return (
+            (
+                "The new leader (the owner of the channel's topic) starts UnloadScheduler and "
+                "SplitScheduler anew: counts of overloaded rounds and times of the last transfers "
+                "begin at nothing."
+            ),
+            "Owners stay: the channel keeps them, and lookups are answered by every broker.",
+        )
+    grace = settings.number("loadBalancerSheddingGracePeriodMinutes")
+    written = settings.number("loadBalancerResourceQuotaUpdateIntervalMinutes")
+    shedding = settings.number("loadBalancerSheddingIntervalMinutes")
+    return (
+        (
+            f"The list of bundles at rest is lost: what was shed a moment ago may be shed again, "
+            f"{grace:g} min of loadBalancerSheddingGracePeriodMinutes or not."
+        ),
+        _strategy_memory(settings),
+        (
+            f"Averages in ZooKeeper are rewritten only when the new leader's timer fires, up to "
+            f"{written:g} min later (loadBalancerResourceQuotaUpdateIntervalMinutes); its own copy "
+            "in memory is as good as the old leader's, unless it started a moment ago."
+        ),
+        (
+            "What the old leader gave away and nobody reported yet is forgotten: two bundles in a "
+            "row may go to the same broker."
+        ),
+        (
+            f"The next shedding round comes a whole loadBalancerSheddingIntervalMinutes "
+            f"({shedding:g} min) after the election; until the old session ends, nobody sheds."
+        ),
+    )
+
+
+def _strategy_memory(settings: EffectiveSettings) -> str:
+    name = settings.text("loadBalancerLoadSheddingStrategy").rpartition(".")[2]
+    if name == "ThresholdShedder":
+        return (
+            "ThresholdShedder's smoothed usage of every broker is lost: the new leader starts with "
+            "the momentary value, so a short peak counts in full."
+        )
+    if name == "AvgShedder":
+        return (
+            "AvgShedder's counts of rounds over a threshold begin at nothing: it waits as many "
+            "rounds again before it sheds."
+        )
+    return f"{name} keeps nothing between rounds, so of the strategy itself nothing is lost."

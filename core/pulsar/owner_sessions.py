@@ -1,0 +1,134 @@
+"""Sessions with ZooKeeper: whose they are, how old at least, and what hangs on each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.snapshot import PulsarSnapshot
+
+SESSIONS: Final = pa.schema(
+    [
+        pa.field("broker", pa.string(), nullable=False),
+        pa.field("session", pa.string()),  # as ZooKeeper's own tools write it, 0x...
+        pa.field("session_id", pa.int64()),
+        pa.field(
+            "is_registered", pa.bool_()
+        ),  # the broker's znode lives with it; session null: it has one
+        pa.field("leads", pa.bool_(), nullable=False),
+        pa.field("oldest_at", pa.int64(), metadata={"unit": "ms"}),
+        pa.field("bundles", pa.int64(), nullable=False),
+        pa.field("clients", pa.int64()),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+        pa.field("orphaned", pa.int64(), nullable=False),
+        pa.field("stale", pa.int64(), nullable=False),
+    ]
+)
+"""One row a broker and session, most traffic first; a broker without bundles has its row. Without
+claims the session is null. ``oldest_at``: creation of the oldest znode that lives with it."""
+
+_KEY: Final = ("broker", "session_id")
+
+
+def session_text(session_id: int | None) -> str | None:
+    """Return a session as ZooKeeper's tools write it; ``None``: none, or unknown."""
+    return None if not session_id else f"0x{session_id & 0xFFFFFFFFFFFFFFFF:x}"
+
+
+def sessions_of(
+    snapshot: PulsarSnapshot, owned: pa.Table, states: Mapping[str, Collection[str]]
+) -> pa.Table:
+    """Return the table of :data:`SESSIONS`.
+
+    Args:
+        snapshot: Any.
+        owned: Table of :data:`core.pulsar.owners.OWNED`.
+        states: Names of the states that are counted as orphaned and as stale, in this order.
+    """
+    rows = [_of_bundles(_with_own_session(snapshot, owned), states), _of_claims(snapshot)]
+    whole = pa.concat_tables(rows, promote_options="permissive").group_by(list(_KEY))
+    table = whole.aggregate(
+        [
+            ("is_registered", "max"),
+            ("leads", "max"),
+            ("oldest_at", "min"),
+            *((name, "sum") for name in ("bundles", "clients", "throughput", "orphaned", "stale")),
+        ]
+    )
+    names = [
+        name.removesuffix("_max").removesuffix("_min").removesuffix("_sum")
+        for name in table.column_names
+    ]
+    table = table.rename_columns(names)
+    texts = [session_text(one) for one in table["session_id"].to_pylist()]
+    table = table.append_column("session", pa.array(texts, pa.string()))
+    table = table.sort_by([("throughput", "descending"), ("broker", "ascending")])
+    return table.select(SESSIONS.names).cast(SESSIONS)
+
+
+def _with_own_session(snapshot: PulsarSnapshot, owned: pa.Table) -> pa.Table:
+    """Take a bundle whose znode tells no session to its owner's own."""
+    claims = snapshot.claims
+    own = claims.filter(pc.equal(claims["subject_kind"], "broker"))
+    at = pc.index_in(owned["owner"], value_set=own["subject"].combine_chunks())
+    filled = pc.coalesce(owned["session_id"], own["session_id"].take(at))
+    return owned.set_column(owned.schema.get_field_index("session_id"), "session_id", filled)
+
+
+def _of_bundles(owned: pa.Table, states: Mapping[str, Collection[str]]) -> pa.Table:
+    held = owned.filter(pc.is_valid(owned["owner"]))
+    size = held.num_rows
+    flags = [
+        pc.cast(pc.is_in(held["state"], value_set=pa.array(list(names))), pa.int64())
+        for names in states.values()
+    ]
+    return pa.table(
+        {
+            "broker": held["owner"],
+            "session_id": held["session_id"],
+            "is_registered": pa.array([False] * size, pa.bool_()),
+            "leads": pa.array([False] * size, pa.bool_()),
+            "oldest_at": held["held_since"],
+            "bundles": pa.array([1] * size, pa.int64()),
+            "clients": held["clients"],
+            "throughput": held["throughput"],
+            "orphaned": flags[0],
+            "stale": flags[1],
+        }
+    )
+
+
+def _of_claims(snapshot: PulsarSnapshot) -> pa.Table:
+    """Return a row for each broker's own znode and for the leader's; else by the brokers' table."""
+    claims = snapshot.claims
+    told = claims.filter(
+        pc.and_(pc.not_equal(claims["subject_kind"], "bundle"), pc.is_valid(claims["broker"]))
+    )
+    brokers, leads = snapshot.brokers["broker"], snapshot.brokers["is_leader"]
+    known = set(told["broker"].to_pylist())
+    missing = [
+        {"broker": name, "session_id": None, "is_registered": True, "leads": is_leader}
+        for name, is_leader in zip(brokers.to_pylist(), leads.to_pylist(), strict=True)
+        if name not in known
+    ]
+    own = [
+        {
+            "broker": row["broker"],
+            "session_id": row["session_id"],
+            "is_registered": row["subject_kind"] == "broker",
+            "leads": row["subject_kind"] == "leader",
+            "oldest_at": row["created_at"],
+        }
+        for row in told.to_pylist()
+    ]
+    schema = pa.schema(
+        [SESSIONS.field(name) for name in (*_KEY, "is_registered", "leads", "oldest_at")]
+    )
+    table = pa.Table.from_pylist([*own, *missing], schema=schema)
+    nothing = pa.array([0] * table.num_rows, pa.int64())
+    for name in ("bundles", "orphaned", "stale"):
+        table = table.append_column(name, nothing)
+    return table.cast(pa.schema([pa.field(one.name, one.type) for one in table.schema]))

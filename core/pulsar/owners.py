@@ -1,0 +1,321 @@
+"""Who owns what: every bundle with the session it lives with, and what does not fit together.
+
+A broker takes a bundle by creating an ephemeral znode, which lives as long as the broker's session
+with ZooKeeper. A process that dies without closing its session leaves both behind, its own znode
+and those of its bundles, until the session's time-out; whoever looks up a topic meanwhile is sent
+to nobody. Only what two readings cannot both say is called double: a load report tells what the
+statistics of a minute ago held, so it is believed against the znode only when it is later.
+
+Source:
+    Pulsar ``OwnershipCache`` and ``ResourceLockImpl`` (the znodes of bundles), ``LockManagerImpl``
+    (what becomes of them when a session ends), ``ServiceUnitStateChannelImpl`` (the extensible
+    manager's states); ZooKeeper ``Stat.ephemeralOwner``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.pulsar.owner_sessions import sessions_of
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import PulsarSnapshot
+from core.units import counted, datetime_to_ms
+
+SETTLE_MS: Final = 120_000
+"""Two statistics periods (``statsUpdateFrequencyInSecs``, 60 s): so long a report may still name a
+bundle that left."""
+
+HELD: Final = "held"
+ORPHANED: Final = "orphaned"
+STALE: Final = "stale session"
+PERMANENT: Final = "not ephemeral"
+DOUBLE: Final = "double"
+MOVED: Final = "just moved"
+CHANGING: Final = "changing hands"
+STUCK: Final = "stuck"
+OWNERLESS: Final = "ownerless, in use"
+UNUSED: Final = "unused"
+UNKNOWN: Final = "unknown"
+
+STATES: Final = (
+    *(ORPHANED, DOUBLE, STUCK, STALE, PERMANENT, OWNERLESS),
+    *(CHANGING, MOVED, UNKNOWN, HELD, UNUSED),
+)
+"""Worst first."""
+
+WRONG: Final = (ORPHANED, DOUBLE, STUCK, STALE, PERMANENT, OWNERLESS)
+"""States in which somebody waits, or will."""
+
+OWNED: Final = pa.schema(
+    [
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field("namespace", pa.string(), nullable=False),
+        pa.field("state", pa.string(), nullable=False),
+        pa.field("owner", pa.string()),
+        pa.field("claimant", pa.string()),  # another broker that says that it has the bundle
+        pa.field("session_id", pa.int64()),
+        pa.field("held_since", pa.int64(), metadata={"unit": "ms"}),
+        pa.field("topic_count", pa.int64()),
+        pa.field("clients", pa.int64()),
+        pa.field("throughput", pa.float64(), metadata={"unit": "bytes/s"}),
+    ]
+)
+"""One row a bundle, in the snapshot's order. ``clients``: producers and consumers."""
+
+_MEANINGS: Final = {
+    HELD: "Its owner is registered, and nothing speaks against it.",
+    ORPHANED: (
+        "Its znode names a broker that is not registered any more: lookups are sent to nobody "
+        "until that broker's session ends."
+    ),
+    STALE: (
+        "Its znode lives with another session than its owner's own: one that ended, or ends with "
+        "its time-out. The owner takes it again, or the znode goes."
+    ),
+    PERMANENT: (
+        "Its znode is no ephemeral: it outlives every broker, and nobody else can own the bundle "
+        "until somebody deletes it."
+    ),
+    DOUBLE: (
+        "Two brokers say that they have it: the owner on record, and another one whose report or "
+        "state is later. Clients of both write past each other's fence."
+    ),
+    MOVED: "It changed owner since the last report of the broker that had it; that one is older.",
+    CHANGING: "It is on its way from one broker to another.",
+    STUCK: (
+        "It is on its way for longer than the manager waits for one "
+        "(loadBalancerInFlightServiceUnitStateWaitingTimeInMillis)."
+    ),
+    OWNERLESS: (
+        "Nobody owns it, although the last report shows topics or traffic: its clients wait, or "
+        "look it up this moment."
+    ),
+    UNUSED: "Nobody owns it and nobody uses it: the first lookup assigns it.",
+    UNKNOWN: "Who owns it could not be read.",
+}
+
+_IN_FLIGHT: Final = "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis"
+_ON_THE_WAY: Final = ("Assigning", "Releasing", "Splitting")
+Flags = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ownership:
+    """Who owns what in one snapshot.
+
+    Attributes:
+        bundles: Table of :data:`OWNED`.
+        sessions: Table of :data:`core.pulsar.owner_sessions.SESSIONS`.
+        counts: Bundles in each of :data:`STATES` that has some.
+        sentence: In words.
+        notes: What is not known.
+    """
+
+    bundles: pa.Table
+    sessions: pa.Table
+    counts: dict[str, int]
+    sentence: str
+    notes: tuple[str, ...]
+
+    @property
+    def wrong(self) -> pa.Table:
+        """The bundles in one of :data:`WRONG`, the worst first, then by traffic."""
+        return worst_first(self.bundles, WRONG)
+
+
+def meaning_of(state: str) -> str:
+    """Return what a state is, and what comes of it."""
+    return _MEANINGS[state]
+
+
+def worst_first(bundles: pa.Table, states: tuple[str, ...] = STATES) -> pa.Table:
+    """Return the bundles in some states, by the order of these, then by traffic and name."""
+    rank = pc.index_in(bundles["state"], value_set=pa.array(states))
+    table = bundles.append_column("rank", rank).filter(pc.is_valid(rank))
+    order = [("rank", "ascending"), ("throughput", "descending"), ("bundle", "ascending")]
+    return table.sort_by(order).drop_columns(["rank"])
+
+
+def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Ownership:
+    """Return who owns what, and which of it does not fit together.
+
+    Args:
+        snapshot: Any; without claims (a cluster read through REST alone) sessions are unknown.
+        settings: In force.
+    Cost:
+        O(bundles), in columns.
+    """
+    znodes = _znodes(snapshot, "bundle")
+    bundles = snapshot.bundles
+    at = pc.index_in(bundles["bundle"], value_set=znodes["subject"].combine_chunks())
+    columns = {
+        "bundle": bundles["bundle"],
+        "namespace": bundles["namespace"],
+        "owner": bundles["owner"],
+        "claimant": _claimants(snapshot, znodes["created_at"].take(at)),
+        "session_id": znodes["session_id"].take(at),
+        "held_since": znodes["created_at"].take(at),
+        "topic_count": bundles["topic_count"],
+        "clients": pc.add(bundles["producer_count"], bundles["consumer_count"]),
+        "throughput": pc.add(bundles["msg_throughput_in"], bundles["msg_throughput_out"]),
+    }
+    columns["state"] = _states(snapshot, columns, settings)
+    table = pa.Table.from_pydict({name: columns[name] for name in OWNED.names}, schema=OWNED)
+    found = pc.value_counts(table["state"]).to_pylist()
+    by_state = {row["values"]: row["counts"] for row in found}
+    counts = {state: by_state[state] for state in STATES if state in by_state}
+    return Ownership(
+        bundles=table,
+        sessions=sessions_of(snapshot, table, {state: [state] for state in (ORPHANED, STALE)}),
+        counts=counts,
+        sentence=_sentence(snapshot, table, counts),
+        notes=_notes(snapshot),
+    )
+
+
+def _znodes(snapshot: PulsarSnapshot, kind: str) -> pa.Table:
+    claims = snapshot.claims
+    of_kind = pc.equal(claims["subject_kind"], kind)
+    return claims.filter(pc.and_(of_kind, pc.equal(claims["source"], "znode")))
+
+
+def _flags(values: pa.ChunkedArray | pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False), bool)
+
+
+def _claimants(snapshot: PulsarSnapshot, created_at: pa.ChunkedArray) -> pa.Array:
+    """Return the broker that reports a bundle and does not own it: the later one of several."""
+    bundles, brokers = snapshot.bundles, snapshot.brokers
+    at = pc.index_in(bundles["reported_by"], value_set=brokers["broker"].combine_chunks())
+    reported = brokers["reported_at"].take(at)
+    differs = pc.and_(
+        pc.is_valid(bundles["owner"]), pc.not_equal(bundles["reported_by"], bundles["owner"])
+    )
+    claimant = pc.if_else(differs, bundles["reported_by"], pa.scalar(None, pa.string()))
+    later = np.asarray(_later(reported, created_at) & _flags(differs))
+    found = claimant.to_pylist() if later.any() or _flags(differs).any() else None
+    twice = snapshot.claims.filter(pc.equal(snapshot.claims["source"], "report"))
+    if found is None and not twice.num_rows:
+        return pa.nulls(bundles.num_rows, pa.string())
+    names = found or [None] * bundles.num_rows
+    rows = pc.index_in(twice["subject"], value_set=bundles["bundle"].combine_chunks()).to_pylist()
+    for row, broker in zip(rows, twice["broker"].to_pylist(), strict=True):
+        if row is not None and bundles["owner"][row].as_py() not in (None, broker):
+            names[row] = broker
+    return pa.array(names, pa.string())
+
+
+def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
+    """Whether a report is later than the znode by so much that it should know of it."""
+    return _flags(pc.greater(pc.subtract(reported, created), SETTLE_MS))
+
+
+def _reported_at(snapshot: PulsarSnapshot, claimant: pa.Array) -> pa.ChunkedArray:
+    brokers = snapshot.brokers
+    at = pc.index_in(claimant, value_set=brokers["broker"].combine_chunks())
+    return brokers["reported_at"].take(at)
+
+
+def _states(
+    snapshot: PulsarSnapshot, columns: dict[str, pa.ChunkedArray], settings: EffectiveSettings
+) -> pa.Array:
+    bundles, brokers = snapshot.bundles, snapshot.brokers
+    is_owned = _flags(pc.is_valid(columns["owner"]))
+    is_known = is_owned | _flags(pc.is_valid(bundles["owner_source"]))
+    alive = brokers["broker"].combine_chunks()
+    is_alive = _flags(pc.is_in(columns["owner"], value_set=alive)) | (len(alive) == 0)
+    own = _znodes(snapshot, "broker")
+    at = pc.index_in(columns["owner"], value_set=own["subject"].combine_chunks())
+    own_session = own["session_id"].take(at)
+    session = columns["session_id"]
+    is_claimed = _flags(pc.is_valid(columns["claimant"]))
+    reported = _reported_at(snapshot, columns["claimant"])
+    is_used = _flags(pc.greater(columns["topic_count"], 0)) | _flags(
+        pc.greater(columns["throughput"], 0)
+    )
+    on_the_way, too_long, elsewhere = _channel(snapshot, columns["owner"], settings)
+    cases = (
+        (UNKNOWN, ~is_known),
+        (STUCK, too_long),
+        (CHANGING, on_the_way),
+        (ORPHANED, is_owned & ~is_alive),
+        (DOUBLE, elsewhere | (is_claimed & _later(reported, columns["held_since"]))),
+        (PERMANENT, is_owned & _flags(pc.equal(session, 0))),
+        (STALE, is_owned & _flags(pc.not_equal(session, own_session))),
+        (MOVED, is_claimed),
+        (HELD, is_owned),
+        (OWNERLESS, is_used),
+    )
+    picked = np.select([flags for _, flags in cases], np.arange(len(cases)), len(cases))
+    return pa.array([*(name for name, _ in cases), UNUSED]).take(pa.array(picked))
+
+
+def _channel(
+    snapshot: PulsarSnapshot, owner: pa.ChunkedArray, settings: EffectiveSettings
+) -> tuple[Flags, Flags, Flags]:
+    """Return which bundles are on their way, for too long, and owned elsewhere by the channel."""
+    units, bundles = snapshot.unit_states, snapshot.bundles
+    at = pc.index_in(bundles["bundle"], value_set=units["bundle"].combine_chunks())
+    state = units["state"].take(at)
+    on_the_way = _flags(pc.is_in(state, value_set=pa.array(_ON_THE_WAY)))
+    age = pc.subtract(datetime_to_ms(snapshot.manifest.taken_at), units["changed_at"].take(at))
+    too_long = on_the_way & _flags(pc.greater(age, settings.number(_IN_FLIGHT)))
+    elsewhere = _flags(pc.equal(state, "Owned")) & _flags(
+        pc.not_equal(units["broker"].take(at), owner)
+    )
+    return on_the_way, too_long, elsewhere
+
+
+_TOLD: Final = {
+    ORPHANED: "orphaned: owned by a broker that is not registered any more",
+    DOUBLE: "claimed by two brokers",
+    STUCK: "stuck between two brokers",
+    STALE: "held by a session that is not their owner's own",
+    PERMANENT: "held by a znode that is no ephemeral",
+    OWNERLESS: "owned by nobody although in use",
+}
+
+
+def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int]) -> str:
+    owned = pc.count(bundles["owner"]).as_py()
+    owners = pc.count_distinct(bundles["owner"]).as_py()
+    head = (
+        f"{counted(owners, 'broker')} own {owned:,} of {counted(bundles.num_rows, 'bundle')}"
+        if owners != 1
+        else f"1 broker owns {owned:,} of {counted(bundles.num_rows, 'bundle')}"
+    )
+    wrong = [f"{counts[state]:,} {_TOLD[state]}" for state in WRONG if state in counts]
+    if wrong:
+        return f"{head}. Wrong: {'; '.join(wrong)}."
+    if counts.get(UNKNOWN):
+        return f"{head}; of {counts[UNKNOWN]:,} the owner is unknown. Of the rest nothing is wrong."
+    if not snapshot.claims.num_rows:
+        return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
+    return f"{head}; none is orphaned or claimed twice, and every owner's session is its own."
+
+
+def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
+    if snapshot.manifest.load_manager == "extensible":
+        what = (
+            "The extensible load manager keeps owners in its channel, not in znodes: sessions are "
+            "known of the brokers only, and it takes orphans over by itself."
+        )
+        return (what,)
+    if not snapshot.claims.num_rows:
+        what = (
+            "Sessions come with ZooKeeper's answers: this snapshot was read through REST alone, or "
+            "before they were kept."
+        )
+        return (what,)
+    what = (
+        "ZooKeeper does not tell when a session began; it is at least as old as the oldest znode "
+        "that lives with it."
+    )
+    return (what,)
