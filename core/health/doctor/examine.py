@@ -1,0 +1,98 @@
+"""Examine one cluster: every rule of the doctor, and what could not be judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.health.doctor import alike, capacity, contradictions, foreign, policies
+from core.health.doctor.groups import Comparison, compare_brokers
+from core.health.doctor.model import AREAS, Diagnosis, DoctorRule
+from core.health.findings import SEVERITIES, HealthContext
+from core.health.measures import measure
+from core.health.rules.silence import silent_brokers
+from core.pulsar.settings import SETTINGS, EffectiveSettings, effective_settings
+from core.snapshot import PulsarSnapshot
+from core.units import counted
+
+DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
+    *contradictions.RULES,
+    *alike.RULES,
+    *capacity.RULES,
+    *foreign.RULES,
+    *policies.RULES,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What the doctor says about a cluster.
+
+    Attributes:
+        diagnoses: Worst first, then in the order of the areas.
+        comparison: Brokers against each other.
+        unjudged: Sentences about what could not be judged, and why.
+        changed: Settings that are not the defaults of their release.
+        assumed: Settings that the snapshot does not tell.
+    """
+
+    diagnoses: tuple[Diagnosis, ...]
+    comparison: Comparison
+    unjudged: tuple[str, ...]
+    changed: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[Diagnosis, ...]:
+        """What needs a look."""
+        return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
+
+
+def examine(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Examination:
+    """Examine the settings of one snapshot's cluster.
+
+    Args:
+        snapshot: Any snapshot; what it does not hold is told as unjudged.
+        settings: In force; by default those of the snapshot.
+    """
+    chosen = effective_settings(snapshot) if settings is None else settings
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen))
+    found = [item for rule in DOCTOR_RULES for item in rule(context)]
+    areas = list(AREAS)
+    return Examination(
+        diagnoses=tuple(
+            sorted(found, key=lambda one: (SEVERITIES.index(one.severity), areas.index(one.area)))
+        ),
+        comparison=compare_brokers(snapshot, chosen),
+        unjudged=tuple(_unjudged(context)),
+        changed=tuple(
+            one.key for one in SETTINGS if chosen.value(one.key) != one.default_for(chosen.release)
+        ),
+        assumed=tuple(one.key for one in SETTINGS if chosen.origin(one.key) == "assumed"),
+    )
+
+
+def _unjudged(context: HealthContext) -> list[str]:
+    """Return what the snapshot does not tell."""
+    told = list(context.settings.problems)
+    if not context.snapshot.settings.num_rows:
+        told.append(
+            "No setting of this cluster was read: the defaults of its release are assumed, and "
+            "brokers cannot be compared. Settings are read over REST: see admin_urls."
+        )
+    brokers = len(context.measures.usage.brokers)
+    silent = [item for item in silent_brokers(context) if item.code == "broker_silent"]
+    if silent:
+        told.append(
+            f"{counted(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
+            "taken for those of the others."
+        )
+    known = int(np.isfinite(context.measures.throughput.values).sum())
+    if known < foreign.LEAST_BROKERS:
+        told.append(
+            "Whether other processes run on a broker's host was not judged: that compares brokers, "
+            f"and {known} of the {foreign.LEAST_BROKERS} that it takes report their load."
+        )
+    return told
