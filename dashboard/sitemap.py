@@ -90,10 +90,28 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Which bundles are near a split, where they would be cut, and whether it helps.",
         ),
         Entry(
+            "advisors",
+            "Advisors",
+            "calculate",
+            "How many bundles and partitions, which queues, ledgers and retention: the arithmetic.",
+        ),
+        Entry(
             "lookup",
             "Placement & lookup",
             "travel_explore",
             "Where a topic lives and why; where a bundle would be placed.",
+        ),
+        Entry(
+            "policies",
+            "Policies & quotas",
+            "speed",
+            "Who is limited to what, who is at a limit, and changing it: groups, rates, quotas.",
+        ),
+        Entry(
+            "isolation",
+            "Isolation & domains",
+            "shield",
+            "Who may serve what, what lies where it may not, and changing policies with a preview.",
         ),
         Entry(
             "settings",

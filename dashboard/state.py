@@ -79,6 +79,17 @@ END: Final = "end"
 MINUTE: Final = "minute"
 AGAINST: Final = "against"
 LANE: Final = "lane"
+POLICY: Final = "policy"
+DOMAIN: Final = "domain"
+UNLOADS: Final = "unloads"
+CHANGE: Final = "change"
+RESOURCE_GROUP: Final = "resource_group"
+TENANT: Final = "tenant"
+LIMIT: Final = "limit"
+USAGE: Final = "usage"
+STEPS: Final = "steps"
+PERIOD: Final = "period"
+TOLERANCE: Final = "tolerance"
 
 _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
@@ -92,8 +103,11 @@ PAGES: Final[Mapping[str, str]] = {
     "unload": "app_pages/unload.py",
     "rebalance": "app_pages/rebalance.py",
     "splits": "app_pages/splits.py",
+    "advisors": "app_pages/advisors.py",
     "settings": "app_pages/settings.py",
     "lookup": "app_pages/lookup.py",
+    "policies": "app_pages/policies.py",
+    "isolation": "app_pages/isolation.py",
     "run": "app_pages/run.py",
     "activity": "app_pages/activity.py",
     "backtest": "app_pages/backtest.py",

@@ -110,13 +110,19 @@ def shares(limit: float, usage: Sequence[float], formula: Formula = "upstream") 
     return [float(upstream_share(int(limit), mine, sum(whole))) for mine in whole]
 
 
-def must_report(use: float, reported: float, periods_since: int) -> bool:
+def must_report(
+    use: float,
+    reported: float,
+    periods_since: int,
+    tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
+) -> bool:
     """Return whether a broker reports its use in this period.
 
     Args:
         use: In this period.
         reported: What it reported last.
         periods_since: Periods since that.
+        tolerance_percent: A change up to this much is kept back; brokers have no setting for it.
     Source:
         Pulsar ``ResourceGroup#needToReportLocalUsage``: falling to nothing alone is not reported.
     Example:
@@ -130,7 +136,7 @@ def must_report(use: float, reported: float, periods_since: int) -> bool:
     if reported == 0:
         return True
     change = np.float32(100.0) * np.abs(np.float32(use - reported)) / np.float32(reported)
-    return bool(change > np.float32(REPORT_TOLERANCE_PERCENT))
+    return bool(change > np.float32(tolerance_percent))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +161,13 @@ class ShareCourse:
         return self.wanted - self.used
 
 
-def share_course(limit: int, wanted: Iterable[Sequence[float]], *, period_s: int) -> ShareCourse:
+def share_course(
+    limit: int,
+    wanted: Iterable[Sequence[float]],
+    *,
+    period_s: int,
+    tolerance_percent: float = REPORT_TOLERANCE_PERCENT,
+) -> ShareCourse:
     """Play periods of demand: brokers limit, report and share out again.
 
     A report counts for all brokers in the next period, and what a broker reported last stays known
@@ -165,6 +177,7 @@ def share_course(limit: int, wanted: Iterable[Sequence[float]], *, period_s: int
         limit: Of the group, per second.
         wanted: For each period, what the clients of each broker would send, per second.
         period_s: ``resourceUsageTransportPublishIntervalInSecs``.
+        tolerance_percent: A change of use up to this much is not reported.
     Raises:
         InputError: No period, brokers that come and go, or a negative demand.
     Source:
@@ -185,7 +198,10 @@ def share_course(limit: int, wanted: Iterable[Sequence[float]], *, period_s: int
     for number, row in enumerate(rows):
         course.used[number] = np.minimum(row, share)
         use = np.floor(course.used[number] * period_s)
-        told = [must_report(*each) for each in zip(use, reported, age.tolist(), strict=True)]
+        told = [
+            must_report(*each, tolerance_percent)
+            for each in zip(use, reported, age.tolist(), strict=True)
+        ]
         course.reports[number] = told
         reported = np.where(told, use, reported)
         age = np.where(told, 1, age + 1)

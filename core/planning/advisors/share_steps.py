@@ -1,0 +1,115 @@
+"""Demand over time as a person writes it: ``5:10,50,30; 10:80,50,30``."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from core.errors import InputError
+from core.planning.advisors.shares import ShareCourse, share_course
+
+MOST_PERIODS: Final = 500
+MOST_BROKERS: Final = 200
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+_HINT: Final = "Write PERIODS:A,B,C with ; between, for example 5:10,50,30; 10:80,50,30."
+
+
+def usage_list(text: str) -> list[float]:
+    """Return what each broker uses, out of ``10,50,30``.
+
+    Raises:
+        InputError: It is no list of numbers, or one is negative or endless.
+    """
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{text[:60]!r} is no list of numbers.", hint="Write for example 10,50,30."
+        ) from None
+    wrong = next((value for value in found if not math.isfinite(value) or value < 0), None)
+    if wrong is not None:
+        raise InputError(
+            f"A usage is {wrong:g}; it counts what went through.", hint="Give numbers from 0 on."
+        )
+    if len(found) > MOST_BROKERS:
+        raise InputError(f"{len(found):,} brokers are more than the {MOST_BROKERS:,} drawn here.")
+    return found
+
+
+def demand_steps(text: str) -> list[list[float]]:
+    """Return one row a period: what the clients of each broker would send, per second.
+
+    Raises:
+        InputError: It is no such text, or brokers come and go.
+    """
+    rows: list[list[float]] = []
+    for part in (piece.strip() for piece in text.split(";")):
+        if not part:
+            continue
+        count, sign, values = part.rpartition(":")
+        if sign and not count.strip().isdecimal():
+            raise InputError(f"{count[:40]!r} is no number of periods.", hint=_HINT)
+        periods = int(count) if sign else 1
+        if not 1 <= periods <= MOST_PERIODS - len(rows):
+            raise InputError(
+                f"{part[:40]!r} brings it to {len(rows) + periods:,} periods.",
+                hint=f"From 1 to {MOST_PERIODS:,} can be played.",
+            )
+        rows += [usage_list(values)] * periods
+    if not rows:
+        raise InputError("No step of usage is given.", hint=_HINT)
+    odd = next((row for row in rows if len(row) != len(rows[0])), None)
+    if odd is not None:
+        raise InputError(
+            f"One step names {len(rows[0])} brokers, another {len(odd)}.",
+            hint="Give every step a number for each broker.",
+        )
+    return rows
+
+
+def played(
+    limit: float, steps: str, *, period_s: float, tolerance_percent: float
+) -> tuple[ShareCourse, int]:
+    """Play steps of demand, and return the course with the limit as brokers hold it.
+
+    Args:
+        limit: Of the group, a second.
+        steps: As :func:`demand_steps` takes them.
+        period_s: ``resourceUsageTransportPublishIntervalInSecs``.
+        tolerance_percent: A change of use up to this much is not reported.
+    Raises:
+        InputError: Any of it cannot be.
+    """
+    whole = whole_limit(limit)
+    if not (1 <= period_s <= _INT_MAX and float(period_s).is_integer()):
+        raise InputError(
+            f"The report interval is {period_s:g} s.", hint="Brokers take whole seconds from 1 on."
+        )
+    if not 0 <= tolerance_percent <= 1_000_000:
+        raise InputError(
+            f"The tolerance is {tolerance_percent:g} %.", hint="Give a percentage from 0 on."
+        )
+    rows = demand_steps(steps)
+    if sum(max(row) for row in zip(*rows, strict=True)) * period_s > _LONG_MAX:
+        raise InputError(
+            "The usage of a period is more than a broker can count.",
+            hint=f"It counts up to {_LONG_MAX:,}.",
+        )
+    course = share_course(whole, rows, period_s=int(period_s), tolerance_percent=tolerance_percent)
+    return course, whole
+
+
+def whole_limit(limit: float) -> int:
+    """Return a limit as brokers hold it.
+
+    Raises:
+        InputError: It is no whole number, or none that they can hold; -1 is no limit.
+    """
+    if not math.isfinite(limit) or not float(limit).is_integer():
+        raise InputError(f"The limit is {limit:g}; it is a whole number.", hint="-1 is no limit.")
+    if not -1 <= limit <= _LONG_MAX:
+        raise InputError(
+            f"The limit is {limit:,.0f}; it goes from -1 to {_LONG_MAX:,}.", hint="-1 is no limit."
+        )
+    return int(limit)

@@ -1,0 +1,121 @@
+"""Whom a change of limits touches: what is carried now beside what would be let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from core.plan.policy_kinds import DEFAULT_QUOTA_NAME
+from core.plan.policy_state import with_policies
+from core.plan.steps import SetPolicy
+from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, group_uses
+from core.planning.namespace_use import NamespaceUse, namespace_use
+from core.planning.rate_limits import RATE_KINDS, RateLimit, rate_limits
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_msgs_per_s
+
+_SHOWN = 3
+
+
+def limit_effects(
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, steps: Sequence[SetPolicy]
+) -> list[str]:
+    """Return sentences on whom the steps touch: groups, rates and quotas; others say nothing.
+
+    Args:
+        snapshot: The cluster.
+        settings: In force.
+        steps: Of one plan, in its order.
+    """
+    after = with_policies(snapshot, steps)
+    use = namespace_use(after)
+    return [
+        *_groups(after, settings, use, steps),
+        *_rates(after, use, steps),
+        *_quotas(snapshot, steps),
+    ]
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a quantity for people: ``12.3 k msg/s``, ``1.2 MB/s``."""
+    if unit == "bytes/s":
+        return format_bytes_per_s(value)
+    return format_msgs_per_s(value).replace("msg/s", unit)
+
+
+def _groups(
+    after: PulsarSnapshot,
+    settings: EffectiveSettings,
+    use: NamespaceUse,
+    steps: Sequence[SetPolicy],
+) -> Iterator[str]:
+    named = {step.name for step in steps if step.policy == "resource_group" and step.value}
+    named |= {step.value or "" for step in steps if step.policy == "namespace_resource_group"}
+    holds, _ = enforcement_words(settings)
+    for group in group_uses(after, use):
+        if group.name in named and group.is_defined:
+            yield from _group(group, holds=holds)
+
+
+def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
+    if not group.namespaces:
+        yield f"{group.name} limits nobody: no namespace is attached to it."
+        return
+    who = f"{group.name} limits {counted(len(group.namespaces), 'namespace')}"
+    who += f" ({_listed(group.namespaces)})"
+    for key, kind in QUANTITIES.items():
+        limit, used = group.limits[key], group.used[key]
+        if limit < 0:
+            continue
+        told = f"{who} to {amount(limit, kind.unit)} of {kind.title}; now {amount(used, kind.unit)}"
+        if not kind.is_enforced:
+            yield f"{told}. Brokers compute this share and do not apply it."
+        elif used > limit:
+            back = amount(used - limit, kind.unit)
+            when = "" if holds else " once brokers exchange usage"
+            yield f"{told}: producers would be slowed down by {back}{when}."
+        else:
+            yield f"{told}."
+
+
+def _rates(after: PulsarSnapshot, use: NamespaceUse, steps: Sequence[SetPolicy]) -> Iterator[str]:
+    named = {(step.policy, step.name) for step in steps if step.policy in RATE_KINDS}
+    for limit in rate_limits(after, use):
+        if (limit.kind, limit.namespace) in named and limit.limit > 0:
+            yield _rate(limit)
+    for step in steps:
+        if step.policy in RATE_KINDS and step.value is None:
+            yield f"{step.name} would go by the brokers' own default for it, by itself no limit."
+
+
+def _rate(limit: RateLimit) -> str:
+    told = (
+        f"Each {limit.holder} of {limit.namespace} gets {amount(limit.limit, limit.unit)} at most"
+    )
+    if limit.live is None:
+        return f"{told}; {limit.why}."
+    live = f"together they carry {amount(limit.live, limit.unit)} now"
+    number = f"{counted(limit.most_holders, 'topic')}" if limit.holder == "topic" else ""
+    over = f" over {number}" if number else ""
+    mark = {"at its limit": "some would be slowed down", "may be": "some may be slowed down"}
+    end = mark.get(limit.verdict, "nobody is slowed down")
+    return f"{told}; {live}{over}: {end}, as {limit.why}."
+
+
+def _quotas(snapshot: PulsarSnapshot, steps: Sequence[SetPolicy]) -> Iterator[str]:
+    quotas = [step for step in steps if step.policy == "resource_quota"]
+    own = [step.name for step in quotas if step.name != DEFAULT_QUOTA_NAME]
+    if own and snapshot.manifest.load_manager == "extensible":
+        yield "The extensible load manager takes no quota of a bundle: this has no effect there."
+    elif own:
+        yield (
+            f"A leader takes the quota of {_listed(own)} for its load as long as no average of it "
+            "is stored; nobody is slowed down, and brokers forget it when they measure."
+        )
+    if len(own) < len(quotas):
+        yield "The default quota seeds no bundle of the modular load manager; REST shows it."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"

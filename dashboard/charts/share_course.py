@@ -1,0 +1,106 @@
+"""A resource group's limit over time: what gets through at each broker, and what it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from dashboard.charts.template import FAR, LINE, SERIES, styled
+
+Floats = NDArray[np.float64]
+
+MOST_LINES: Final = len(SERIES)
+_HEIGHT_PX: Final = 460
+
+
+@dataclass(frozen=True, eq=False)
+class CourseData:
+    """A course; rows are periods, columns brokers.
+
+    Attributes:
+        seconds: Begin of each period, shape ``(n,)``.
+        brokers: Names.
+        wanted: What clients would send, per second.
+        used: What gets through, per second.
+        share: What each broker allows itself in the period, per second; NaN: no limit.
+        reports: Whether the broker reported at the end of the period.
+        limit: Of the whole cluster; NaN: none.
+    """
+
+    seconds: Floats
+    brokers: Sequence[str]
+    wanted: Floats
+    used: Floats
+    share: Floats
+    reports: NDArray[np.bool_]
+    limit: float
+
+
+def course_figure(data: CourseData) -> go.Figure:
+    """Return two charts on one time axis: the sums above, each broker's share below.
+
+    Lines are steps, as a share holds for a whole period; a circle is a report.
+    """
+    figure = make_subplots(
+        rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.1, row_heights=[0.42, 0.58]
+    )
+    minutes = np.append(data.seconds, data.seconds[-1] + _period(data)) / 60
+    wanted, used = data.wanted.sum(axis=1), data.used.sum(axis=1)
+    _steps(figure, minutes, wanted, "wanted by clients", {"color": LINE, "dash": "dot"}, row=1)
+    _steps(figure, minutes, used, "gets through", {"color": SERIES[0]}, row=1)
+    if np.isfinite(data.limit):
+        limit = np.full(len(used), data.limit)
+        _steps(figure, minutes, limit, "limit of the group", {"color": FAR, "dash": "dash"}, row=1)
+    for rank, broker in enumerate(data.brokers[:MOST_LINES]):
+        line = {"color": SERIES[rank % len(SERIES)]}
+        _steps(figure, minutes, data.share[:, rank], f"{broker} may", line, row=2)
+        _reports(figure, minutes, data, rank)
+    styled(figure, height=_HEIGHT_PX, legend=True)
+    figure.update_yaxes(rangemode="tozero", title_text="all brokers, a second", row=1, col=1)
+    figure.update_yaxes(rangemode="tozero", title_text="share, a second", row=2, col=1)
+    figure.update_xaxes(title_text="minutes", row=2, col=1)
+    return figure
+
+
+def _period(data: CourseData) -> float:
+    return float(data.seconds[1] - data.seconds[0]) if len(data.seconds) > 1 else 60.0
+
+
+def _steps(
+    figure: go.Figure, minutes: Floats, values: Floats, name: str, line: dict[str, str], *, row: int
+) -> None:
+    figure.add_trace(
+        go.Scatter(
+            x=minutes,
+            y=np.append(values, values[-1]),
+            mode="lines",
+            line={"width": 1.8, "shape": "hv", **line},
+            name=name,
+            hovertemplate="%{x:g} min<br><b>%{y:,.0f}</b> a second<extra>" + name + "</extra>",
+        ),
+        row=row,
+        col=1,
+    )
+
+
+def _reports(figure: go.Figure, minutes: Floats, data: CourseData, rank: int) -> None:
+    at = np.flatnonzero(data.reports[:, rank])
+    figure.add_trace(
+        go.Scatter(
+            x=minutes[at + 1],
+            y=data.share[at, rank],
+            mode="markers",
+            marker={"size": 6, "symbol": "circle-open", "color": SERIES[rank % len(SERIES)]},
+            showlegend=False,
+            name=f"{data.brokers[rank]} reports",
+            hovertemplate="%{x:g} min<extra>" + data.brokers[rank] + " reports</extra>",
+        ),
+        row=2,
+        col=1,
+    )

@@ -1,0 +1,158 @@
+"""Wished changes of policies: collected by forms, previewed as one plan, applied.
+
+Pages that change policies call :func:`wish` from their forms and :func:`changes` once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.plan.model import Plan
+from core.plan.policy import PolicyWish
+from core.plan.preview import Preview
+from dashboard import planning_policies as kernel
+from dashboard import state
+from dashboard.components import moves_plan, tables, words
+from dashboard.components.applying import Ask
+from dashboard.presenters import policy_wishes as presenter
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+_FAULT: Final = "_change_fault"
+_MOST_SHOWN: Final = 30
+
+
+def wish(wishes: Sequence[PolicyWish]) -> None:
+    """Add changes to those that are wished; for callbacks. A policy is wished once."""
+    st.session_state.pop(_FAULT, None)
+    _keep(presenter.joined(_held(), wishes))
+    st.toast("Added: see Changes for what it would do.", icon=":material/add:")
+
+
+def refuse(error: OpsError) -> None:
+    """Keep why a form could not be taken, until the next one is; for callbacks."""
+    st.session_state[_FAULT] = error
+
+
+def draw_fault() -> None:
+    """Say why the last form was not taken."""
+    fault = st.session_state.get(_FAULT)
+    if isinstance(fault, OpsError):
+        words.failed(fault, what="This was not added to the changes")
+
+
+def _held() -> list[PolicyWish]:
+    """Return the readable wishes; :func:`changes` says which are not."""
+    found = []
+    for text in state.listed(state.CHANGE):
+        try:
+            found.append(presenter.parsed_wish(text))
+        except OpsError:
+            continue
+    return found
+
+
+def _keep(wishes: Sequence[PolicyWish]) -> None:
+    state.keep_list(state.CHANGE, [presenter.wish_text(one) for one in wishes])
+
+
+def _drop(text: str) -> None:
+    state.keep_list(state.CHANGE, [one for one in state.listed(state.CHANGE) if one != text])
+
+
+def _clear() -> None:
+    state.keep_list(state.CHANGE, [])
+
+
+def changes(page: PageContext) -> kernel.PolicyAnswer | None:
+    """Draw what is wished and its plan; return the plan, ``None`` where there is none.
+
+    Without wishes nothing is drawn.
+    """
+    texts = state.listed(state.CHANGE)
+    if not texts:
+        return None
+    words.section("Changes", "Nothing is set until a plan is applied.")
+    draw_wishes(texts)
+    try:
+        wishes = tuple(presenter.parsed_wish(text) for text in texts)
+        answer = kernel.policy_preview(
+            kernel.PolicyRequest(
+                shelved=page.shelved, wishes=wishes, exclusions=tuple(page.cluster.exclusions)
+            )
+        )
+    except OpsError as error:
+        words.failed(error, what="These changes cannot be planned")
+        return None
+    _draw_plan(page, answer)
+    return answer
+
+
+def draw_wishes(texts: Sequence[str]) -> None:
+    """Draw the wished changes, each with the way to take it out again."""
+    with st.container(horizontal=True, gap="small"):
+        for text in texts[:_MOST_SHOWN]:
+            st.button(
+                words.plain(_short(text)),
+                icon=":material/close:",
+                key=f"_drop_{text}",
+                help=words.plain(f"{text}: take this change out"),
+                on_click=partial(_drop, text),
+            )
+        if len(texts) > _MOST_SHOWN:
+            st.caption(f"and {len(texts) - _MOST_SHOWN:,} more")
+        st.button(
+            "Take all out",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=_clear,
+            key="_drop_all",
+        )
+
+
+def _short(text: str) -> str:
+    parts = text.split(" ", 3)
+    if len(parts) < 3:
+        return text[:60]
+    return f"{parts[0]} {parts[1].replace('_', ' ')} {parts[2]}"
+
+
+def _draw_plan(page: PageContext, answer: kernel.PolicyAnswer) -> None:
+    plan, preview = _shown(answer)
+    rows = presenter.difference(plan.steps)
+    if len(rows):
+        tables.table(
+            rows,
+            {
+                "policy": tables.words("Policy"),
+                "of": tables.words("Of"),
+                "field": tables.words("Field"),
+                "now": tables.words("Now"),
+                "then": tables.words("Then"),
+            },
+            key="policy_difference",
+            alt="What the plan changes, field by field",
+            height=min(330, tables.height_of(len(rows))),
+        )
+    if plan.steps:
+        words.notes(answer.effects)
+    moves_plan.draw_remarks(plan)
+    if not preview.others:
+        return
+    with st.expander("The brokers' own lines", icon=":material/terminal:", expanded=True):
+        st.code("\n".join(other.command for other in preview.others), language="bash")
+    moves_plan.draw_apply(page, plan, preview)
+
+
+def _shown(answer: kernel.PolicyAnswer) -> tuple[Plan, Preview]:
+    """Return the plan; behind an open dialog stands what it is about."""
+    ask = state.asking()
+    if isinstance(ask, Ask) and ask.preview is not None:
+        return ask.plan, ask.preview
+    return answer.plan, answer.preview

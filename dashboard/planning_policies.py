@@ -1,0 +1,119 @@
+"""Limits and the plans that change policies, for the pages: each computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from core.plan.bare import Terms
+from core.plan.model import Plan
+from core.plan.policy import PolicyWish, build_policy_plan
+from core.plan.preview import Preview, preview_plan
+from core.plan.steps import SetPolicy
+from core.planning.group_use import GroupUse, SharedLimit, group_uses, period_of, shared_limit
+from core.planning.limit_effects import limit_effects
+from core.planning.namespace_use import NamespaceUse, namespace_use
+from core.planning.rate_limits import RateLimit, rate_limits
+from core.planning.tenants import TenantUse, tenant_uses
+from core.snapshot.store import Shelved
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.reading import reading
+
+_RENEW_AFTER_S: Final = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What limits a cluster, beside what it carries.
+
+    Attributes:
+        use: By namespace.
+        groups: Resource groups.
+        rates: Rates of namespaces, worst first.
+        tenants: Largest share of the traffic first.
+    """
+
+    use: NamespaceUse
+    groups: tuple[GroupUse, ...]
+    rates: tuple[RateLimit, ...]
+    tenants: tuple[TenantUse, ...]
+
+
+def _limits(shelved: Shelved) -> Limits:
+    snapshot = reading(shelved).snapshot
+    use = namespace_use(snapshot)
+    return Limits(
+        use,
+        tuple(group_uses(snapshot, use)),
+        tuple(rate_limits(snapshot, use)),
+        tuple(tenant_uses(snapshot)),
+    )
+
+
+limits_of = Memo(_limits, max_entries=4)
+"""The limits of a kept snapshot."""
+
+
+def _shared(key: tuple[Shelved, str, str]) -> SharedLimit:
+    shelved, name, quantity = key
+    one = reading(shelved)
+    group = next(group for group in limits_of(shelved).groups if group.name == name)
+    return shared_limit(one.snapshot, group, quantity, period_s=period_of(one.settings))
+
+
+shared_of = Memo(_shared, max_entries=32)
+"""How a limit falls to the brokers: snapshot, group, key of ``QUANTITIES``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRequest:
+    """Policies to plan; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        wishes: In their order.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    wishes: tuple[PolicyWish, ...]
+    exclusions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyAnswer:
+    """A plan of policies, looked at.
+
+    Attributes:
+        plan: The plan.
+        preview: Its preview.
+        effects: Whom changed limits touch, in sentences.
+    """
+
+    plan: Plan
+    preview: Preview
+    effects: tuple[str, ...]
+
+
+def policy_preview(request: PolicyRequest) -> PolicyAnswer:
+    """Return the plan that changes policies, looked at; made anew before it expires.
+
+    Raises:
+        InputError: Nothing was named, or a value that is no document of its kind.
+        UnknownNameError: A kind or a field that there is not.
+    """
+    return _policies((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
+    request, _ = key
+    one = reading(request.shelved)
+    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    plan = build_policy_plan(one.snapshot, request.wishes, terms)
+    steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
+    effects = limit_effects(one.snapshot, one.settings, steps)
+    return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))
+
+
+_policies = Memo(_planned, max_entries=32)

@@ -1,0 +1,160 @@
+"""Wished changes of policies: as text in an address, as fields of a form, as a difference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from core.errors import InputError
+from core.plan.policy import PolicyWish
+from core.plan.policy_kinds import policy_kind
+from core.plan.steps import SetPolicy, Step
+
+SET: Final = "set"
+DELETE: Final = "delete"
+
+Entered = str | bool
+"""What a field of a form holds: a text, or a switch."""
+
+FIELD_WORDS: Final[Mapping[str, str]] = {
+    "publishRateInMsgs": "Publish, messages a second",
+    "publishRateInBytes": "Publish, bytes a second",
+    "dispatchRateInMsgs": "Dispatch, messages a second",
+    "dispatchRateInBytes": "Dispatch, bytes a second",
+    "publishThrottlingRateInMsg": "Messages a second, each topic",
+    "publishThrottlingRateInByte": "Bytes a second, each topic",
+    "dispatchThrottlingRateInMsg": "Messages in a period",
+    "dispatchThrottlingRateInByte": "Bytes in a period",
+    "relativeToPublishRate": "On top of the publish rate",
+    "ratePeriodInSecond": "Period, seconds",
+    "subscribeThrottlingRatePerConsumer": "Subscribes in a period, each consumer",
+    "msgRateIn": "Messages in, a second",
+    "msgRateOut": "Messages out, a second",
+    "bandwidthIn": "Bytes in, a second",
+    "bandwidthOut": "Bytes out, a second",
+    "memory": "Memory, MB",
+    "dynamic": "May be recomputed (simple load manager)",
+}
+"""Upstream's field to plain words with the unit."""
+
+
+def wish_text(wish: PolicyWish) -> str:
+    """Return a wish as the words of ``trimtab policy`` after the cluster's name."""
+    if wish.value is None:
+        return f"{DELETE} {wish.policy} {wish.name}"
+    return f"{SET} {wish.policy} {wish.name} {wish.value}"
+
+
+def parsed_wish(text: str) -> PolicyWish:
+    """Return the wish of a text.
+
+    Raises:
+        InputError: It is none.
+        UnknownNameError: A kind that there is not.
+    """
+    words = text.split(" ", 3)
+    if len(words) == 4 and words[0] == SET:
+        return PolicyWish(policy_kind(words[1]).name, words[2], words[3])
+    if len(words) == 3 and words[0] == DELETE:
+        return PolicyWish(policy_kind(words[1]).name, words[2], None)
+    raise InputError(
+        f"{text[:80]!r} is no change of a policy.",
+        hint=f"Write {SET} KIND NAME VALUE or {DELETE} KIND NAME.",
+    )
+
+
+def joined(held: Iterable[PolicyWish], more: Iterable[PolicyWish]) -> list[PolicyWish]:
+    """Return the wishes with more of them: of one policy the last one counts."""
+    found = {(wish.policy, wish.name): wish for wish in held}
+    for wish in more:
+        found.pop((wish.policy, wish.name), None)
+        found[wish.policy, wish.name] = wish
+    return list(found.values())
+
+
+def field_values(kind: str, stored: str | None) -> dict[str, Any]:
+    """Return the fields of a document, those of its kind where nothing is stored."""
+    whole: dict[str, Any] = json.loads(policy_kind(kind).canonical(stored or "{}"))
+    return whole
+
+
+def field_text(value: Any) -> str:
+    """Return a number as a form shows it: no limit is blank."""
+    if value == -1:
+        return ""
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value}"
+
+
+def document(kind: str, entered: Mapping[str, Entered]) -> str:
+    """Return the document of what was entered in a form; blank is no limit.
+
+    Raises:
+        InputError: What was entered is no number.
+    """
+    fields = policy_kind(kind).fields
+    body = {name: _entered(kind, name, fields[name], value) for name, value in entered.items()}
+    return policy_kind(kind).canonical(json.dumps(body))
+
+
+def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
+    if isinstance(value, bool):
+        return value
+    text = value.replace(",", "").replace("_", "").strip()
+    if not text:
+        if default == -1:
+            return default
+        raise InputError(f"{name} of a {policy_kind(kind).title} is empty.", hint="Give a number.")
+    try:
+        return float(text) if isinstance(default, float) else int(text)
+    except ValueError:
+        what = "number" if isinstance(default, float) else "whole number"
+        raise InputError(f"{name} is {value!r}; it is a {what}.") from None
+
+
+def difference(steps: Iterable[Step]) -> pd.DataFrame:
+    """Return what changes, a row a field: policy, whose, field, now, then."""
+    rows = [row for step in steps if isinstance(step, SetPolicy) for row in _changes(step)]
+    return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
+
+
+def _changes(step: SetPolicy) -> Iterable[dict[str, str]]:
+    kind = policy_kind(step.policy)
+    common = {"policy": kind.title.removesuffix(" of namespace").removesuffix(" of bundle")}
+    common["of"] = step.name
+    if kind.is_text:
+        yield {**common, "field": "", "now": step.before or "none", "then": step.value or "none"}
+        return
+    before, after = _object(step.before), _object(step.value)
+    for name in {**before, **after}:
+        now, then = before.get(name), after.get(name)
+        if now != then:
+            plain = FIELD_WORDS.get(name, "")
+            told = f"{plain} ({name})" if plain else name
+            yield {**common, "field": told, "now": _words(now), "then": _words(then)}
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if value == -1:
+        return "no limit"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,g}" if isinstance(value, float) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)

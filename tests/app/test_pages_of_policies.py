@@ -1,0 +1,205 @@
+"""Policies & quotas: what limits whom, and a change from its form to the dialog that applies it."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from fleet_builder import make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+from core.snapshot import PulsarSnapshot
+from dashboard import state
+
+ORDERS, MAIL = "acme/orders", "acme/mail"
+POLICIES = (
+    ("resource_group", "gold", {"publishRateInMsgs": 1000}),
+    ("publish_rate", MAIL, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
+    ("resource_quota", "default", {"msgRateIn": 40.0, "msgRateOut": 120.0, "dynamic": True}),
+)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+def _limited() -> PulsarSnapshot:
+    plain = make_snapshot(brokers=6, bundles=80, now=now())
+    spaces = plain.namespaces.to_pylist()
+    for row in spaces:
+        row["resource_group"] = "gold" if row["namespace"] == ORDERS else None
+    rows = [
+        *plain.policies.to_pylist(),
+        *({"kind": kind, "name": name, "body": json.dumps(body)} for kind, name, body in POLICIES),
+    ]
+    tables = {
+        **plain.tables,
+        "policies": pa.Table.from_pylist(rows, schema=plain.policies.schema),
+        "namespaces": pa.Table.from_pylist(spaces, schema=plain.namespaces.schema),
+    }
+    return PulsarSnapshot.build(plain.manifest, tables)
+
+
+@pytest.fixture
+def fleet(site) -> PulsarSnapshot:
+    snapshot = _limited()
+    site.put(snapshot)
+    return snapshot
+
+
+def _press(app, label: str):
+    next(one for one in app.button if one.label == label).click().run()
+    assert_calm(app)
+    return texts(app)
+
+
+def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
+    app = site.open("policies")
+    assert_calm(app)
+    said = texts(app)
+    assert "1 resource group and rates of 1 namespace limit this cluster" in said
+    assert "Limits of groups have no effect here." in said
+    assert "resourceUsageTransportClassName" in said
+    shares = next(table.value for table in app.dataframe if "upstream" in table.value)
+    assert len(shares) > 1
+    assert "PIP-82" in said
+
+
+def test_a_cluster_without_limits_is_told_how_to_make_one(site):
+    site.put(make_snapshot(brokers=6, bundles=80, now=now()))
+    app = site.open("policies")
+    assert_calm(app)
+    said = texts(app)
+    assert "Nothing limits this cluster" in said
+    assert "There is no resource group. Make one below" in said
+
+
+def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet):
+    site.worker_says()
+    app = site.open("policies", resource_group="a new group")
+    app.text_input(key="_group_name").set_value("silver").run()
+    app.text_input(key="_field_resource_group_silver_publishRateInMsgs").set_value("2,500")
+    said = _press(app, "Add to the changes")
+    assert "Publish, messages a second (publishRateInMsgs)" in said
+    assert "2,500" in said
+    assert "silver limits nobody" in said
+    assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
+    assert next(one for one in app.button if one.label == "Apply…").disabled is False
+    said = _press(app, "Apply…")
+    assert "Say why" in said
+
+
+def test_attaching_and_detaching_is_one_plan(site, fleet):
+    app = site.open("policies", resource_group="gold")
+    app.multiselect(key="_attached_gold").set_value([MAIL]).run()
+    said = _press(app, "Add to the changes: attach 1, detach 1")
+    assert "set-resource-group acme/mail --resource-group-name gold" in said
+    assert "remove-resource-group acme/orders" in said
+    assert "gold limits 1 namespace (acme/mail)" in said
+
+
+def test_deleting_a_group_that_is_attached_is_refused_until_the_plan_detaches_it(site, fleet):
+    site.worker_says()
+    app = site.open("policies", change=["delete resource_group gold"])
+    assert_calm(app)
+    assert "brokers would refuse to delete it" in texts(app)
+    assert not [one for one in app.button if one.label == "Apply…" and not one.disabled]
+    both = [f"delete namespace_resource_group {ORDERS}", "delete resource_group gold"]
+    app = site.open("policies", change=both)
+    said = texts(app)
+    assert "would refuse" not in said
+    assert "pulsar-admin resourcegroups delete gold" in said
+
+
+def test_what_cannot_be_is_refused_before_anything_is_sent(site, fleet):
+    site.worker_says()
+    app = site.open("policies", change=['set resource_group g {"publishRateInMsgs": -5}'])
+    assert_calm(app)
+    assert "goes from -1 to 2,147,483,647" in texts(app)
+    assert not [one for one in app.button if one.label == "Apply…" and not one.disabled]
+    app = site.open("policies", change=["nonsense"])
+    assert_calm(app)
+    assert "'nonsense' is no change of a policy" in texts(app)
+
+
+def test_what_is_no_number_does_not_leave_its_form(site, fleet):
+    app = site.open("policies", resource_group="gold")
+    app.text_input(key="_field_resource_group_gold_publishRateInMsgs").set_value("nan")
+    said = _press(app, "Add to the changes")
+    assert "publishRateInMsgs is 'nan'; it is a whole number." in said
+    assert not app.query_params.get(state.CHANGE)
+
+
+def test_a_limit_that_is_so_already_is_told_and_taken_out(site, fleet):
+    app = site.open("policies", change=['set resource_group gold {"publishRateInMsgs": 1000}'])
+    assert "is so already" in texts(app)
+    _press(app, "Take all out")
+    assert "Changes" not in [element.value for element in app.subheader]
+
+
+def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
+    app = site.open("policies", view="rates", namespace=MAIL)
+    assert_calm(app)
+    said = texts(app)
+    assert "▲ at its limit" in said
+    field = "_field_publish_rate_acme/mail_publishThrottlingRateInMsg"
+    assert app.text_input(key=field).value == "1"
+    app.text_input(key=field).set_value("")
+    said = _press(app, "Add to the changes")
+    assert "no limit" in said
+    assert "pulsar-admin namespaces set-publish-rate acme/mail" in said
+
+
+def test_quotas_are_shown_and_reset(site, fleet):
+    bundle = fleet.bundles["bundle"][0].as_py()
+    app = site.open("policies", view="quotas", bundle=bundle)
+    assert_calm(app)
+    app.text_input(key=f"_field_resource_quota_{bundle}_msgRateIn").set_value("50")
+    said = _press(app, "Add to the changes")
+    assert "A leader takes the quota of" in said
+    assert "pulsar-admin resource-quotas set" in said
+
+
+def test_tenants_are_shown_against_the_sum_of_their_limits(site, fleet):
+    app = site.open("policies", view="tenants", tenant="acme")
+    assert_calm(app)
+    said = texts(app)
+    assert "of the traffic" in said
+    assert "no limit" in said
+    spaces = next(table.value for table in app.dataframe if "limits" in table.value)
+    assert set(spaces["namespace"]) >= {ORDERS, MAIL}
+
+
+def test_the_calculator_gives_the_published_example(site, fleet):
+    app = site.open("policies", view="calculator")
+    assert_calm(app)
+    rows = next(table.value for table in app.dataframe if "room" in table.value)
+    assert [round(value, 2) for value in rows["published"]] == [11.11, 55.56, 33.33]
+    assert rows["upstream"].tolist() == [11, 55, 33]
+    assert "held back" in texts(app)
+
+
+def test_the_calculator_is_wholly_in_its_address_and_takes_live_figures(site, fleet):
+    app = site.open(
+        "policies", view="calculator", limit="20", usage="5,5", steps="3:5,5; 3:50,0", period="10"
+    )
+    assert_calm(app)
+    assert app.text_input(key=state.PERIOD).value == "10"
+    rows = next(table.value for table in app.dataframe if "room" in table.value)
+    assert rows["upstream"].tolist() == [10, 10]
+    _press(app, "Take its limit and use")
+    assert app.text_input(key=state.LIMIT).value == "1000"
+    assert "," in app.text_input(key=state.USAGE).value
+
+
+def test_what_cannot_be_calculated_is_said(site, fleet):
+    app = site.open("policies", view="calculator", limit="-2", period="0")
+    assert_calm(app)
+    said = texts(app)
+    assert "it goes from -1" in said
+    app = site.open("policies", view="calculator", steps="5:1,2;5:1")
+    assert "another 1" in texts(app)

@@ -1,0 +1,159 @@
+"""Wished changes of policies and the calculator's inputs: what is taken and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fleet_builder import NOON, make_snapshot
+
+from core.errors import InputError, OpsError
+from core.plan.bare import Terms
+from core.plan.policy import PolicyWish, build_policy_plan
+from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
+from core.planning.limit_effects import limit_effects
+from core.pulsar.settings import effective_settings
+from core.snapshot import PulsarSnapshot
+from dashboard.presenters import policies_calculator as calculator
+from dashboard.presenters import policy_wishes as presenter
+
+ORDERS, MAIL = "acme/orders", "acme/mail"
+
+
+@pytest.fixture(scope="module")
+def fleet() -> PulsarSnapshot:
+    return make_snapshot(brokers=6, bundles=80)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('set resource_group g {"publishRateInMsgs": -5}', "goes from -1 to 2,147,483,647"),
+        ('set resource_group g {"publishRateInMsgs": 99999999999}', "goes from -1"),
+        ('set resource_group g {"publishRateInBytes": 9223372036854775808}', "goes from -1"),
+        ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
+        ('set resource_group g {"publishRateInMsg": 5}', "no field named 'publishRateInMsg'"),
+        ("set resource_group g h i", "is JSON"),
+        ('set publish_rate acme/nowhere {"publishThrottlingRateInMsg": 5}', "no namespace"),
+        (f"set namespace_resource_group {MAIL} gould", "no resource group 'gould'"),
+        ('set resource_quota acme/mail/0x0_0x1 {"msgRateIn": 1}', "no bundle"),
+        (f"set resource_quota default {json.dumps({'msgRateIn': -1})}", "a number from 0"),
+        (f"set resource_quota default {json.dumps({'msgRateIn': 1e300})}", "a number from 0"),
+        ('set publish_rate pulsar/10.1.0.1:8080 {"publishThrottlingRateInMsg": 5}', "themselves"),
+        ("nonsense", "no change of a policy"),
+        ("set isolaton a {}", "isolation"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
+    try:
+        plan = build_policy_plan(fleet, [presenter.parsed_wish(change)], Terms(now=NOON))
+        told = " ".join(f"{one.sentence} {one.hint}" for one in plan.by_severity("error"))
+        assert not plan.applyable
+    except OpsError as error:
+        told = f"{error.message} {error.hint}"
+    assert words in told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"limit": "-2"}, "it goes from -1"),
+        ({"limit": "1e30"}, "it goes from -1"),
+        ({"limit": "nan"}, "finite number"),
+        ({"usage": "1,x"}, "no list of numbers"),
+        ({"usage": "1,-3"}, "from 0 on"),
+        ({"usage": "inf"}, "from 0 on"),
+        ({"steps": "x:1,2"}, "no number of periods"),
+        ({"steps": "5:1,2;5:1"}, "another 1"),
+        ({"steps": "9999999:1"}, "periods"),
+        ({"steps": ""}, "No step"),
+        ({"period": "0"}, "whole seconds"),
+        ({"tolerance": "-1"}, "from 0 on"),
+    ],
+)
+def test_what_cannot_be_calculated_is_refused_in_one_sentence(wrong, words):
+    given = {"limit": "100", "usage": "1,2", "steps": "5:1,2", "period": "60", "tolerance": "5"}
+    given |= wrong
+    with pytest.raises(InputError, match=words):
+        _calculate(**given)
+
+
+def _calculate(limit: str, usage: str, steps: str, period: str, tolerance: str) -> None:
+    calculator.calculated(limit, usage)
+    calculator.course_data(limit, steps, period=period, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'set resource_group gold {"publishRateInMsgs": 5}',
+        "delete resource_group gold",
+        "set anti_affinity acme/mail apart from all",
+    ],
+)
+def test_a_wish_is_the_same_after_its_text(text):
+    assert presenter.wish_text(presenter.parsed_wish(text)) == text
+
+
+def test_of_one_policy_the_last_wish_counts():
+    first, second, other = (
+        PolicyWish("publish_rate", MAIL, "{}"),
+        PolicyWish("publish_rate", MAIL, None),
+        PolicyWish("publish_rate", ORDERS, None),
+    )
+    assert presenter.joined([first, other], [second]) == [other, second]
+
+
+def test_a_form_is_a_document_and_blank_is_no_limit():
+    entered = {"publishRateInMsgs": "2,500", "publishRateInBytes": " "}
+    assert json.loads(presenter.document("resource_group", entered)) == {
+        "dispatchRateInBytes": -1,
+        "dispatchRateInMsgs": -1,
+        "publishRateInBytes": -1,
+        "publishRateInMsgs": 2500,
+    }
+    assert presenter.field_text(-1) == ""
+    assert presenter.field_text(40.0) == "40"
+    with pytest.raises(InputError, match="msgRateIn of a resource quota of bundle is empty"):
+        presenter.document("resource_quota", {"msgRateIn": ""})
+
+
+def test_a_changed_limit_tells_whom_it_touches(fleet):
+    wishes = [
+        PolicyWish("resource_group", "gold", '{"publishRateInMsgs": 1, "dispatchRateInMsgs": 9}'),
+        PolicyWish("namespace_resource_group", ORDERS, "gold"),
+        PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 1000000000}'),
+    ]
+    plan = build_policy_plan(fleet, wishes, Terms(now=NOON))
+    assert len(plan.steps) == 3
+    told = limit_effects(fleet, effective_settings(fleet), plan.steps)
+    assert any("producers would be slowed down by" in one for one in told)
+    assert any("Brokers compute this share and do not apply it." in one for one in told)
+    assert any("nobody is slowed down" in one for one in told)
+    assert len(presenter.difference(plan.steps)) == 4 + 1 + 2
+
+
+def test_zero_is_said_to_be_no_limit(fleet):
+    wish = PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
+    plan = build_policy_plan(fleet, [wish], Terms(now=NOON))
+    assert "brokers take for no limit" in plan.by_severity("warning")[0].sentence
+
+
+def test_steps_of_demand_are_repeated_and_bounded():
+    assert demand_steps("2:1,2; 3,4;") == [[1, 2], [1, 2], [3, 4]]
+    with pytest.raises(InputError, match="periods"):
+        demand_steps(f"{MOST_PERIODS}:1;1:1")
+
+
+def test_a_simulation_tells_what_was_held_back_and_what_got_over():
+    data, course = calculator.course_data("100", "1:0,0; 8:100,100", period="60", tolerance="5")
+    said = calculator.course_answer(data, course)
+    assert "held back" in said
+    assert "2.0 times it at the worst" in said
+    assert len(calculator.course_table(data, course)) == 18
+    assert "Nobody wants" in calculator.course_answer(
+        *calculator.course_data("100", "0,0", period="60", tolerance="5")
+    )
+    assert "0.0 %" in calculator.course_answer(
+        *calculator.course_data("-1", "5,5", period="60", tolerance="5")
+    )
