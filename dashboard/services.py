@@ -87,8 +87,8 @@ def collector_status_path(config: TrimtabConfig, cluster: str) -> Path:
     return config.state_dir / "collectors" / f"{cluster}.json"
 
 
-def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str) -> pa.Table:
-    """Read the topics of one bundle from its owner: the only cluster access of the pages.
+def fetch_topics(cluster: ClusterConfig, broker_web_url: str, bundle: str | None) -> pa.Table:
+    """Read the topics of one bundle (or all) from a broker: the only cluster access of the pages.
 
     Raises:
         RemoteError: The broker did not answer as it should.

@@ -1,0 +1,225 @@
+"""What the advisors compute for their page, each answer once for what it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.plan.bare import Terms
+from core.plan.model import Plan
+from core.plan.preview import Preview, preview_plan
+from core.plan.split import build_cuts_plan
+from core.planning.advisors.bundle_reasons import (
+    BundleAdvice,
+    BundleLimits,
+    Demand,
+    advise_bundles,
+)
+from core.planning.advisors.partitions import (
+    MAX_PARTITIONS,
+    CountAdvice,
+    by_bundle_count,
+    by_partition_count,
+    expected_worst,
+    partition_hashes,
+)
+from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.pulsar.ring import initial_boundaries
+from core.snapshot.store import Shelved
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
+from dashboard.reading import reading
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster
+
+MAX_CURVE: Final = 60
+MAX_COUNTED: Final = 20_000
+_RENEW_AFTER_S: Final = 300
+_READERS: Final = 8
+
+
+def _facts(key: tuple[Shelved, str]) -> NamespaceFacts:
+    shelved, namespace = key
+    one = reading(shelved)
+    return namespace_facts(one.movable, namespace, one.snapshot.brokers.num_rows)
+
+
+facts = Memo(_facts, max_entries=32)
+"""What a kept snapshot shows of a namespace."""
+
+
+def read_topics(cluster: Cluster, addresses: Sequence[str], namespace: str) -> pa.Table:
+    """Read the topics of a namespace from the brokers that own its bundles.
+
+    Args:
+        cluster: Of the brokers.
+        addresses: Their web addresses.
+        namespace: ``tenant/namespace``.
+    Raises:
+        RemoteError: One of them did not answer as it should.
+        InputError: An address is no address.
+    """
+    with ThreadPoolExecutor(_READERS) as pool:
+        parts = list(pool.map(lambda one: services.fetch_topics(cluster, one, None), addresses))
+    table = pa.concat_tables(parts)
+    return table.filter(pc.starts_with(table["bundle"], f"{namespace}/"))
+
+
+# -- how many bundles ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundlesAsked:
+    """A number of bundles to find; equal requests have the same answer.
+
+    Attributes:
+        demand: What the namespace carries.
+        limits: Of its bundles.
+        topics: That were read; ``None``: none were.
+        read_at: When, so that a later reading is another request.
+        namespace: Whose topics these are.
+    """
+
+    demand: Demand
+    limits: BundleLimits
+    topics: pa.Table | None = field(default=None, compare=False, repr=False)
+    read_at: datetime | None = None
+    namespace: str = ""
+
+
+def _bundles(asked: BundlesAsked) -> BundleAdvice:
+    if asked.topics is None or not asked.topics.num_rows:
+        return advise_bundles(asked.demand, asked.limits)
+    positions, loads = topic_loads(asked.topics)
+    if not loads.any():
+        loads = np.ones(loads.size)
+    return advise_bundles(asked.demand, asked.limits, positions=positions, loads=loads)
+
+
+bundle_advice = Memo(_bundles, max_entries=64)
+"""How many bundles, and why."""
+
+
+# -- partitions over bundles -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpreadAsked:
+    """Partitions of a topic over bundles.
+
+    Attributes:
+        topic: Complete name.
+        partitions: Of it.
+        even: So many bundles of the same width; 0: those of ``boundaries``.
+        wanted: Most partitions of a bundle.
+        max_bundles: ``loadBalancerNamespaceMaximumBundles``.
+        boundaries: Of its namespace.
+    """
+
+    topic: str
+    partitions: int
+    even: int
+    wanted: int
+    max_bundles: int
+    boundaries: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpreadAnswer:
+    """How they fall, and what would mend it.
+
+    Attributes:
+        bundles: In all.
+        surgery: The spread now, the cuts, and the spread after them.
+        expected: Partitions in the fullest bundle for random names.
+        counts: Some numbers of partitions in these bundles.
+        curve: Many numbers of partitions in these bundles.
+        by_bundles: Even bundles: how many, the fullest of them by this name, and by random names.
+    """
+
+    bundles: int
+    surgery: Surgery
+    expected: float
+    counts: Sequence[CountAdvice]
+    curve: Sequence[CountAdvice]
+    by_bundles: Sequence[tuple[int, int, float]]
+
+
+def _spread(asked: SpreadAsked) -> SpreadAnswer:
+    hashes = partition_hashes(asked.topic, asked.partitions)
+    bounds = initial_boundaries(asked.even) if asked.even else asked.boundaries
+    surgery = plan_cuts(bounds, hashes, wanted=asked.wanted, max_bundles=asked.max_bundles)
+    bundles, own = len(bounds) - 1, asked.partitions
+    top = min(max(4 * own, 2 * bundles, 120), MAX_COUNTED)
+    many = np.unique(np.append(np.geomspace(1, max(top, own), MAX_CURVE).astype(int), own))
+    few = sorted({max(own // 2, 1), own, *(min(times * own, MAX_PARTITIONS) for times in (2, 4))})
+    sizes = sorted({4, 8, 16, 32, 64, 128, 180, 256, 512, bundles})
+    return SpreadAnswer(
+        bundles=bundles,
+        surgery=surgery,
+        expected=expected_worst(own, bundles),
+        counts=by_partition_count(asked.topic, bounds, few),
+        curve=by_partition_count(asked.topic, bounds, many.tolist()),
+        by_bundles=[
+            (count, worst, expected_worst(own, count))
+            for count, worst in by_bundle_count(asked.topic, own, sizes)
+        ],
+    )
+
+
+spread = Memo(_spread, max_entries=64)
+"""How partitions fall into bundles, and what would mend it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutsAsked:
+    """Cuts of several bundles to plan.
+
+    Attributes:
+        shelved: The snapshot.
+        cuts: Bundle and the positions within it.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    cuts: tuple[tuple[str, tuple[int, ...]], ...]
+    exclusions: tuple[str, ...] = ()
+
+
+def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
+    """Return the plan of the cuts and its preview; the plan is made anew before it expires.
+
+    Raises:
+        InputError: There is nothing to cut.
+    """
+    return _cuts((asked, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _cut(key: tuple[CutsAsked, int]) -> tuple[Plan, Preview]:
+    asked, _ = key
+    snapshot = reading(asked.shelved).snapshot
+    terms = Terms(now=services.now(), exclusions=frozenset(asked.exclusions))
+    plan = build_cuts_plan(snapshot, dict(asked.cuts), terms)
+    return plan, preview_plan(snapshot, plan)
+
+
+_cuts = Memo(_cut, max_entries=16)
+
+
+def owners_of(found: NamespaceFacts, surgery: Surgery) -> dict[str, int]:
+    """Return how many partitions each broker serves now, most first; the bundles are its own."""
+    counts: dict[str, int] = {}
+    for owner, held in zip(found.owners, surgery.before.per_bundle.tolist(), strict=True):
+        if held:
+            name = owner or "no owner known"
+            counts[name] = counts.get(name, 0) + held
+    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -1,0 +1,259 @@
+"""Charts of the advisors of bundles, partitions, producers and lookups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from core.planning.advisors.bundle_count import BundleCount
+from core.planning.advisors.partitions import CountAdvice
+from core.planning.advisors.stalls import RoutedStall
+from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, SERIES, styled
+
+Floats = NDArray[np.float64]
+
+_HEIGHT_PX = 270
+_PERCENT = 100
+MAX_TALLY = 12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tally:
+    """How many bundles hold so many partitions.
+
+    Attributes:
+        held: 0, 1, 2 ...
+        bundles: By these hashes.
+        random: Expected for random names.
+        after: After the cuts; empty: there are none.
+    """
+
+    held: Sequence[int]
+    bundles: Sequence[int]
+    random: Floats
+    after: Sequence[int] = ()
+
+
+def count_lines(
+    tried: Sequence[BundleCount], *, within: float, advised: int, present: int
+) -> go.Figure:
+    """Return how far the busiest broker is above the mean at best, by number of bundles."""
+    at = [one.bundles for one in tried]
+    figure = go.Figure(
+        go.Scatter(
+            x=at,
+            y=[one.reachable_ratio * _PERCENT for one in tried],
+            mode="lines+markers",
+            name="busiest broker at best",
+            line={"color": ACCENT, "width": 2},
+            customdata=[one.per_broker for one in tried],
+            hovertemplate="<b>%{x} bundles</b>, %{customdata:.1f} per broker<br>"
+            "%{y:.1f} % above the mean<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=at,
+            y=[one.step_ratio * _PERCENT for one in tried],
+            mode="lines",
+            name="what a move of one bundle changes",
+            line={"color": SERIES[1], "width": 1.4, "dash": "dash"},
+            hovertemplate="<b>%{x} bundles</b><br>a move changes %{y:.1f} % of a broker"
+            "<extra></extra>",
+        )
+    )
+    styled(figure, height=_HEIGHT_PX + 20, legend=True)
+    figure.add_hline(y=within * _PERCENT, line={"color": LINE, "width": 1, "dash": "dot"})
+    for place, color, text in ((advised, ACCENT, "advised"), (present, NEUTRAL, "now")):
+        if place:
+            figure.add_vline(
+                x=place,
+                line={"color": color, "width": 1.5},
+                annotation={"text": f"{text}: {place}", "font": {"size": 11}, "yanchor": "top"},
+                annotation_position="top left" if text == "now" else "top right",
+            )
+    figure.update_xaxes(type="log", dtick="D2", title_text="bundles")
+    top = max(1.5 * within * _PERCENT, min(200.0, _PERCENT * tried[0].reachable_ratio))
+    figure.update_yaxes(range=[0, top * 1.05], ticksuffix=" %", title_text="above the mean")
+    return figure
+
+
+def tally_bars(data: Tally) -> go.Figure:
+    """Return how many bundles hold so many partitions, beside random names and after the cuts."""
+    held = list(data.held)[: MAX_TALLY + 1]
+    figure = go.Figure()
+    for values, name, color in (
+        (data.bundles, "this name", ACCENT),
+        (data.after, "after the splits", SERIES[1]),
+    ):
+        if len(values):
+            figure.add_trace(
+                go.Bar(
+                    x=held,
+                    y=list(values)[: len(held)],
+                    name=name,
+                    marker_color=color,
+                    text=[f"{value:,}" if value else "" for value in list(values)[: len(held)]],
+                    textposition="outside",
+                    cliponaxis=False,
+                    hovertemplate="%{y:,} bundles hold %{x}<extra>" + name + "</extra>",
+                )
+            )
+    figure.add_trace(
+        go.Scatter(
+            x=held,
+            y=data.random[: len(held)],
+            mode="markers",
+            name="random names, expected",
+            marker={"symbol": "line-ew-open", "size": 22, "color": LINE, "line": {"width": 2.5}},
+            hovertemplate="%{y:.1f} bundles hold %{x}<extra>random names</extra>",
+        )
+    )
+    styled(figure, height=_HEIGHT_PX, legend=True)
+    figure.update_xaxes(dtick=1, title_text="partitions in a bundle")
+    figure.update_yaxes(rangemode="tozero", title_text="bundles", tickformat=",d")
+    return figure
+
+
+def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
+    """Return the share of the traffic in the fullest bundle, by number of partitions."""
+    at = [one.partitions for one in curve]
+    bundles = round(curve[0].unevenness / curve[0].bundle_share)
+    figure = go.Figure()
+    lines = (
+        ("this name", [one.bundle_share for one in curve], ACCENT, "solid"),
+        ("random names", [one.expected_worst / one.partitions for one in curve], LINE, "dash"),
+        ("evenly", [max(1 / one.partitions, 1 / bundles) for one in curve], NEAR, "dot"),
+    )
+    for name, shares, color, dash in lines:
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=np.array(shares) * _PERCENT,
+                mode="lines",
+                name=name,
+                line={"color": color, "width": 2 if dash == "solid" else 1.5, "dash": dash},
+                customdata=[
+                    one.worst if name == "this name" else one.expected_worst for one in curve
+                ],
+                hovertemplate="<b>%{x} partitions</b><br>fullest bundle: %{y:.2f} % of the traffic"
+                + ("<br>%{customdata:.3g} partitions" if name != "evenly" else "")
+                + f"<extra>{name}</extra>",
+            )
+        )
+    styled(figure, height=_HEIGHT_PX, legend=True)
+    figure.add_vline(x=partitions, line={"color": FAR, "width": 1.2, "dash": "dot"})
+    figure.update_xaxes(type="log", title_text="partitions", dtick="D2")
+    figure.update_yaxes(
+        type="log", ticksuffix=" %", title_text="traffic in the fullest bundle", dtick="D2"
+    )
+    return figure
+
+
+def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int) -> go.Figure:
+    """Return the partitions in the fullest of so many even bundles."""
+    names = [f"{count:,}" for count, _, _ in counts]
+    figure = go.Figure(
+        go.Bar(
+            x=names,
+            y=[worst for _, worst, _ in counts],
+            name="this name",
+            marker_color=[ACCENT if count == bundles else NEUTRAL for count, _, _ in counts],
+            text=[str(worst) for _, worst, _ in counts],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{x} even bundles<br><b>%{y}</b> in the fullest<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=names,
+            y=[expected for _, _, expected in counts],
+            mode="markers",
+            name="random names, expected",
+            marker={"symbol": "line-ew-open", "size": 18, "color": LINE, "line": {"width": 2.5}},
+            hovertemplate="%{y:.1f} expected<extra>random names</extra>",
+        )
+    )
+    styled(figure, height=_HEIGHT_PX - 20, legend=True)
+    figure.update_xaxes(type="category", title_text="even bundles")
+    figure.update_yaxes(rangemode="tozero", title_text="in the fullest bundle")
+    return figure
+
+
+def stall_lines(
+    lines: Sequence[tuple[str, Sequence[RoutedStall]]], *, partitions: int, timeout_s: float
+) -> go.Figure:
+    """Return how soon a bad broker holds up a producer, by number of partitions and routing."""
+    figure = go.Figure()
+    for rank, (name, found) in enumerate(lines):
+        figure.add_trace(
+            go.Scatter(
+                x=[one.partitions for one in found],
+                y=[one.stall.blocked_after_s for one in found],
+                mode="lines",
+                name=name,
+                line={"color": SERIES[rank], "width": 2, "dash": "solid" if rank == 0 else "dash"},
+                customdata=[
+                    [one.silent, f"{one.queue:,}" if one.queue else "no limit", 100 * one.hit_ratio]
+                    for one in found
+                ],
+                hovertemplate="<b>%{x} partitions</b>, %{customdata[0]} on the bad broker<br>"
+                "held up after %{y:.3g} s<br>queue: %{customdata[1]}<br>"
+                "%{customdata[2]:.0f} % of producers<extra>" + name + "</extra>",
+            )
+        )
+    styled(figure, height=_HEIGHT_PX + 10, legend=True)
+    figure.add_vline(x=partitions, line={"color": FAR, "width": 1.2, "dash": "dot"})
+    if timeout_s:
+        figure.add_hline(
+            y=timeout_s,
+            line={"color": LINE, "width": 1, "dash": "dot"},
+            annotation={"text": "sendTimeout", "font": {"size": 11}},
+        )
+    figure.update_xaxes(type="log", title_text="partitions", dtick="D2")
+    figure.update_yaxes(type="log", ticksuffix=" s", title_text="until it is held up")
+    return figure
+
+
+def pressure_bars(clients: Floats, *, pace_per_min: float) -> go.Figure:
+    """Return lookups over time: all at once at the start, or bundle after bundle.
+
+    Args:
+        clients: Of each bundle, in ring order; NaN unknown.
+        pace_per_min: Bundles a minute.
+    """
+    known = np.nan_to_num(clients)
+    minutes = np.arange(known.size) / pace_per_min
+    whole = float(known.sum())
+    figure = go.Figure(
+        go.Bar(
+            x=minutes,
+            y=known,
+            width=0.8 / pace_per_min,
+            name="bundle by bundle",
+            marker_color=ACCENT,
+            hovertemplate="after %{x:.1f} min<br><b>%{y:,.0f}</b> clients look up<extra></extra>",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[0],
+            y=[whole],
+            mode="markers+text",
+            name="the whole namespace at once",
+            marker={"color": FAR, "size": 12, "symbol": "diamond"},
+            text=[f"  {whole:,.0f} at once"],
+            textposition="middle right",
+            hovertemplate="<b>%{y:,.0f}</b> clients look up at once<extra></extra>",
+        )
+    )
+    styled(figure, height=_HEIGHT_PX, legend=True)
+    figure.add_hrect(y0=0, y1=float(known.max(initial=0.0)), fillcolor=FAINT, line_width=0)
+    figure.update_xaxes(ticksuffix=" min", title_text="since the start")
+    figure.update_yaxes(rangemode="tozero", title_text="clients that look up", tickformat=",d")
+    return figure

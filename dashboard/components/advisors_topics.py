@@ -1,0 +1,115 @@
+"""The real topics of a namespace on the page of advisors: read when asked, kept for the session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import InputError, RemoteError
+from core.units import counted
+from dashboard import advising, services, state
+from dashboard.components import words
+from dashboard.presenters.advisors_facts import (
+    NamespaceFacts,
+    PartitionedTopic,
+    partitioned_topics,
+)
+from dashboard.presenters.bundle import read_words, web_addresses_of
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Subject:
+    """What an advisor is asked about.
+
+    Attributes:
+        page: The page.
+        facts: The namespace.
+        topics: Its topics, where they were read.
+        read_at: When that was.
+        partitioned: Those of them that are partitioned, most traffic first.
+    """
+
+    page: PageContext
+    facts: NamespaceFacts
+    topics: pa.Table | None
+    read_at: datetime | None
+    partitioned: tuple[PartitionedTopic, ...]
+
+    @classmethod
+    def of(cls, page: PageContext, namespace: str) -> Subject:
+        """Take what the snapshot shows, and the topics that this session has read."""
+        read = state.topics_of(page.name, namespace)
+        return cls(
+            page=page,
+            facts=advising.facts((page.shelved, namespace)),
+            topics=None if read is None else read.table,
+            read_at=None if read is None else read.read_at,
+            partitioned=() if read is None else tuple(partitioned_topics(read.table)),
+        )
+
+    def topic(self, name: str) -> PartitionedTopic | None:
+        """Return the partitioned topic of that name, if it was read."""
+        return next((one for one in self.partitioned if one.topic == name), None)
+
+
+def topics_button(subject: Subject) -> None:
+    """Offer to read the namespace's topics from the owners of its bundles."""
+    page, facts = subject.page, subject.facts
+    snapshot = page.reading.snapshot
+    owners = sorted({owner for owner in facts.owners if owner})
+    asked_of = [page.cluster.web_address(*web_addresses_of(snapshot, one)) for one in owners]
+    addresses = [one for one in asked_of if one]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        asked = st.button(
+            "Fetch topics",
+            icon=":material/cloud_download:",
+            disabled=not addresses,
+            key="_advisor_topics",
+            help="Read from the owners of its bundles: where topics lie and what each carries.",
+        )
+        st.caption(words.plain(_told(subject, len(addresses))), width="content")
+    if not asked:
+        return
+    try:
+        with st.spinner(f"Asking {counted(len(addresses), 'broker')}", show_time=True):
+            topics = advising.read_topics(page.cluster, addresses, facts.namespace)
+    except (RemoteError, InputError) as error:
+        words.failed(error, what="The topics could not be read")
+        return
+    state.keep_topics(page.name, facts.namespace, state.ReadTopics(topics, services.now()))
+    st.rerun()
+
+
+def _told(subject: Subject, brokers: int) -> str:
+    if subject.topics is not None and subject.read_at is not None:
+        return (
+            f"{counted(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
+            f"{len(subject.partitioned):,} of them partitioned. "
+            f"{read_words(subject.read_at, services.now())}"
+        )
+    if not brokers:
+        return "Nobody whose address is known owns a bundle of it: its topics cannot be read."
+    return f"Its topics were not read; {counted(brokers, 'broker')} would be asked."
+
+
+def topic_choice(subject: Subject) -> PartitionedTopic | None:
+    """Offer the partitioned topics that were read; ``None``: the average of the namespace."""
+    if not subject.partitioned:
+        return None
+    names = ["", *(one.topic for one in subject.partitioned[:500])]
+    chosen = st.selectbox(
+        "Rates of",
+        names,
+        format_func=lambda name: name or "the namespace's average",
+        key=state.OF,
+        bind="query-params",
+        width=460,
+    )
+    return subject.topic(chosen or "")
