@@ -102,6 +102,12 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "Where a topic lives and why; where a bundle would be placed.",
         ),
         Entry(
+            "ownership",
+            "Ownership",
+            "key",
+            "Who owns what, orphans and double claims, sessions, leaders, and a broker's death.",
+        ),
+        Entry(
             "policies",
             "Policies & quotas",
             "speed",

@@ -106,6 +106,7 @@ PAGES: Final[Mapping[str, str]] = {
     "advisors": "app_pages/advisors.py",
     "settings": "app_pages/settings.py",
     "lookup": "app_pages/lookup.py",
+    "ownership": "app_pages/ownership.py",
     "policies": "app_pages/policies.py",
     "isolation": "app_pages/isolation.py",
     "run": "app_pages/run.py",
