@@ -210,7 +210,7 @@ def rebuilt(tables: Tables, cluster: str, minute: dict[str, Any]) -> AnySnapshot
             f"The history of {cluster!r} does not hold what it names at "
             f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M:%S}Z: content {snapshot.snapshot_id}, "
             f"recorded {minute['snapshot_id']}.",
-            hint="Somebody changed its files; other minutes may be whole.",
+            hint="Its files were changed, or a newer Trimtab recorded it: read it with that one.",
         )
     if manifest.cluster != cluster:  # taken in under another name
         snapshot = build(replace(manifest, cluster=cluster), parts)
