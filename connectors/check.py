@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.pegasus.rpc.client import MetaClient
+from connectors.prometheus.capture import MetricsReader
 from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
 from connectors.pulsar_admin.client import AdminClient
 from connectors.zookeeper.client import ZooKeeperReader
@@ -70,6 +72,8 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
                 detail="Not configured: settings from files and topics will be unknown.",
             )
         )
+    if config.prometheus is not None:
+        _check_metrics(config, registry, results)
     return results
 
 
@@ -203,6 +207,48 @@ def _check_admin(
         _report(rest, urls, probe, results)
     finally:
         client.close()
+
+
+def _check_metrics(
+    config: ClusterConfig, registry: Registry | None, results: list[CheckResult]
+) -> None:
+    """Read the metrics as a capture does, and say of how many brokers they tell."""
+    source = config.prometheus
+    what = f"Prometheus {source.url}" if source and source.url else "Metrics of the brokers"
+    urls = {urlsplit(url).netloc: url for url in config.admin_urls}
+    if registry is not None and registry.names:
+        urls = {
+            name: config.web_address(report.web_service_url, report.web_service_url_tls) or ""
+            for name, report in zip(registry.names, registry.reports, strict=True)
+        }
+    problems = ProblemLog()
+    try:
+        reader = MetricsReader(config)
+    except ConfigError as exc:
+        results.append(_fault(what, exc))
+        return
+    try:
+        asked = {name: url for name, url in urls.items() if url}
+        metrics = reader.read(list(urls), asked, problems)
+    finally:
+        reader.close()
+    told = {name: table.num_rows for name, table in metrics.tables.items()}
+    brokers = told.get("broker_metrics", 0)
+    detail = [f"{brokers} of {len(urls)} brokers, {told.get('bundle_metrics', 0):,} bundles."]
+    results.append(
+        CheckResult(
+            what=what,
+            ok=bool(brokers),
+            detail=" ".join([*detail, *metrics.lacks]),
+            remedy="" if brokers else "See what is wrong below.",
+        )
+    )
+    results += [
+        CheckResult(
+            what=f"Metrics {problem.place}", ok=False, detail=problem.what, remedy=problem.done
+        )
+        for problem in problems.named()
+    ]
 
 
 def _report(

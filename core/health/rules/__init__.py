@@ -20,6 +20,15 @@ from core.health.rules.load import (
     single_bundle_namespaces,
     traffic_deviation,
 )
+from core.health.rules.metrics import (
+    exposed_elsewhere,
+    garbage_collection,
+    many_unloads,
+    metrics_against_reports,
+    old_metrics,
+    slow_writes,
+    waiting_lookups,
+)
 from core.health.rules.ownership import reported_elsewhere, twice_reported, unowned_bundles
 from core.health.rules.policies import (
     anti_affinity_crowding,
@@ -47,6 +56,13 @@ RULES: Final[tuple[Rule, ...]] = (
     stale_reports,
     capacity_missing,
     nic_suspicious,
+    garbage_collection,
+    slow_writes,
+    waiting_lookups,
+    metrics_against_reports,
+    old_metrics,
+    many_unloads,
+    exposed_elsewhere,
     leader_missing,
     mixed_versions,
     mixed_load_managers,
