@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -54,7 +55,8 @@ class BrokerMetrics:
         """Bytes/s in plus out."""
         return self.column("msg_throughput_in") + self.column("msg_throughput_out")
 
-    def of(self, broker: str) -> dict[str, object] | None:
+    def of(self, broker: str) -> dict[str, Any] | None:
         """Return a broker's row; ``None`` where it has none."""
         row = pc.index(self.snapshot.broker_metrics["broker"], broker).as_py()
-        return None if row < 0 else self.snapshot.broker_metrics.slice(row, 1).to_pylist()[0]
+        rows: list[dict[str, Any]] = self.snapshot.broker_metrics.slice(max(row, 0), 1).to_pylist()
+        return None if row < 0 else rows[0]

@@ -11,10 +11,11 @@ from core.units import counted
 from dashboard import state
 from dashboard.charts.bars import resource_bars
 from dashboard.charts.treemap import bundle_treemap
-from dashboard.components import explain, figures, frame, tables, words
+from dashboard.components import explain, figures, frame, metrics, tables, words
 from dashboard.components.activity import past_of
 from dashboard.presenters import broker as presenter
 from dashboard.presenters import bundles as bundle_rows
+from dashboard.presenters.metrics import facts as metric_facts
 from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.reading import moves_seen, span_minutes, thinned, within
 
@@ -63,6 +64,7 @@ with right:
     words.section("About")
     facts = {name: words.plain(text) for name, text in presenter.facts(snapshot, row).items()}
     st.table(facts, border="horizontal", alt=f"Facts about {broker}")
+metrics.panel(metric_facts(snapshot, broker), broker)
 
 mine = presenter.bundles_of(reading.movable, broker)
 words.section("Its bundles", "Hottest first. Tick bundles to preview their unload together.")

@@ -10,11 +10,13 @@ from core.health.answer import balance_sentence
 from core.history.asking import Period
 from dashboard import state
 from dashboard.charts.heatmap import broker_heatmap
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import figures, frame, metrics, tables, words
 from dashboard.presenters import brokers as presenter
 from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
-from dashboard.reading import within
+from dashboard.presenters.metrics import source_line
+from dashboard.reading import thinned, within
 from dashboard.reading_history import brokers_over
+from dashboard.reading_metrics import counted_and_seen
 
 WINDOWS = {
     "15 min": timedelta(minutes=15),
@@ -68,6 +70,7 @@ figures.chart(
 )
 
 words.section("All brokers", "Click a broker to open it. Deviation is of traffic from the mean.")
+told = source_line(reading.snapshot)
 rows = presenter.brokers_table(
     reading.snapshot, reading.measures, reading.settings, reading.measures.throughput
 )
@@ -82,6 +85,7 @@ tables.table(
         "cpu": tables.percent("CPU"),
         "bandwidth_in": tables.percent("NIC in"),
         "bandwidth_out": tables.percent("NIC out"),
+        **(metrics.columns() if told else {}),
         "throughput": tables.megabytes("Traffic", "In plus out."),
         "msg_rate": tables.rate("Rate", "In plus out, from the last load report."),
         "short_rate": tables.rate("Short", "Short-term average, as the leader keeps it."),
@@ -97,4 +101,7 @@ tables.table(
     alt="All brokers with their load, the hottest first",
     height=min(640, tables.height_of(len(rows))),
 )
+if told:
+    counted = counted_and_seen(thinned(entries, 30), reading.snapshot.broker_metrics, end)
+    metrics.source_line(told, counted)
 tables.downloads(rows, cluster=page.name, what="brokers", moment=page.shelved.taken_at)

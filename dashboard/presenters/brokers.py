@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.health.measures import DEFAULT_TARGET, Measures, Spread, column_values
+from core.health.metrics import BrokerMetrics
 from core.pulsar.load import limiting_resource
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
@@ -111,9 +112,24 @@ def brokers_table(
             "report_age_s": (taken_ms - column_values(table, "reported_at")) / 1000,
             "version": table["version"].to_pylist(),
             "role": ["leader" if leads else "" for leads in table["is_leader"].to_pylist()],
+            **metric_columns(BrokerMetrics(snapshot)),
         }
     )
     return frame.sort_values("usage", ascending=False, na_position="first", ignore_index=True)
+
+
+def metric_columns(metrics: BrokerMetrics) -> dict[str, Floats]:
+    """Return the columns of the metrics, in the units of the table; none where none are read."""
+    if not metrics.is_there:
+        return {}
+    return {
+        "gc": metrics.column("gc_time_ratio") * 100,
+        "heap": metrics.column("heap_used_ratio") * 100,
+        "write_p99": metrics.column("write_p99_ms"),
+        "publish_p99": metrics.column("publish_p99_ms"),
+        "lookups_pending": metrics.column("lookups_pending"),
+        "told_traffic": metrics.throughput / 1e6,
+    }
 
 
 def band_words(deviations: Floats, tolerance_ratio: float) -> list[str]:

@@ -1,0 +1,44 @@
+"""The metrics of kept snapshots: small files, each read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+
+from core.errors import SnapshotError
+from core.schemas.pulsar import BROKER_METRICS
+from core.snapshot.store import Shelved, read_table
+from dashboard.memo import Memo
+from dashboard.presenters.metrics import counters_sentence
+from dashboard.reading import moves_seen, span_minutes
+
+_MAX_TABLES = 64
+
+
+def _read(shelved: Shelved) -> pa.Table | None:
+    try:
+        table = read_table(shelved.path, "broker_metrics")
+        return table.cast(BROKER_METRICS)
+    except (SnapshotError, pa.ArrowException, ValueError, KeyError):
+        return None  # from before there were metrics, or dropped meanwhile
+
+
+broker_metrics_of = Memo(_read, max_entries=_MAX_TABLES)
+"""``broker_metrics`` of a kept snapshot; ``None`` where it has none."""
+
+
+def counted_and_seen(entries: Sequence[Shelved], shown: pa.Table, end: datetime) -> str:
+    """Return what the leader counted beside what the kept snapshots show.
+
+    Args:
+        entries: Kept snapshots of the stretch of time, oldest first.
+        shown: ``broker_metrics`` of the shown one.
+        end: When that was taken.
+    """
+    window = [entry for entry in entries if entry.taken_at <= end]
+    if len(window) < 2:
+        return ""
+    before = broker_metrics_of(window[0])
+    return counters_sentence(before, shown, len(moves_seen(window)), span_minutes(window))
