@@ -18,6 +18,7 @@ from dashboard.cli_options import (
     Settings,
     Snapshot,
     Snapshots,
+    Source,
 )
 
 improving = typer.Typer()
@@ -126,6 +127,22 @@ def simulate(
     assumptions = Assumptions.of(place, settings, release)
     where = cli_fleet.Engine(engine, config)
     return cli_fleet.simulate(snapshots, wish, assumptions, where, as_json=as_json)
+
+
+@improving.command()
+def doctor(
+    source: Source,
+    settings: Settings = None,
+    release: Release = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Examine the settings: what contradicts, differs or cannot be right; its cause and its fix."""
+    from dashboard import cli_doctor
+    from dashboard.cli_snapshots import Assumptions
+
+    assumptions = Assumptions.of(None, settings, release)
+    return cli_doctor.doctor(source, assumptions, config, as_json=as_json)
 
 
 @improving.command()

@@ -15,6 +15,9 @@ Snapshots = Annotated[
         help="Snapshot directories; several are told by cluster.", metavar="SNAPSHOT..."
     ),
 ]
+Source = Annotated[
+    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A configured name, or a directory.")
+]
 EngineName = Annotated[
     str, typer.Option("--engine", help="local or spark: the same answer, by other means.")
 ]

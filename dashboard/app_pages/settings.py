@@ -1,35 +1,26 @@
-"""Settings: what is in force, where it comes from, what it means, and what does not fit."""
+"""Settings: what is wrong with them, what is in force, where it comes from, what it means."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from core.pulsar.combinations import combinations
 from dashboard import state
-from dashboard.components import frame, settings, tables, words
+from dashboard.components import doctor, frame, settings, tables, words
+from dashboard.presenters import doctor as doctor_presenter
 from dashboard.presenters import settings as presenter
 
 page = frame.open_page("Settings")
 reading = page.reading
 manager = reading.snapshot.manifest.load_manager
-found = combinations(reading.settings, manager)
-words.answer(presenter.answer(reading.settings, found))
-for problem in reading.settings.problems:
-    st.warning(words.plain(problem), icon=":material/warning:")
-if reading.snapshot.settings.num_rows == 0:
-    st.info(
-        "No setting of this cluster was read: every value below is the default of its release, "
-        "assumed.",
-        icon=":material/help:",
-    )
+found = reading.examination
+words.answer(doctor_presenter.answer(found))
+for sentence in found.unjudged:
+    st.caption(f":material/help: {words.plain(sentence)}")
 
-left, right = st.columns([0.42, 0.58], gap="medium")
-with left:
-    settings.combination_list(found)
-with right:
-    settings.presets(page)
-
+doctor.diagnoses(page)
 settings.changes(page)
+doctor.comparison(page)
+settings.presets(page)
 
 left, right = st.columns([0.62, 0.38], gap="medium")
 with left:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.pulsar.combinations import Combination, combinations
+from core.pulsar.combinations import combinations
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import shedding_strategy_in_force
@@ -20,21 +20,7 @@ from dashboard.presenters import settings as presenter
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
-_ICONS: Final = {
-    "warning": ":orange[:material/warning:]",
-    "info": ":gray[:material/info:]",
-}
 _NEW: Final = "_new_value"
-
-
-def combination_list(found: Sequence[Combination]) -> None:
-    """Show what does harm together, and what is worth knowing."""
-    words.section("What does not go together", "Each may be sound by itself.")
-    if not any(item.weight == "warning" for item in found):
-        st.caption(":material/check_circle: No combination that is known to do harm.")
-    for item in found:
-        text = f"{_ICONS[item.weight]} {words.plain(item.sentence)}"
-        st.markdown(text + (f" :gray[{words.plain(item.hint)}]" if item.hint else ""))
 
 
 def choose(key: str) -> None:

@@ -9,11 +9,9 @@ from typing import Any, Final
 import pandas as pd
 
 from core.errors import InputError
-from core.pulsar.combinations import Combination
 from core.pulsar.presets import Difference, upstream_words
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
-from core.units import counted
 from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import listed
 
@@ -34,21 +32,6 @@ def value_words(value: object) -> str:
     if value is None or value in ((), ""):
         return "(empty)"
     return upstream_words(value).replace(f"{_LONG}impl.", "").replace(_LONG, "")
-
-
-def answer(settings: EffectiveSettings, found: Sequence[Combination]) -> str:
-    """Return how many settings are changed, differ, and what does not fit."""
-    changed = [setting for setting in SETTINGS if is_changed(settings, setting)]
-    differing = settings.differing()
-    start = (
-        f"{len(changed)} of {len(SETTINGS)} settings are not the defaults of "
-        f"{settings.release}"
-    )
-    apart = f", {len(differing)} differ between brokers" if differing else ""
-    warned = sum(item.weight == "warning" for item in found)
-    fit = "and nothing contradicts" if not warned else f"and {counted(warned, 'combination')}"
-    verb = "" if not warned else " needs a look" if warned == 1 else " need a look"
-    return f"{start}{apart}, {fit}{verb}."
 
 
 def is_changed(settings: EffectiveSettings, setting: Setting) -> bool:
