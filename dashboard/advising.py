@@ -34,6 +34,7 @@ from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.ring import initial_boundaries
 from core.snapshot.store import Shelved
 from dashboard import services
+from dashboard.explaining import with_topics
 from dashboard.memo import Memo
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
 from dashboard.reading import reading
@@ -188,11 +189,15 @@ class CutsAsked:
         shelved: The snapshot.
         cuts: Bundle and the positions within it.
         exclusions: Namespaces that the configuration keeps out of plans.
+        topics: Of the namespace, as they were read: they tell what each part carries.
+        read_at: When they were read, so that a request with other topics is another one.
     """
 
     shelved: Shelved
     cuts: tuple[tuple[str, tuple[int, ...]], ...]
     exclusions: tuple[str, ...] = ()
+    topics: pa.Table | None = field(default=None, compare=False, repr=False)
+    read_at: datetime | None = None
 
 
 def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
@@ -206,7 +211,7 @@ def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
 
 def _cut(key: tuple[CutsAsked, int]) -> tuple[Plan, Preview]:
     asked, _ = key
-    snapshot = reading(asked.shelved).snapshot
+    snapshot = with_topics(reading(asked.shelved).snapshot, asked.topics)
     terms = Terms(now=services.now(), exclusions=frozenset(asked.exclusions))
     plan = build_cuts_plan(snapshot, dict(asked.cuts), terms)
     return plan, preview_plan(snapshot, plan)

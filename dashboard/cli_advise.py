@@ -1,4 +1,4 @@
-"""``trimtab quota`` and ``trimtab advise``: their options, nothing else."""
+"""``trimtab advise``: its options, nothing else."""
 
 from __future__ import annotations
 
@@ -8,26 +8,61 @@ import typer
 
 from dashboard.cli_options import Json, Snapshot
 
-sharing = typer.Typer()
 advise = typer.Typer(no_args_is_help=True, help="The arithmetic behind what operators tune.")
 
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the topic.")]
 Topic = Annotated[str, typer.Argument(help="Topic without -partition-N.", metavar="TOPIC")]
 
 
-@sharing.command()
-def quota(
-    limit: Annotated[float, typer.Option(help="Of the resource group; negative: none.")],
-    usage: Annotated[str, typer.Option(metavar="A,B,C", help="What each broker uses.")],
-    formula: Annotated[
-        str, typer.Option(help="upstream: as the real class counts; published: as the design.")
-    ] = "upstream",
+@advise.command()
+def bundles(
+    brokers: Annotated[int | None, typer.Option(help="That share it; else those live.")] = None,
+    topics: Annotated[int | None, typer.Option(help="Partitions count one each.")] = None,
+    clients: Annotated[int | None, typer.Option(help="Producers and consumers.")] = None,
+    rate: Annotated[float | None, typer.Option(help="msg/s, in and out.")] = None,
+    throughput: Annotated[float | None, typer.Option(help="Bytes/s, in and out.")] = None,
+    within: Annotated[
+        float, typer.Option(metavar="SHARE", help="Tolerated above the mean, 0.2 is 20 %.")
+    ] = 0.2,
+    max_bundles: Annotated[
+        int | None, typer.Option(help="loadBalancerNamespaceMaximumBundles.")
+    ] = None,
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="SNAPSHOT", help="Fills in what is not given.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NS", help="tenant/namespace of the snapshot.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Share a resource group's limit out among brokers, as they do it themselves."""
-    from dashboard import cli_advising
+    """How many bundles a namespace should have, with every reason."""
+    from dashboard import cli_advising_bundles
 
-    return cli_advising.quota(limit, usage, formula, as_json=as_json)
+    wish = cli_advising_bundles.CountWish(
+        brokers=brokers,
+        topics=topics,
+        clients=clients,
+        rate=rate,
+        throughput=throughput,
+        within=within,
+        max_bundles=max_bundles,
+        snapshot=snapshot,
+        namespace=namespace,
+    )
+    return cli_advising_bundles.bundles(wish, as_json=as_json)
+
+
+@advise.command()
+def compaction(
+    live: Annotated[float, typer.Option(metavar="SHARE", help="Of a log still needed, 0 to 1.")],
+    minor: Annotated[float, typer.Option(help="minorCompactionThreshold.")] = 0.2,
+    major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
+    as_json: Json = False,
+) -> int:
+    """What a bookie does with an entry log, and what of dead data stays for good."""
+    from dashboard import cli_advising_bundles
+
+    return cli_advising_bundles.compaction(live, minor, major, as_json=as_json)
 
 
 @advise.command()
@@ -48,6 +83,9 @@ def queue(
     slow: Annotated[
         float, typer.Option(metavar="SHARE", help="What that broker still takes, 0 to 1.")
     ] = 0.0,
+    routing: Annotated[
+        str, typer.Option(help="RoundRobinPartition, or SinglePartition.")
+    ] = "RoundRobinPartition",
     as_json: Json = False,
 ) -> int:
     """How a producer's messages queue and batch, and how soon one bad broker holds it up."""
@@ -66,7 +104,7 @@ def queue(
         batch_delay_s=batch_delay_ms / 1000,
         send_timeout_s=send_timeout_s,
     )
-    return cli_advising.queue(load, silent, slow, as_json=as_json)
+    return cli_advising.queue(load, silent, slow, routing=routing, as_json=as_json)
 
 
 @advise.command()
@@ -117,9 +155,11 @@ def retention(
     megabytes: Annotated[float, typer.Option(help="Retention size; -1: without end.")] = 0.0,
     ttl: Annotated[float, typer.Option(help="Time to live in seconds; 0: off.")] = 0.0,
     rollover: Annotated[float, typer.Option(help="Minutes that a ledger is open.")] = 240.0,
+    quota: Annotated[float, typer.Option(metavar="MIB", help="Backlog quota; -1: none.")] = -1.0,
     as_json: Json = False,
 ) -> int:
     """The life of a message: backlog, kept, deleted, with what decides each."""
+    from core.planning.advisors.contradictions import contradictions
     from core.planning.advisors.retention import RetentionRule, life_of_message
     from dashboard import cli_advising
 
@@ -130,7 +170,13 @@ def retention(
         rollover_minutes=rollover,
     )
     phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=throughput)
-    return cli_advising.retention(phases, as_json=as_json)
+    told = contradictions(
+        rule,
+        consumed_after_minutes=consumed_after,
+        bytes_per_s=throughput,
+        quota_megabytes=quota,
+    )
+    return cli_advising.retention(phases, told, as_json=as_json)
 
 
 @advise.command()

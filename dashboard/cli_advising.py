@@ -1,9 +1,8 @@
-"""``trimtab quota`` and ``trimtab advise``: what they compute and how they answer."""
+"""``trimtab advise``: what it computes and how it answers."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.ids import range_text
-from core.planning.advisors.client_queue import ProducerLoad, batch_of, stall_of
+from core.planning.advisors.client_queue import ProducerLoad, batch_of
 from core.planning.advisors.ledger import Rollover
 from core.planning.advisors.lookups import unload_pressure
 from core.planning.advisors.partitions import (
@@ -19,7 +18,7 @@ from core.planning.advisors.partitions import (
     partition_hashes,
 )
 from core.planning.advisors.retention import Phase
-from core.planning.advisors.shares import FORMULAS, shares
+from core.planning.advisors.stalls import ROUTINGS, routed_stall
 from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import initial_boundaries
@@ -28,54 +27,21 @@ from core.units import format_ratio
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 
 
-def quota(limit: float, usage: str, formula: str, *, as_json: bool) -> int:
-    """``trimtab quota``: what each broker allows itself."""
-    chosen = next((one for one in FORMULAS if one == formula), None)
-    if chosen is None:
-        unknown = UnknownNameError.of("formula", formula, FORMULAS)
-        raise UsageFaultError(unknown.message, hint=unknown.hint)
-    used = _numbers(usage)
-    started = time.perf_counter()
-    found = shares(limit, used, chosen)
-    elapsed_ms = (time.perf_counter() - started) * 1000
-    given = [int(value) if chosen == "upstream" else value for value in found]
-    body = {
-        "limit": limit,
-        "usage": used,
-        "formula": chosen,
-        "local": given,
-        "elapsed_ms": elapsed_ms,
-    }
-
-    def show() -> None:
-        if limit < 0:
-            say("No limit: every broker lets everything through.")
-            return
-        rows = [
-            (str(number), f"{use:,g}", f"{share:,.2f}" if chosen == "published" else f"{share:,}")
-            for number, (use, share) in enumerate(zip(used, given, strict=True), 1)
-        ]
-        table(("broker", "uses", "allows itself"), rows)
-        say(f"Together {sum(given):,.2f} of {limit:,g}.")
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageFaultError(
-            f"--usage {text!r} is no list of numbers.", hint="Write for example 10,50,30."
-        ) from None
-
-
-def queue(load: ProducerLoad, silent: int, slow_ratio: float, *, as_json: bool) -> int:
+def queue(
+    load: ProducerLoad, silent: int, slow_ratio: float, *, routing: str, as_json: bool
+) -> int:
     """``trimtab advise queue``: pending messages, batches, and a broker that does not answer."""
-    batch, stall = batch_of(load), stall_of(load, silent, slow_ratio=slow_ratio)
+    if routing not in ROUTINGS:
+        unknown = UnknownNameError.of("routing mode", routing, ROUTINGS)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    batch = batch_of(load)
+    found = routed_stall(load, silent, routing=routing, slow_ratio=slow_ratio)
+    stall = found.stall
     body = {
         "queue_per_partition": load.queue,
         "batch": dataclasses.asdict(batch),
+        "routing": routing,
+        "hit_ratio": found.hit_ratio,
         "stall": dataclasses.asdict(stall),
     }
 
@@ -87,6 +53,8 @@ def queue(load: ProducerLoad, silent: int, slow_ratio: float, *, as_json: bool) 
             f"{batch.messages:,.1f} messages; {batch.per_s:,.0f} a second over all partitions."
         )
         say(_stall_words(silent, stall.blocked_after_s, stall.by, slow_ratio))
+        if found.hit_ratio < 1:
+            say(f"That is so for {format_ratio(found.hit_ratio)} of the producers.")
         if stall.timeouts_before:
             say(f"Messages fail before that, after {load.send_timeout_s:g} s (sendTimeout).")
 
@@ -119,9 +87,12 @@ def ledger(found: Rollover | None, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def retention(phases: Sequence[Phase], *, as_json: bool) -> int:
+def retention(phases: Sequence[Phase], told: Sequence[str], *, as_json: bool) -> int:
     """``trimtab advise retention``: the life of a message."""
-    body = {"phases": [dataclasses.asdict(phase) for phase in phases]}
+    body = {
+        "phases": [dataclasses.asdict(phase) for phase in phases],
+        "contradictions": list(told),
+    }
 
     def show() -> None:
         rows = [
@@ -134,6 +105,8 @@ def retention(phases: Sequence[Phase], *, as_json: bool) -> int:
             for phase in phases
         ]
         table(("phase", "from", "until at the latest", "why"), rows)
+        for sentence in told:
+            say(f"warning: {sentence}")
 
     return emit(Answer(body, show), as_json=as_json)
 

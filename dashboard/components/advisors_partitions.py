@@ -69,6 +69,8 @@ def _topic(subject: Subject) -> str:
     assumed = f"persistent://{subject.facts.namespace}/my-topic"
     offered = [one.topic for one in subject.partitioned[:_MAX_OFFERED]]
     named = state.text(state.TOPIC)
+    if named == assumed and offered:  # real ones were read meanwhile
+        named = st.session_state[state.TOPIC] = offered[0]
     chosen = st.selectbox(
         "Topic, without -partition-N",
         list(dict.fromkeys([*([named] if named else []), *offered, assumed])),
@@ -233,6 +235,13 @@ def _surgeon(
     if facts is None:
         st.caption("Even bundles are assumed: there is nothing to plan on the cluster.")
         return
+    if subject.topic(asked.topic) is None:
+        st.info(
+            "A split cannot be taken back, so it is planned only for a topic that was read from "
+            "the cluster: choose its namespace above, then Fetch topics.",
+            icon=":material/info:",
+        )
+        return
     _plan(subject, facts, surgery)
 
 
@@ -259,7 +268,11 @@ def _plan(subject: Subject, facts: NamespaceFacts, surgery: Surgery) -> None:
     try:
         plan, preview = advising.cuts_preview(
             advising.CutsAsked(
-                shelved=page.shelved, cuts=cuts, exclusions=tuple(page.cluster.exclusions)
+                shelved=page.shelved,
+                cuts=cuts,
+                exclusions=tuple(page.cluster.exclusions),
+                topics=subject.topics,
+                read_at=subject.read_at,
             )
         )
     except OpsError as error:

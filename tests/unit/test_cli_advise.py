@@ -35,6 +35,10 @@ def test_the_quota_of_the_contract(capsys):
         ("advise queue --partitions 3 --silent 4", 1, "the topic has 3"),
         ("advise ledger --rate=-1 --throughput 1", 1, "negative"),
         ("advise retention --throughput 1 --minutes=-5", 1, "-1 for no end"),
+        ("advise bundles --topics 5", 2, "--brokers"),
+        ("advise bundles --brokers 3 --namespace a/b", 2, "--snapshot"),
+        ("advise compaction --live 2", 1, "between 0 and 1"),
+        ("advise queue --partitions 3 --routing Single", 2, "routing mode"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(capsys, arguments, code, words):
@@ -53,6 +57,10 @@ def test_each_advisor_answers_for_people_and_for_scripts(capsys, tmp_path):
         "advise retention --throughput 1000 --consumed-after 5 --minutes 60 --megabytes=-1",
         "advise partitions acme/orders/created --partitions 30 --partitions 120 --bundles 180",
         f"advise partitions acme/orders/created --partitions 8 --snapshot {snapshot}",
+        f"advise bundles --snapshot {snapshot} --namespace acme/orders",
+        "advise bundles --brokers 10 --topics 20000 --clients 3000",
+        "advise compaction --live 0.5",
+        "advise queue --partitions 30 --routing SinglePartition",
         f"advise lookups {snapshot} --namespace acme/orders",
     ]
     for command in commands:

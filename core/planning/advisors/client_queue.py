@@ -80,6 +80,7 @@ class ProducerLoad:
         for name, value in positive.items():
             if not 0 < value < float("inf"):
                 raise InputError(f"{name} is {value}; it must be above 0.")
+        queue_per_partition(self.max_pending, self.max_pending_across, self.partitions)
         if self.memory_limit_bytes < 0 or self.send_timeout_s < 0:
             raise InputError("A limit is negative.", hint="0 means none.")
 
