@@ -2,14 +2,17 @@
 
     .venv/bin/python bench/spark.py fleet [--clusters 100] [--brokers N] [--bundles N] [--cores 2]
     .venv/bin/python bench/spark.py huge [--brokers N] [--bundles N] [--cores 2] [--local]
+                                         [--ask shed health place simulate] [--keep DIRECTORY]
 
 ``fleet`` makes that many generated clusters and asks each what all strategies would unload, in this
 process and on Spark; the answers must be equal. ``huge`` writes one cluster as Parquet, part by
-part, and asks it on Spark what ThresholdShedder would unload, and how its health is; with
-``--local`` this process holds the whole snapshot as well (some 1.5 kB a bundle) and the plans must
-be equal. One run a number of cores: a process has one session. Seconds are of the second time of
-asking, after the session is warm, health's of the first; the peak is of this process, without
-Java's and the workers' memory.
+part, and asks it on Spark what each of the modular manager's strategies would unload, how its
+health is, where all bundles could go, and three rounds of a simulation, or what ``--ask`` names of
+these. With ``--keep`` the cluster stays in that directory and is taken from there the next time.
+With ``--local`` this process holds the whole snapshot as well (some 1.5 kB a bundle) and the plans,
+and rounds, must be equal. One run a number of cores: a process has one session. The first answer
+has the start of the workers in it; the peak is of this process, without Java's and the workers'
+memory.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,25 +39,32 @@ import pyarrow.parquet as pq
 from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
-from core.health.measures import DEFAULT_TARGET
 from core.progress import Untold
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES, conform
 from core.schemas.pulsar import RATES
+from core.simulation import Run, simulate
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.fleet import InDirectory, ask_here, ask_on_spark
+from core.spark.jobs.health import HealthQuestion
+from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.shed import ALL, ShedQuestion
 from core.spark.large.cluster import LargeCluster
-from core.spark.large.health import large_health
+from core.spark.large.fleet import large_answer
 from core.spark.large.shed import large_rounds
+from core.spark.large.simulate import large_simulation
 from core.spark.session import SparkOptions, end_session, session
 
 A_NAMESPACE: Final = 500
 A_PART: Final = 200_000
 CALM: Final = 0.7
+WRITTEN: Final = "WRITTEN"
+QUESTIONS: Final = ("shed", "health", "place", "simulate")
+STRATEGIES: Final = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
+RUN: Final = Run(shedding="ThresholdShedder", rounds=3)
 ASSUMED: Final = dict.fromkeys(SHEDDING_SWITCHES, True)
 
 
@@ -66,7 +77,8 @@ def main() -> int:
     parser.add_argument("--bundles", type=int)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--local", action="store_true")
-    parser.add_argument("--turns", type=int, default=2, help="huge: 1 leaves out the warm one")
+    parser.add_argument("--ask", nargs="+", choices=QUESTIONS, default=QUESTIONS)
+    parser.add_argument("--keep", type=Path, help="huge: where the cluster is, or will be")
     asked = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="trimtab-bench-"))
     try:
@@ -115,48 +127,70 @@ def _fleet(asked: argparse.Namespace, root: Path) -> int:
 
 def _huge(asked: argparse.Namespace, root: Path) -> int:
     brokers, bundles = asked.brokers or 10_000, asked.bundles or 10_000_000
-    directory = root / "huge"
-    _timed("written", bundles, lambda: write_huge(directory, brokers, bundles))
-    strategy = find_shedding_strategy("ThresholdShedder")
+    directory = (asked.keep or root) / f"huge-{brokers}-{bundles}"
+    if not (directory / WRITTEN).exists():
+        _timed("written", bundles, lambda: write_huge(directory, brokers, bundles))
+        (directory / WRITTEN).touch()
     spark = _session(asked.cores)
-    for turn in ("cold", "warm")[: asked.turns]:
-        cluster = LargeCluster.of(spark, directory, Untold())
-        there = _timed(
-            f"Spark, {asked.cores} cores, {turn}",
-            bundles,
-            lambda one=cluster: large_rounds(one, strategy, one.settings(ASSUMED), 1),
-        )
-    moves = len(there[0].moves)
-    sys.stdout.write(f"{there[0].decision.sentence} {moves:,} pass the checks.\n")
-    found = _timed(
-        f"Spark, {asked.cores} cores, health",
-        bundles,
-        lambda: large_health(cluster, DEFAULT_TARGET),
-    )
-    sys.stdout.write(f"{len(found.findings)} findings\n")
+    told = {}
+    for words, ask in _questions(asked.ask):
+        cluster = LargeCluster.of(spark, directory, Untold())  # nothing is kept between questions
+        told[words] = _timed(f"Spark, {asked.cores} cores, {words}", bundles, partial(ask, cluster))
+    end_session()
     if not asked.local:
         return 0
-    end_session()
-    here = _timed("in process, read and decided", bundles, lambda: _in_process(directory))
-    return _verdict(_told(there) == _told(here))
+    snapshot = _timed("in process, read", bundles, lambda: _whole(directory))
+    here = {
+        words: _timed(f"in process, {words}", bundles, partial(ask, snapshot))
+        for words, ask in _questions_here(asked.ask)
+    }
+    return _verdict(all(told[words] == answer for words, answer in here.items()))
 
 
-def _in_process(directory: Path) -> tuple[Round, ...]:
+def _questions(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    if "shed" in wanted:
+        for name in STRATEGIES:
+            yield f"shed {name}", partial(_shed, find_shedding_strategy(name))
+    for word, question in (("health", HealthQuestion()), ("place", PlaceQuestion())):
+        if word in wanted:
+            yield word, lambda one, question=question: large_answer(one, question)
+    if "simulate" in wanted:
+        yield "simulate, 3 rounds", lambda one: large_simulation(one, RUN)
+
+
+def _shed(strategy: Any, cluster: LargeCluster) -> list[Any]:
+    return _told(large_rounds(cluster, strategy, cluster.settings(ASSUMED), 1))
+
+
+def _questions_here(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    if "shed" in wanted:
+        for name in STRATEGIES:
+            yield f"shed {name}", partial(_shed_here, find_shedding_strategy(name))
+    for word, question in (("health", HealthQuestion()), ("place", PlaceQuestion())):
+        if word in wanted:
+            yield word, question.answer
+    if "simulate" in wanted:
+        yield "simulate, 3 rounds", lambda snapshot: simulate(snapshot, RUN)
+
+
+def _shed_here(strategy: Any, snapshot: PulsarSnapshot) -> list[Any]:
+    settings = effective_settings(snapshot, overrides=ASSUMED)
+    rounds = shed_rounds(strategy, LoadView.of(snapshot, settings), settings)
+    return _told(itertools.islice(rounds, 1))
+
+
+def _whole(directory: Path) -> PulsarSnapshot:
     tables = {
         name: read_table(directory, name) for name in PULSAR_TABLES if _there(directory, name)
     }
-    snapshot = PulsarSnapshot.build(load_manifest(directory)[1], tables)
-    settings = effective_settings(snapshot, overrides=ASSUMED)
-    strategy = find_shedding_strategy("ThresholdShedder")
-    rounds = shed_rounds(strategy, LoadView.of(snapshot, settings), settings)
-    return tuple(itertools.islice(rounds, 1))
+    return PulsarSnapshot.build(load_manifest(directory)[1], tables)
 
 
 def _there(directory: Path, name: str) -> bool:
     return (directory / f"{name}.parquet").exists()
 
 
-def _told(rounds: tuple[Round, ...]) -> list[Any]:
+def _told(rounds: Iterable[Round]) -> list[Any]:
     return [(one.decision, one.moves, one.destinations, one.skipped) for one in rounds]
 
 

@@ -134,11 +134,12 @@ def simulate(
     *,
     as_json: bool,
 ) -> int:
-    """``trimtab simulate``; a cluster is simulated in one task, however large it is."""
-    from dashboard import cli_simulate
+    """``trimtab simulate``."""
+    from dashboard import cli_large, cli_simulate
 
     command = partial(cli_simulate.simulate, wish=wish, assumptions=assumptions)
-    return each(snapshots, command, engine, as_json=as_json)
+    large = partial(cli_large.simulate_of, wish=wish, assumptions=assumptions)
+    return each(snapshots, command, engine, as_json=as_json, large=large)
 
 
 def each(

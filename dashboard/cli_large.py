@@ -13,8 +13,9 @@ from core.progress import Progress
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest
 from core.spark.large.size import is_large
-from dashboard import cli_decisions, cli_snapshots
+from dashboard import cli_decisions, cli_simulate, cli_snapshots
 from dashboard.cli_decisions import KnownBundles, ShedAnswer, ShedWish
+from dashboard.cli_simulate import SimulateWish
 from dashboard.cli_snapshots import Assumptions, PlaceWish
 
 if TYPE_CHECKING:
@@ -128,6 +129,40 @@ def _shed(
         placed = cli_decisions.placed_by(settings, manager)
         answer = replace(answer, placement=placed["placement"], warning=placed["warning"])
     return cli_decisions.tell(answer, recent, wish, as_json=as_json)
+
+
+def simulate_of(
+    spark: SparkSession,
+    directory: Path,
+    progress: Progress,
+    *,
+    wish: SimulateWish,
+    assumptions: Assumptions,
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab simulate`` for a large one; ``None``: a task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_simulate, LargeCluster.of(spark, directory, progress), wish, assumptions)
+
+
+def _simulate(
+    cluster: LargeCluster,
+    wish: SimulateWish,
+    assumptions: Assumptions,
+    _directory: Path,
+    *,
+    as_json: bool,
+) -> int:
+    from core.spark.large.simulate import large_simulation  # noqa: PLC0415  # the same
+
+    cli_simulate.check(wish)
+    recent = _known(cluster, cli_decisions.read_bundle_list(wish.recently_unloaded))
+    simulated = partial(large_simulation, cluster)
+    return cli_simulate.tell(
+        cluster.skeleton, simulated, recent, wish, assumptions, as_json=as_json
+    )
 
 
 def _known(cluster: LargeCluster, named: list[str]) -> KnownBundles:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +13,10 @@ from core.errors import UnknownNameError
 from core.pulsar.shedding.registry import find_shedding_strategy, shedding_strategy_in_force
 from core.simulation import RoundResult, Run, Simulation, WhatIf
 from core.simulation import simulate as play
+from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio
-from dashboard.cli_decisions import known_bundles, read_bundle_list
+from dashboard.cli_decisions import KnownBundles, known_bundles, read_bundle_list
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 
@@ -35,16 +38,47 @@ def simulate(
     directory: Path, wish: SimulateWish, assumptions: Assumptions, *, as_json: bool
 ) -> int:
     """``trimtab simulate``: rounds, flaps, and when it settles."""
+    check(wish)
+    named = read_bundle_list(wish.recently_unloaded)
+    snapshot = load_snapshot(directory)
+    recent = known_bundles(snapshot, named)
+    return tell(snapshot, partial(play, snapshot), recent, wish, assumptions, as_json=as_json)
+
+
+def check(wish: SimulateWish) -> None:
+    """Look at what was typed before anything is read.
+
+    Raises:
+        UsageFaultError: No such strategy.
+    """
     if wish.shedding is not None:
         try:
             find_shedding_strategy(wish.shedding)
         except UnknownNameError as exc:
             raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    named = read_bundle_list(wish.recently_unloaded)
-    snapshot = load_snapshot(directory)
-    recent = known_bundles(snapshot, named)
-    settings = assumptions.settings_of(snapshot)
-    in_force = shedding_strategy_in_force(snapshot.manifest.load_manager, settings)
+
+
+def tell(
+    brokers: PulsarSnapshot,
+    simulated: Callable[..., Simulation],
+    recent: KnownBundles,
+    wish: SimulateWish,
+    assumptions: Assumptions,
+    *,
+    as_json: bool,
+) -> int:
+    """Simulate a cluster and tell how it went.
+
+    Args:
+        brokers: The cluster, with or without its bundles.
+        simulated: As :func:`core.simulation.simulate`, without the snapshot.
+        recent: Bundles in their grace period.
+        wish: What was asked.
+        assumptions: Settings to assume.
+        as_json: As one object.
+    """
+    settings = assumptions.settings_of(brokers)
+    in_force = shedding_strategy_in_force(brokers.manifest.load_manager, settings)
     run = Run(
         shedding=wish.shedding or in_force.name,
         rounds=wish.rounds,
@@ -53,8 +87,7 @@ def simulate(
         what_if=wish.what_if,
     )
     started = time.perf_counter()
-    done = play(
-        snapshot,
+    done = simulated(
         run,
         placement=assumptions.strategy,
         overrides=assumptions.overrides,

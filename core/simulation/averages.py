@@ -5,6 +5,7 @@ Source: Pulsar ``ModularLoadManagerImpl#updateBundleData``, ``TimeAverageBrokerD
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,11 @@ from core.snapshot import PulsarSnapshot
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+Flags = NDArray[np.bool_]
+
 _TERMS: Final = (("short", SHORT_SAMPLES), ("long", LONG_SAMPLES))
+AVERAGES: Final = tuple(f"{term}_{rate}" for term, _ in _TERMS for rate in RATES)
+"""Columns that bundles and brokers have of them."""
 
 
 def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
@@ -38,27 +43,75 @@ def after_samples(snapshot: PulsarSnapshot, count: int) -> PulsarSnapshot:
     """
     bundles, brokers = snapshot.bundles, snapshot.brokers
     reporter = row_of(brokers["broker"], bundles["reported_by"])
-    seeds = {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
-    for term, most in _TERMS:
-        held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
-        counted = held
-        for rate in RATES:
-            name = f"{term}_{rate}"
-            values, last = column_values(bundles, name), column_values(bundles, rate)
-            sampled = (reporter >= 0) & np.isfinite(last)
-            begun = np.where(np.isfinite(values), held, 0)
-            if seeds:  # a quota counts for as many samples as an average holds
-                is_seeded = np.isnan(values) & np.isfinite(seeds[rate])
-                values = np.where(is_seeded, seeds[rate], values)
-                begun = np.where(is_seeded, most, begun)
-            average = last + (np.nan_to_num(values) - last) * part_left(begun, count, most)
-            values = np.where(sampled, average, values)
-            counted = np.where(sampled, np.minimum(begun + count, most), counted)
-            bundles = _set(bundles, name, pa.array(values, pa.float64(), mask=np.isnan(values)))
-            brokers = _set(brokers, name, _sums(brokers, name, reporter, values))
-        bundles = _set(bundles, f"{term}_samples", pa.array(counted, pa.int64()))
+    seeds = seeds_of(snapshot)
+    bundles = after_each(bundles, reporter >= 0, seeds, (count,))
+    for name in AVERAGES:
+        totals = sums(reporter, column_values(bundles, name), brokers.num_rows)
+        brokers = set_column(brokers, name, known_sums(brokers, name, totals))
     tables = {**snapshot.tables, "bundles": bundles, "brokers": brokers}
     return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def seeds_of(snapshot: PulsarSnapshot) -> Mapping[str, Floats]:
+    """Return what averages of bundles begin with, by rate; empty: nothing of its own."""
+    return {} if snapshot.manifest.load_manager == "extensible" else quota_seeds(snapshot)
+
+
+def after_each(
+    bundles: pa.Table,
+    reported: Flags,
+    seeds: Mapping[str, Floats],
+    counts: Sequence[int],
+    since: Ints | None = None,
+) -> pa.Table:
+    """Return bundles after the samples of some rounds, one after the other.
+
+    Args:
+        bundles: With rates, averages and their numbers of samples.
+        reported: Whether a report names the bundle.
+        seeds: Of :func:`seeds_of`.
+        counts: Samples of each round.
+        since: First round whose samples each bundle takes; ``None``: all take all.
+    """
+    for term, most in _TERMS:
+        held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
+        averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
+        lasts = {rate: column_values(bundles, rate) for rate in RATES}
+        for number, count in enumerate(counts):
+            taken = reported if since is None else reported & (since <= number)
+            counted = held
+            for rate, last in lasts.items():
+                begun = seeds.get(rate), (held, most)
+                values, filled = _sampled(averages[rate], last, taken, count, begun)
+                averages[rate] = values
+                counted = np.where(taken & np.isfinite(last), filled, counted)
+            held = counted
+        for rate, values in averages.items():
+            mask = np.isnan(values)
+            bundles = set_column(
+                bundles, f"{term}_{rate}", pa.array(values, pa.float64(), mask=mask)
+            )
+        bundles = set_column(bundles, f"{term}_samples", pa.array(held, pa.int64()))
+    return bundles
+
+
+def _sampled(
+    values: Floats,
+    last: Floats,
+    taken: Flags,
+    count: int,
+    begun: tuple[Floats | None, tuple[Ints, int]],
+) -> tuple[Floats, Ints]:
+    """Return averages after a round, and how many samples they are of."""
+    seed, (held, most) = begun
+    sampled = taken & np.isfinite(last)
+    samples = np.where(np.isfinite(values), held, 0)
+    if seed is not None:  # a quota counts for as many samples as an average holds
+        is_seeded = np.isnan(values) & np.isfinite(seed)
+        values = np.where(is_seeded, seed, values)
+        samples = np.where(is_seeded, most, samples)
+    average = last + (np.nan_to_num(values) - last) * part_left(samples, count, most)
+    return np.where(sampled, average, values), np.minimum(samples + count, most)
 
 
 def part_left(held: Ints, count: int, most: int) -> Floats:
@@ -76,14 +129,20 @@ def part_left(held: Ints, count: int, most: int) -> Floats:
     return np.asarray(held / np.maximum(filled, 1) * ((most - 1) / most) ** beyond, np.float64)
 
 
-def _sums(brokers: pa.Table, name: str, reporter: Ints, values: Floats) -> pa.Array:
-    """Sum over reported bundles; a broker of which nothing is known keeps that."""
+def sums(reporter: Ints, values: Floats, brokers: int) -> Floats:
+    """Return the sum over the bundles that each broker reports, in their order."""
     here = (reporter >= 0) & np.isfinite(values)
-    total = np.bincount(reporter[here], weights=values[here], minlength=brokers.num_rows)
-    unknown = np.isnan(column_values(brokers, name)) & (total == 0)
-    return pa.array(total, pa.float64(), mask=unknown)
+    found = np.bincount(reporter[here], weights=values[here], minlength=brokers)
+    return np.asarray(found, np.float64)
 
 
-def _set(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+def known_sums(brokers: pa.Table, name: str, totals: Floats) -> pa.Array:
+    """Return sums as a column; a broker of which nothing is known keeps that."""
+    unknown = np.isnan(column_values(brokers, name)) & (totals == 0)
+    return pa.array(totals, pa.float64(), mask=unknown)
+
+
+def set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """Return a table with one column anew."""
     index = table.schema.get_field_index(name)
     return table.set_column(index, table.schema.field(name), values)

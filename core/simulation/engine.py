@@ -13,18 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from core.health.measures import Spread, measure
-from core.plan.clients import client_impact
-from core.plan.outcomes import Scenario
-from core.plan.project import project_scenario
+from core.health.measures import Spread
 from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import SHEDDING_SWITCHES, EffectiveSettings, effective_settings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
-from core.pulsar.view import LoadView
 from core.simulation.flaps import find_flaps
+from core.simulation.ground import Ground, Here, touched_by
 from core.simulation.managers import Manager, manager_of
 from core.simulation.model import Ending, Landed, RoundResult, Run, Simulation
 from core.simulation.scenario import gone_brokers, with_brokers, without_brokers
@@ -45,7 +42,7 @@ than any strategy's memory (hit counts, smoothed usage) takes to come to a rest.
 class _Fleet:
     """What changes from round to round."""
 
-    snapshot: PulsarSnapshot
+    ground: Ground
     state: Any
     minute: float = 0.0
     unloaded_at: dict[str, float] = field(default_factory=dict)
@@ -72,28 +69,58 @@ def simulate(
         InputError: A strategy that cannot be simulated on this snapshot.
     """
     strategy = find_shedding_strategy(run.shedding)
-    settings = _settings(snapshot, strategy, placement, overrides or {}, release)
-    engine = _Engine(strategy, settings, manager_of(snapshot, strategy, settings), run.seed)
-    before = _deviation(measure(snapshot, settings).throughput)
-    fleet, first = engine.start(snapshot, run)
+    settings = assumed_settings(snapshot, strategy, placement, overrides or {}, release)
+    start = Here(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    engine = _Engine(strategy, settings, start.manager, run.seed)
+    fleet, first = engine.start(start, run)
+    return _played(engine, start, (fleet, first), run, overrides or {})
+
+
+def play(
+    ground: Ground,
+    run: Run,
+    strategy: AnyStrategy,
+    settings: EffectiveSettings,
+    overrides: dict[str, object] | None = None,
+) -> Simulation:
+    """Simulate a fleet, wherever its bundles are; as :func:`simulate` does without a what-if.
+
+    Args:
+        ground: The start.
+        run: What is simulated; its what-if is not looked at.
+        strategy: The one that ``run`` names.
+        settings: Of :func:`assumed_settings`.
+        overrides: Settings that were assumed, upstream key to value.
+    """
+    engine = _Engine(strategy, settings, ground.manager, run.seed)
+    return _played(engine, ground, (engine.begun(ground, run), []), run, overrides or {})
+
+
+def _played(
+    engine: _Engine,
+    start: Ground,
+    begun: tuple[_Fleet, list[RoundResult]],
+    run: Run,
+    overrides: dict[str, object],
+) -> Simulation:
+    before = _deviation(start.measures().throughput)
+    fleet, first = begun
     rounds = [*first, *engine.rounds(fleet, run)]
     ending: Ending = "settled" if engine.is_settled(fleet) else "horizon"
     last_move = max((done.number for done in rounds if done.moves), default=0)
-    settled = last_move if ending == "settled" else None
-    flaps = find_flaps(rounds)
     done = Simulation(
-        shedding=strategy.name,
+        shedding=engine.strategy.name,
         placement=engine.manager.placement,
         interval_minutes=engine.interval_minutes,
-        grace_minutes=settings.number(_GRACE),
+        grace_minutes=engine.settings.number(_GRACE),
         ending=ending,
-        rounds_to_settle=settled,
+        rounds_to_settle=last_move if ending == "settled" else None,
         deviation_before=before,
         rounds=tuple(rounds),
-        flaps=flaps,
+        flaps=find_flaps(rounds),
         sentence="",
-        final=fleet.snapshot,
-        notes=_notes(snapshot, settings, overrides or {}),
+        final=fleet.ground.snapshot,
+        notes=_notes(start.snapshot, engine.settings, overrides),
     )
     return _with_sentence(done)
 
@@ -113,20 +140,30 @@ def changed_fleet(
             be simulated on this snapshot.
     """
     strategy = find_shedding_strategy(run.shedding)
-    settings = _settings(snapshot, strategy, None, overrides or {}, None)
-    engine = _Engine(strategy, settings, manager_of(snapshot, strategy, settings), run.seed)
-    fleet, first = engine.start(snapshot, run)
-    return fleet.snapshot, first[0] if first else None
+    settings = assumed_settings(snapshot, strategy, None, overrides or {}, None)
+    start = Here(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
+    fleet, first = _Engine(strategy, settings, start.manager, run.seed).start(start, run)
+    return fleet.ground.snapshot, first[0] if first else None
 
 
-def _settings(
+def assumed_settings(
     snapshot: PulsarSnapshot,
     strategy: AnyStrategy,
     placement: str | None,
     overrides: dict[str, object],
     release: str | None,
 ) -> EffectiveSettings:
-    """Settings in force with what is assumed on top; shedding counts as switched on."""
+    """Return settings in force with what is assumed on top; shedding counts as switched on.
+
+    Args:
+        snapshot: Whose settings.
+        strategy: Of shedding.
+        placement: Class name; ``None``: the one in force.
+        overrides: Upstream key to value.
+        release: Release line to assume.
+    Raises:
+        UnknownNameError: A strategy or setting that is not there.
+    """
     assumed: dict[str, object] = dict.fromkeys(SHEDDING_SWITCHES, True) | overrides
     assumed[_SHEDDING] = strategy.name  # what is asked by name is what is played
     if placement is not None:
@@ -141,32 +178,35 @@ class _Engine:
         self, strategy: AnyStrategy, settings: EffectiveSettings, manager: Manager, seed: int
     ) -> None:
         self.manager = manager
-        self._strategy = strategy
-        self._settings = settings
+        self.strategy = strategy
+        self.settings = settings
         self._rng = np.random.default_rng(seed)
-        self._config = strategy.config(settings)
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
-    def start(self, snapshot: PulsarSnapshot, run: Run) -> tuple[_Fleet, list[RoundResult]]:
-        """Apply the what-if."""
+    def begun(self, ground: Ground, run: Run) -> _Fleet:
+        """Return a fleet before its first round."""
         recent = dict.fromkeys(run.recently_unloaded, 0.0)
-        what_if = run.what_if
+        return _Fleet(ground, self.strategy.initial_state(), unloaded_at=recent)
+
+    def start(self, start: Here, run: Run) -> tuple[_Fleet, list[RoundResult]]:
+        """Apply the what-if."""
+        snapshot, what_if = start.snapshot, run.what_if
         grown = with_brokers(snapshot, what_if.added)
         gone = gone_brokers(grown, what_if)
         if grown is snapshot and not gone:
-            return _Fleet(snapshot, self._strategy.initial_state(), unloaded_at=recent), []
+            return self.begun(start, run), []
         moves: tuple[Landed, ...] = ()
         after = grown
         if gone:
-            changed = without_brokers(grown, gone, self._settings, self.manager, self._rng)
+            changed = without_brokers(grown, gone, self.settings, self.manager, self._rng)
             moves, after = changed.moves, changed.snapshot
-        after = self.manager.reported(after, set(what_if.added) | _touched(moves))
+        after = self.manager.reported(after, set(what_if.added) | touched_by(moves))
         parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
         parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
-        fleet = _Fleet(after, self._strategy.initial_state(), unloaded_at=recent)
-        return fleet, [self._result((0, 0.0), grown, after, moves, ({}, sentence))]
+        ground = replace(start, snapshot=after)
+        return self.begun(ground, run), [self._result((0, 0.0), ground, moves, ({}, sentence))]
 
     def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
         """Run until the horizon, or until the fleet is settled."""
@@ -178,26 +218,24 @@ class _Engine:
 
     def _round(self, fleet: _Fleet, number: int) -> RoundResult:
         fleet.minute += self.interval_minutes
-        start, before = fleet.minute, fleet.snapshot
+        start = fleet.minute
         # the leader's timer is set anew after each round: at the boundary the time is just over
         fleet.unloaded_at = {
             name: at for name, at in fleet.unloaded_at.items() if start - at < self._grace_minutes
         }
-        view = LoadView.of(fleet.snapshot, self._settings)
         recent = frozenset(fleet.unloaded_at)
-        decision, fleet.state = self._strategy.decide(view, self._config, fleet.state, recent)
+        decision, fleet.state = fleet.ground.decided(fleet.state, recent)
         moves: list[Landed] = []
         skipped: dict[str, str] = {}
         for portion in self._portions(decision.moves):
-            if moves or skipped:  # brokers have told what the unloads so far have changed
-                view = LoadView.of(fleet.snapshot, self._settings)
-            landings = list(self.manager.landings(view, portion))
-            moves += self._carried_out(fleet, view, landings)
+            # before the next one, brokers have told what the unloads so far have changed
+            landings = list(fleet.ground.landings(portion))
+            moves += self._carried_out(fleet, landings)
             skipped |= {item.move.bundle: item.skipped for item in landings if item.skipped}
         if not decision.moves:
-            fleet.snapshot = self.manager.reported(fleet.snapshot, set())
+            fleet.ground = fleet.ground.after(())
         told = (skipped, decision.sentence)
-        return self._result((number, start), before, fleet.snapshot, tuple(moves), told)
+        return self._result((number, start), fleet.ground, tuple(moves), told)
 
     def _portions(self, moves: Sequence[Move]) -> Iterator[Sequence[Move]]:
         """Cut the moves into what is unloaded between two reports."""
@@ -205,17 +243,14 @@ class _Engine:
         for start in range(0, len(moves), size):
             yield moves[start : start + size]
 
-    def _carried_out(
-        self, fleet: _Fleet, view: LoadView, landings: Sequence[Landing]
-    ) -> list[Landed]:
+    def _carried_out(self, fleet: _Fleet, landings: Sequence[Landing]) -> list[Landed]:
         """Unload one portion: the fleet afterwards, its clock and its memory."""
         moves = self._drawn(landings)
         fleet.unloaded_at |= {move.bundle: fleet.minute for move in moves}
         fleet.minute += len(moves) / self.manager.unloads_per_minute
         kept = [Move(str(move.source), move.bundle, move.destination) for move in moves]
-        fleet.state = self.manager.remembered(view, fleet.state, kept)
-        unloaded = self._unloaded(view, fleet.snapshot, moves)
-        fleet.snapshot = self.manager.reported(unloaded, _touched(moves))
+        fleet.state = fleet.ground.remembered(fleet.state, kept)
+        fleet.ground = fleet.ground.after(moves)
         return moves
 
     def _drawn(self, landings: Sequence[Landing]) -> list[Landed]:
@@ -233,23 +268,12 @@ class _Engine:
                 )
         return moves
 
-    def _unloaded(
-        self, view: LoadView, snapshot: PulsarSnapshot, moves: Sequence[Landed]
-    ) -> PulsarSnapshot:
-        if not moves:
-            return snapshot
-        rows = np.array([view.bundle_row(move.bundle) for move in moves], np.int64)
-        ends = tuple(move.destination for move in moves)
-        return project_scenario(snapshot, rows, Scenario(1.0, ends))
-
     def is_settled(self, fleet: _Fleet) -> bool:
         """Return whether nothing would move any more on this load, however long one waits."""
-        rested, state = self.manager.rested(fleet.snapshot, fleet.state)
-        view = LoadView.of(rested, self._settings)
+        rested, state = fleet.ground.rested(fleet.state)
         for _ in range(LOOKAHEAD):
-            decision, following = self._strategy.decide(view, self._config, state, frozenset())
-            landings = self.manager.landings(view, decision.moves)
-            if any(not landing.skipped for landing in landings):
+            decision, following = rested.decided(state, frozenset())
+            if any(not landing.skipped for landing in rested.landings(decision.moves)):
                 return False
             if following == state:
                 return True
@@ -259,14 +283,12 @@ class _Engine:
     def _result(
         self,
         when: tuple[int, float],
-        before: PulsarSnapshot,
-        after: PulsarSnapshot,
+        after: Ground,
         moves: tuple[Landed, ...],
         told: tuple[dict[str, str], str],
     ) -> RoundResult:
-        index = {name: row for row, name in enumerate(before.bundles["bundle"].to_pylist())}
-        impact = client_impact(before.bundles, [index[move.bundle] for move in moves])
-        found = measure(after, self._settings)
+        impact = after.impact(moves)
+        found = after.measures()
         return RoundResult(
             number=when[0],
             minute=round(when[1], 3),
@@ -278,12 +300,6 @@ class _Engine:
             clients=impact.clients or 0,
             sentence=told[1],
         )
-
-
-def _touched(moves: Sequence[Landed]) -> set[str]:
-    """Brokers that gave or took a bundle."""
-    ends = {end for move in moves for end in (move.source, move.destination)}
-    return {end for end in ends if end is not None}
 
 
 def _deviation(spread: Spread) -> float | None:

@@ -33,6 +33,10 @@ UNLOADS_PER_MINUTE: Final = 600.0
 """An unload took 0.03 to 0.15 s on a real cluster; statistics are renewed once a minute."""
 
 
+SAMPLES_OF_REST: Final = 10
+"""Of each broker's report, after which averages have come to their values."""
+
+
 class Manager(Protocol):
     """What a simulation asks of a load manager."""
 
@@ -134,13 +138,16 @@ class ModularManager:
 
         Brokers whose bundles changed write one, all others when the longest interval is over.
         """
+        return after_samples(snapshot, self.samples(snapshot.brokers.num_rows, len(touched)))
+
+    def samples(self, brokers: int, touched: int) -> int:
+        """Return how many samples the leader takes in a round, by the reports of these brokers."""
         quiet_minutes = max(self._settings.number(_MAX_REPORT), 1.0)
-        quiet = snapshot.brokers.num_rows * self._interval_minutes / quiet_minutes
-        return after_samples(snapshot, max(round(len(touched) + quiet), 1))
+        return max(round(touched + brokers * self._interval_minutes / quiet_minutes), 1)
 
     def rested(self, snapshot: PulsarSnapshot, state: Any) -> tuple[PulsarSnapshot, Any]:
         """Averages come to their values."""
-        return after_samples(snapshot, snapshot.brokers.num_rows * 10), state
+        return after_samples(snapshot, snapshot.brokers.num_rows * SAMPLES_OF_REST), state
 
     def remembered(self, _view: LoadView, state: Any, _moves: Sequence[Move]) -> Any:
         """Nothing more than the strategy itself remembers."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,18 +18,20 @@ from pyspark.sql import SparkSession
 
 from core.errors import ConfigError, PlanConflictError
 
-_MISSING_MODULE: Final = "jdk.incubator.vector"
-"""What Spark's launcher asks every Java for and small runtimes do not have."""
+_MODULE: Final = "jdk.incubator.vector"
+"""What Spark's launcher asks every Java for; small runtimes do not have it, the others warn."""
+
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
+"""What Spark's own log tells on a terminal."""
 
 _LAUNCHER: Final = """#!/bin/sh
-# the runtime has no such module, and Spark does without it
+# a runtime may have no such module, and Spark does without it
 for word; do
     shift
     [ "$word" = "--add-modules={module}" ] || set -- "$@" "$word"
 done
 exec {java} "$@"
 """
-_PROBE_TIMEOUT_S: Final = 30.0
 _LOCK: Final = threading.Lock()
 _MADE: dict[SparkOptions, SparkSession] = {}
 
@@ -164,6 +165,8 @@ def _defaults(master: str) -> dict[str, str]:
         **_QUERY_DEFAULTS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # in front of a person's own "extraJavaOptions", which win
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
         # a worker that died takes its task with it, and that is run again: a job of hours goes on
         "spark.task.maxFailures": "8",
     }
@@ -175,22 +178,14 @@ def _defaults(master: str) -> dict[str, str]:
 def _point_at_java(home: Path | None) -> None:
     if home is None:
         return
-    java = home / "bin" / "java"
-    modules = subprocess.run(  # noqa: S603  # the runtime that was found
-        [java, "--list-modules"],
-        capture_output=True,
-        text=True,
-        timeout=_PROBE_TIMEOUT_S,
-        check=False,
-    ).stdout
-    os.environ["JAVA_HOME"] = str(home if _MISSING_MODULE in modules else _without_module(java))
+    os.environ["JAVA_HOME"] = str(_without_module(home / "bin" / "java"))
 
 
 def _without_module(java: Path) -> Path:
-    """Return a home whose ``java`` is the same without the module that is missing."""
+    """Return a home whose ``java`` is the same without the module that it is asked for."""
     home = Path(tempfile.mkdtemp(prefix="trimtab-java-"))
     launcher = home / "bin" / "java"
     launcher.parent.mkdir()
-    launcher.write_text(_LAUNCHER.format(module=_MISSING_MODULE, java=java))
+    launcher.write_text(_LAUNCHER.format(module=_MODULE, java=java))
     launcher.chmod(0o700)
     return home

@@ -1,16 +1,17 @@
-"""The balancer's rounds played on many Pulsar clusters; a cluster is simulated in one task."""
+"""The balancer's rounds played on many Pulsar clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force
 from core.simulation import Run, Simulation, simulate
+from core.snapshot import PulsarSnapshot
 from core.spark.fleet import Snapshot
 from core.spark.jobs.systems import pulsar_of
 
@@ -90,16 +91,23 @@ class SimulateQuestion:
             UnknownNameError: No such strategy.
         """
         pulsar = pulsar_of(snapshot, "shed bundles")
-        settings = effective_settings(pulsar, overrides=self.overrides)
-        in_force = shedding_strategy_in_force(pulsar.manifest.load_manager, settings)
+        wish: dict[str, Any] = {"placement": self.placement, "overrides": dict(self.overrides)}
+        return self.told_by(pulsar, lambda run: simulate(pulsar, run, **wish))
+
+    def told_by(
+        self, brokers: PulsarSnapshot, play: Callable[[Run], Simulation]
+    ) -> Mapping[str, pa.Table]:
+        """Return the tables of a cluster.
+
+        Args:
+            brokers: The cluster, with or without its bundles.
+            play: Plays a run with :attr:`placement` and :attr:`overrides`.
+        """
+        settings = effective_settings(brokers, overrides=self.overrides)
+        in_force = shedding_strategy_in_force(brokers.manifest.load_manager, settings)
+        shedding = self.shedding or in_force.name
         done = {
-            seed: simulate(
-                pulsar,
-                Run(shedding=self.shedding or in_force.name, rounds=self.rounds, seed=seed),
-                placement=self.placement,
-                overrides=dict(self.overrides),
-            )
-            for seed in self.seeds
+            seed: play(Run(shedding=shedding, rounds=self.rounds, seed=seed)) for seed in self.seeds
         }
         parts = [_tables(seed, one) for seed, one in done.items()]
         return {name: pa.concat_tables([part[name] for part in parts]) for name in self.tables}

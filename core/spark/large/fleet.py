@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from core.progress import JobStoppedError, Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
 from core.pulsar.shedding.registry import AnyStrategy
+from core.simulation import Run, Simulation
 from core.snapshot import LoadManager
 from core.snapshot.store import load_manifest
 from core.spark.fleet import (
@@ -29,14 +31,16 @@ from core.spark.fleet import (
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
+from core.spark.jobs.simulate import SimulateQuestion
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.health import large_health
 from core.spark.large.place import large_placement
 from core.spark.large.shed import large_rounds
+from core.spark.large.simulate import large_simulation
 from core.spark.large.size import is_large
 
-Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion
-_SPREAD: Final = (HealthQuestion, PlaceQuestion, ShedQuestion)
+Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion
+_SPREAD: Final = (HealthQuestion, PlaceQuestion, ShedQuestion, SimulateQuestion)
 
 
 def ask_fleet(
@@ -98,9 +102,17 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
         return question.told_by(Spread(cluster))
     if isinstance(question, PlaceQuestion):
         return large_placement(cluster, question)
+    if isinstance(question, SimulateQuestion):
+        return question.told_by(cluster.skeleton, partial(_simulated, cluster, question))
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
     return question.told(identity, found.measures, found.findings)
+
+
+def _simulated(cluster: LargeCluster, question: SimulateQuestion, run: Run) -> Simulation:
+    return large_simulation(
+        cluster, run, placement=question.placement, overrides=question.overrides
+    )
 
 
 def _by_cluster(table: pa.Table) -> pa.Table:

@@ -131,11 +131,22 @@ class SparkBundles:
     @property
     def owned_counts(self) -> Floats:
         """Movable bundles by owner; see :func:`core.health.measures.owned_bundle_counts`."""
+        counts = self.settled_counts
+        return np.where(counts == 0, np.nan, counts) if self.unclear else counts
+
+    @property
+    def settled_counts(self) -> Floats:
+        """The same, with nothing for a broker of which it is unclear whether it owns any."""
         brokers = self.cluster.skeleton.brokers["broker"]
         rows = row_of(brokers, self._counts["owner"])
         counts = np.zeros(len(brokers))
         counts[rows[rows >= 0]] = self._counts["bundles"].to_numpy()[rows >= 0]
-        return np.where(counts == 0, np.nan, counts) if self._total("unclear") else counts
+        return counts
+
+    @property
+    def unclear(self) -> int:
+        """Movable bundles whose owner nobody could tell."""
+        return self._total("unclear")
 
     @property
     def count(self) -> int:

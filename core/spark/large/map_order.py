@@ -27,8 +27,9 @@ from core.pulsar.shedding.java_order import (
 )
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import TOTALED, LargeCluster, view_of_group
+from core.spark.large.cluster import LargeCluster
 from core.spark.large.scan import CODE
+from core.spark.large.sums import TOTALED, view_of_group
 
 _KEYS: Final = pa.schema(
     [

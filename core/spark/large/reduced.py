@@ -26,9 +26,10 @@ from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import Floats, LoadView
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import Chosen, LargeCluster
+from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders, InsertionRanks
 from core.spark.large.scan import CODE, NAMED, OWN, ROW
+from core.spark.large.sums import Chosen
 from core.units import counted
 
 _LARGEST: Final = 1e200

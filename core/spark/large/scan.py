@@ -157,7 +157,7 @@ def each_part(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from kernel(reader.read(parts[number])).to_batches()
+                yield from kernel(reader.read(parts[number])).select(schema.names).to_batches()
 
     asked = spark.range(0, len(parts), 1, max(len(parts), 1))
     return asked.mapInArrow(run, from_arrow_schema(schema))

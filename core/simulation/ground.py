@@ -1,0 +1,136 @@
+"""What a simulation asks of a fleet, and a fleet that this process holds.
+
+The rounds ask a :class:`Ground` for decisions and destinations and tell it what moved; a very large
+fleet, whose bundles no process holds, answers the same questions elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from core.health.measures import Measures, measure
+from core.plan.clients import ClientImpact, client_impact
+from core.plan.outcomes import Scenario
+from core.plan.project import project_scenario
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import Move
+from core.pulsar.shedding.model import Decision
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.view import LoadView
+from core.simulation.managers import Manager
+from core.simulation.model import Landed
+from core.snapshot import PulsarSnapshot
+
+
+class Ground(Protocol):
+    """A fleet at one moment of a simulation; changes make a new one."""
+
+    @property
+    def snapshot(self) -> PulsarSnapshot:
+        """The fleet as it is; of a very large one its brokers, without their bundles."""
+        ...
+
+    @property
+    def manager(self) -> Manager:
+        """Who checks, who places, who reports what."""
+        ...
+
+    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+        """Return what the strategy decides, and what it remembers; ``recent``: in grace period."""
+        ...
+
+    def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
+        """Return what becomes of each picked bundle, in order."""
+        ...
+
+    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+        """Return the strategy's memory after moves are carried out."""
+        ...
+
+    def after(self, moves: Sequence[Landed]) -> Self:
+        """Return the fleet once bundles have moved and the reports of that were written."""
+        ...
+
+    def rested(self, state: Any) -> tuple[Self, Any]:
+        """Return fleet and memory once everything that only takes time is over."""
+        ...
+
+    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+        """Return what moves cost that led to this fleet."""
+        ...
+
+    def measures(self) -> Measures:
+        """Return how even its load is."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """A fleet that this process holds.
+
+    Attributes:
+        snapshot: All of it.
+        settings: What the leader goes by.
+        strategy: Who decides.
+        manager: Who checks, places and reports.
+    """
+
+    snapshot: PulsarSnapshot
+    settings: EffectiveSettings
+    strategy: AnyStrategy
+    manager: Manager
+
+    @property
+    def _view(self) -> LoadView:
+        return LoadView.of(self.snapshot, self.settings)
+
+    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+        """Ask the strategy."""
+        config = self.strategy.config(self.settings)
+        decided: tuple[Decision, Any] = self.strategy.decide(self._view, config, state, recent)
+        return decided
+
+    def landings(self, moves: Sequence[Move]) -> Iterable[Landing]:
+        """Ask the manager, one by one."""
+        return self.manager.landings(self._view, moves)
+
+    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+        """Ask the manager."""
+        return self.manager.remembered(self._view, state, moves)
+
+    def after(self, moves: Sequence[Landed]) -> Here:
+        """Project the moves, and have them reported."""
+        snapshot = self.snapshot
+        if moves:
+            rows = np.array([self._view.bundle_row(move.bundle) for move in moves], np.int64)
+            ends = tuple(move.destination for move in moves)
+            snapshot = project_scenario(snapshot, rows, Scenario(1.0, ends))
+        return replace(self, snapshot=self.manager.reported(snapshot, touched_by(moves)))
+
+    def rested(self, state: Any) -> tuple[Here, Any]:
+        """Ask the manager."""
+        snapshot, state = self.manager.rested(self.snapshot, state)
+        return replace(self, snapshot=snapshot), state
+
+    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+        """Add it up."""
+        bundles = self.snapshot.bundles
+        index = (
+            {name: row for row, name in enumerate(bundles["bundle"].to_pylist())} if moves else {}
+        )
+        return client_impact(bundles, [index[move.bundle] for move in moves])
+
+    def measures(self) -> Measures:
+        """Measure it."""
+        return measure(self.snapshot, self.settings)
+
+
+def touched_by(moves: Sequence[Landed]) -> set[str]:
+    """Return the brokers that gave or took a bundle."""
+    ends = {end for move in moves for end in (move.source, move.destination)}
+    return {end for end in ends if end is not None}

@@ -1,0 +1,222 @@
+"""The balancer's rounds played on one very large cluster: each asks for the bundles it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import ComputeError, InputError
+from core.health.measures import Measures
+from core.plan.clients import ClientImpact, client_impact
+from core.plan.outcomes import Scenario
+from core.plan.project import project_scenario
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding import Move, find_shedding_strategy
+from core.pulsar.shedding.model import Decision
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.transfer_shedder import TransferShedder
+from core.pulsar.shedding.unload_checks import Landing
+from core.pulsar.view import LoadView
+from core.simulation import Run, Simulation
+from core.simulation.engine import assumed_settings, play
+from core.simulation.ground import touched_by
+from core.simulation.managers import SAMPLES_OF_REST, ModularManager
+from core.simulation.model import Landed, WhatIf
+from core.snapshot import PulsarSnapshot
+from core.spark.large.cluster import LargeCluster
+from core.spark.large.evolved import Evolved
+from core.spark.large.map_order import BucketOrders
+from core.spark.large.reduced import Reduced, missing_of
+from core.spark.large.size import MOST_BUNDLES
+
+_MOST_TURNS: Final = 40
+_Answer = TypeVar("_Answer")
+
+
+def large_simulation(
+    cluster: LargeCluster,
+    run: Run,
+    *,
+    placement: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+    release: str | None = None,
+) -> Simulation:
+    """Simulate a cluster whose bundles no process holds.
+
+    Args:
+        cluster: The start.
+        run: What is simulated.
+        placement: Class name of the placement strategy; ``None``: the one in force.
+        overrides: Settings to assume, upstream key to value.
+        release: Release line to assume.
+    Returns:
+        What :func:`core.simulation.simulate` returns; its ``final`` has brokers and no bundles.
+    Raises:
+        UnknownNameError: A strategy or setting that is not there.
+        InputError: TransferShedder, or a what-if, which need all bundles at once.
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    strategy = find_shedding_strategy(run.shedding)
+    _refuse(cluster, strategy, run)
+    assumed = dict(overrides or {})
+    settings = assumed_settings(cluster.skeleton, strategy, placement, assumed, release)
+    manager = ModularManager(settings)
+    start = Evolved.start(cluster)
+    try:
+        ground = Spread(start, settings, strategy, manager)
+        return play(ground, run, strategy, settings, assumed)
+    finally:
+        start.kept.drop()
+
+
+def _refuse(cluster: LargeCluster, strategy: AnyStrategy, run: Run) -> None:
+    """Say what cannot be spread over tasks.
+
+    Raises:
+        InputError: It cannot.
+    """
+    name, most = cluster.manifest.cluster, f"{MOST_BUNDLES:,}"
+    hint = "Leave out --engine spark: one process with the memory for the whole snapshot does it."
+    if isinstance(strategy, TransferShedder):
+        raise InputError(
+            f"{strategy.name} is not simulated spread over tasks, as {name} with its more than "
+            f"{most} bundles would need it: each round publishes the hottest bundles of all "
+            "brokers anew.",
+            hint=hint,
+        )
+    if run.what_if != WhatIf():
+        raise InputError(
+            f"A what-if is not simulated spread over tasks, as {name} with its more than {most} "
+            "bundles would need it: all bundles of brokers that go are placed one after the other.",
+            hint=hint,
+        )
+
+
+@dataclass(eq=False)
+class Spread:
+    """The cluster at one moment; see :class:`core.simulation.ground.Ground`.
+
+    Attributes:
+        cluster: As it is now.
+        settings: What the leader goes by.
+        strategy: Who decides.
+        manager: Who checks and places.
+        wanted: Rows of the brokers whose bundles are brought here.
+    """
+
+    cluster: Evolved
+    settings: EffectiveSettings
+    strategy: AnyStrategy
+    manager: ModularManager
+    wanted: frozenset[int] = frozenset()
+    _reduced: Reduced | None = None
+    _views: dict[bool, LoadView] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._orders = BucketOrders(self.cluster)
+
+    @property
+    def snapshot(self) -> PulsarSnapshot:
+        """Its brokers, and no bundles."""
+        return self.cluster.skeleton
+
+    def decided(self, state: Any, recent: frozenset[str]) -> tuple[Decision, Any]:
+        """Ask the strategy, and bring the bundles that it asks for."""
+        config = self.strategy.config(self.settings)
+
+        def ask(view: LoadView) -> tuple[Decision, Any]:
+            decided: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
+            return decided
+
+        return self._asked(ask, is_placed=False)
+
+    def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
+        """Ask the manager."""
+        if not moves:
+            return []
+        return self._asked(lambda view: list(self.manager.landings(view, moves)), is_placed=True)
+
+    def _asked(self, question: Callable[[LoadView], _Answer], *, is_placed: bool) -> _Answer:
+        """Ask until nothing was missing; see :func:`core.spark.large.shed.large_rounds`."""
+        for _ in range(_MOST_TURNS):
+            view = self._view(is_placed=is_placed)
+            answer = question(view)
+            missing = missing_of(view)
+            if missing:
+                self._bring(self.wanted | missing)
+            elif self._orders.asked:
+                self._orders.find()
+                self._views.clear()
+            else:
+                return answer
+        raise ComputeError(
+            f"{self.strategy.name} asks for the bundles of ever more brokers of "
+            f"{self.cluster.manifest.cluster}.",
+            hint="Run it in process, on a machine with the memory for the whole snapshot.",
+        )
+
+    def _view(self, *, is_placed: bool) -> LoadView:
+        if is_placed not in self._views:
+            if self._reduced is None:
+                self._bring(self.wanted)
+            assert self._reduced is not None  # noqa: S101  # brought a line above
+            view = self._reduced.view(self.settings, self._orders, is_placed=is_placed)
+            self._views[is_placed] = view
+        return self._views[is_placed]
+
+    def _bring(self, wanted: Collection[int]) -> None:
+        self.wanted = frozenset(wanted)
+        self._reduced = Reduced.of(self.cluster, self.wanted)
+        self._views.clear()
+
+    def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
+        """Nothing more than the strategy itself remembers."""
+        return self.manager.remembered(self._view(is_placed=False), state, moves)
+
+    def after(self, moves: Sequence[Landed]) -> Spread:
+        """Project the moves on the brokers, and note them."""
+        cluster = self.cluster
+        brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
+        if moves:
+            assert self._reduced is not None  # noqa: S101  # the moves were picked from it
+            view = self._view(is_placed=False)
+            at = np.array([view.bundle_row(move.bundle) for move in moves], np.int64)
+            ends = tuple(move.destination for move in moves)
+            after = project_scenario(self._reduced.snapshot, at, Scenario(1.0, ends))
+            brokers, rows = after.brokers, self._reduced.bundles.take(pa.array(at))
+        samples = self.manager.samples(len(cluster.brokers), len(touched_by(moves)))
+        return self._on(cluster.after(brokers, rows, moves, samples))
+
+    def rested(self, state: Any) -> tuple[Spread, Any]:
+        """Averages come to their values."""
+        cluster = self.cluster
+        samples = len(cluster.brokers) * SAMPLES_OF_REST
+        return self._on(cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)), state
+
+    def _on(self, cluster: Evolved) -> Spread:
+        return Spread(cluster, self.settings, self.strategy, self.manager, self.wanted)
+
+    def impact(self, moves: Sequence[Landed]) -> ClientImpact:
+        """Add up what the moved bundles have; they were brought here."""
+        moved = self.cluster.moved
+        if not moves:
+            return ClientImpact(
+                bundles=0,
+                producers=0,
+                consumers=0,
+                topics=0,
+                cache_bytes=0,
+                msg_rate_msgs_per_s=0.0,
+                throughput_bytes_per_s=0.0,
+            )
+        index = {name: row for row, name in enumerate(moved["bundle"].to_pylist())}
+        return client_impact(moved, [index[move.bundle] for move in moves])
+
+    def measures(self) -> Measures:
+        """Measure it."""
+        return self.cluster.measures(self.settings)

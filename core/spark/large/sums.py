@@ -1,0 +1,176 @@
+"""Kernels over parts of a large cluster's bundles: which are wanted, and their sums by broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.pulsar.ranges import Ints
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.spark.large.scan import CODE, NAMED, OWN, ROW
+
+RATES: Final = tuple(
+    f"{term}{kind}_{way}"
+    for term in ("", "short_", "long_")
+    for kind in ("msg_rate", "msg_throughput")
+    for way in ("in", "out")
+)
+TOTALED: Final = ("is_broker_bound", "topic_count", *RATES)
+"""Columns that sums and counts are made of."""
+
+_OWN_COLUMNS: Final = (ROW, CODE, OWN, NAMED, "group")
+
+
+TOTALS: Final = pa.schema(
+    [
+        pa.field(CODE, pa.int32()),  # row of the broker
+        pa.field("reported", pa.int64()),  # bundles in its report
+        pa.field("measured", pa.int64()),
+        pa.field("movable", pa.int64()),
+        pa.field("long_rate", pa.float64(), metadata={"unit": "msgs/s"}),
+        pa.field("fresh", pa.int64()),  # without a stored long-term rate
+        pa.field("fresh_rate", pa.float64(), metadata={"unit": "msgs/s"}),
+    ]
+)
+"""One row a broker that reports bundles."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Keeps bundles that somebody asks for, whatever it is that makes them wanted.
+
+    Attributes:
+        codes: Counted for one of these brokers.
+        bundles: By name.
+        namespaces: All of these.
+        leader: Owned by this broker and counted for nobody; -1: those are not asked for.
+    """
+
+    codes: tuple[int, ...] = ()
+    bundles: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    leader: int = -1
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Keep them."""
+        code = part[CODE].to_numpy()
+        kept = np.isin(code, self.codes)
+        for name, values in (("bundle", self.bundles), ("namespace", self.namespaces)):
+            if values:
+                found = pc.is_in(part[name], value_set=pa.array(values, pa.string()))
+                kept |= found.to_numpy(zero_copy_only=False)
+        if self.leader >= 0:
+            is_bound = part["is_broker_bound"].to_numpy(zero_copy_only=False)
+            kept |= (part[OWN].to_numpy() == self.leader) & (code < 0) & ~is_bound
+        return part.filter(pa.array(kept))
+
+
+@dataclass(frozen=True)
+class ByBroker:
+    """Deals out brokers, those of neighbouring rows to different groups."""
+
+    groups: int
+
+    def __call__(self, rows: pa.Table) -> Ints:
+        """Return the group of each row; those that nobody counts go anywhere."""
+        code = rows[CODE].to_numpy().astype(np.int64)
+        if (code < 0).any():
+            code = np.where(code < 0, rows[ROW].to_numpy(), code)
+        return np.asarray(code % self.groups, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What is summed up of each bundle that somebody reports, by the view that decisions go by.
+
+    Attributes:
+        frame: Manifest and policies.
+        has_names: Whether names are told; else they have none.
+    """
+
+    frame: PulsarSnapshot
+    has_names: bool
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return a row a bundle, in their order."""
+        rows = part.filter(pc.greater_equal(part[CODE], 0))
+        _, view = view_of_group(self.frame, rows, has_names=self.has_names)
+        basis = SheddingBasis.of(view)
+        return pa.table(
+            {
+                CODE: rows[CODE],
+                "is_measured": basis.is_measured,
+                "is_movable": basis.is_movable,
+                "is_fresh": pc.is_null(rows["long_msg_rate_in"]),
+                "long_rate": view.bundle_long_rate,
+                "rate": view.bundle_msg_rate,
+            }
+        )
+
+
+def totaled(rows: pa.Table) -> pa.Table:
+    """Sum up what :class:`Measured` gives, by broker; all rows of each are there, in order."""
+    codes, local = np.unique(rows[CODE].to_numpy(), return_inverse=True)
+    flags = {
+        name: rows[f"is_{name}"].to_numpy(zero_copy_only=False)
+        for name in ("measured", "movable", "fresh")
+    }
+    counts = {
+        name: np.bincount(local[is_one], minlength=codes.size) for name, is_one in flags.items()
+    }
+    fresh, rate = flags["fresh"], rows["rate"].to_numpy()
+    return pa.table(
+        {
+            CODE: codes.astype(np.int32),
+            "reported": np.bincount(local, minlength=codes.size),
+            "measured": counts["measured"],
+            "movable": counts["movable"],
+            "long_rate": np.bincount(
+                local, weights=rows["long_rate"].to_numpy(), minlength=codes.size
+            ),
+            "fresh": counts["fresh"],
+            "fresh_rate": np.bincount(local[fresh], weights=rate[fresh], minlength=codes.size),
+        },
+        schema=TOTALS,
+    )
+
+
+def view_of_group(
+    frame: PulsarSnapshot, group: pa.Table, *, has_names: bool
+) -> tuple[np.ndarray, LoadView]:
+    """Return the view of the bundles of some brokers, and which rows of the whole those are.
+
+    Args:
+        frame: Manifest and policies.
+        group: Bundles, all of them with a broker that counts them, in row order.
+        has_names: Whether their names are told; else they have none.
+    """
+    codes, local = np.unique(group[CODE].to_numpy(), return_inverse=True)
+    names = np.array([f"{code:08d}" for code in codes.tolist()], object)
+    count = group.num_rows
+    brokers = pa.table(
+        {
+            "broker": pa.array(names, pa.string()),
+            "is_leader": np.zeros(codes.size, np.bool_),
+            "msg_rate_in": np.zeros(codes.size),  # a report is there
+        }
+    )
+    blank = pa.array([""], pa.string()).take(pa.array(np.zeros(count, np.int64)))
+    whole = {name: group[name] for name in group.column_names if name not in _OWN_COLUMNS}
+    whole |= {
+        "bundle": group["bundle"] if has_names else blank,
+        "namespace": group["namespace"] if "namespace" in group.column_names else blank,
+        "lower": np.zeros(count, np.int64),
+        "upper": np.ones(count, np.int64),
+        "reported_by": pa.array(names[local], pa.string()),
+    }
+    tables = {**frame.tables, "brokers": brokers, "bundles": pa.table(whole)}
+    snapshot = PulsarSnapshot.build(frame.manifest, tables)
+    return codes.astype(np.int32), LoadView.of(snapshot, EffectiveSettings.defaults())
