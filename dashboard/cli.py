@@ -21,10 +21,11 @@ import typer
 
 from core.errors import OpsError
 from dashboard.cli_acting import acting
-from dashboard.cli_advise import advise, sharing
+from dashboard.cli_advise import advise
 from dashboard.cli_backtest import backtesting
 from dashboard.cli_history import history
 from dashboard.cli_improving import improving
+from dashboard.cli_limits import limiting
 from dashboard.cli_options import (
     Bundles,
     Config,
@@ -64,7 +65,7 @@ app.add_typer(improving)
 app.add_typer(backtesting)
 app.add_typer(planning)
 app.add_typer(history, name="history")
-app.add_typer(sharing)
+app.add_typer(limiting)
 app.add_typer(advise, name="advise")
 app.add_typer(policy, name="policy")
 

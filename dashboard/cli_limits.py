@@ -1,0 +1,65 @@
+"""``trimtab quota`` and ``trimtab tenants``: their options, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard.cli_options import Config, Json, Source
+
+limiting = typer.Typer()
+
+
+@limiting.command()
+def quota(
+    limit: Annotated[
+        float | None, typer.Option(help="Of the resource group; negative: none.")
+    ] = None,
+    usage: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="What each broker uses.")
+    ] = None,
+    formula: Annotated[
+        str, typer.Option(help="upstream: as the real class counts; published: as the design.")
+    ] = "upstream",
+    snapshot: Annotated[
+        str | None,
+        typer.Option(metavar="CLUSTER-or-SNAPSHOT", help="Whose group's limit and live use."),
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Resource group of --snapshot.")] = None,
+    of: Annotated[
+        str, typer.Option(help="publish_msgs, publish_bytes, dispatch_msgs or dispatch_bytes.")
+    ] = "publish_msgs",
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERIODS:A,B,C;...", help="Play it over time: what clients want, a second."
+        ),
+    ] = None,
+    period: Annotated[
+        float, typer.Option(help="resourceUsageTransportPublishIntervalInSecs, with --steps.")
+    ] = 60.0,
+    tolerance: Annotated[
+        float, typer.Option(help="Percent of change that is not reported, with --steps.")
+    ] = 5.0,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Share a resource group's limit out among brokers, as they do it themselves."""
+    from dashboard import cli_limiting
+
+    if group is not None or snapshot is not None:
+        live = cli_limiting.LiveWish(snapshot, group, of, config)
+        return cli_limiting.live_quota(live, limit, usage, as_json=as_json)
+    if steps is not None:
+        course = cli_limiting.CourseWish(limit, steps, period, tolerance)
+        return cli_limiting.course(course, usage, as_json=as_json)
+    return cli_limiting.quota(limit, usage, formula, as_json=as_json)
+
+
+@limiting.command()
+def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Say what each tenant carries, beside what the limits of its namespaces add up to."""
+    from dashboard import cli_limiting
+
+    return cli_limiting.tenants(source, config, as_json=as_json)
