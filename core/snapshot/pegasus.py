@@ -94,7 +94,7 @@ def load_pegasus_snapshot(directory: Path) -> PegasusSnapshot:
         raise SnapshotError(
             f"{directory} does not hold what its manifest names: content {snapshot.snapshot_id}, "
             f"manifest {snapshot_id}.",
-            hint="It was changed, or a newer Trimtab wrote it: read it with that, or capture again.",
+            hint="It was changed, or a newer Trimtab wrote it: read it with that or capture again.",
         )
     return snapshot
 
