@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from dashboard.charts.template import FAR, LINE, SERIES, styled
+from dashboard.charts.template import FAINT, FAR, LINE, SERIES, styled
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,8 @@ def course_figure(data: CourseData) -> go.Figure:
     minutes = np.append(data.seconds, data.seconds[-1] + _period(data)) / 60
     wanted, used = data.wanted.sum(axis=1), data.used.sum(axis=1)
     _steps(figure, minutes, wanted, "wanted by clients", {"color": LINE, "dash": "dot"}, row=1)
-    _steps(figure, minutes, used, "gets through", {"color": SERIES[0]}, row=1)
+    _steps(figure, minutes, used, "gets through", {"color": LINE}, row=1)
+    figure.data[-1].update(fill="tozeroy", fillcolor=FAINT)
     if np.isfinite(data.limit):
         limit = np.full(len(used), data.limit)
         _steps(figure, minutes, limit, "limit of the group", {"color": FAR, "dash": "dash"}, row=1)
@@ -73,7 +74,13 @@ def _period(data: CourseData) -> float:
 
 
 def _steps(
-    figure: go.Figure, minutes: Floats, values: Floats, name: str, line: dict[str, str], *, row: int
+    figure: go.Figure,
+    minutes: Floats,
+    values: Floats,
+    name: str,
+    line: dict[str, str],
+    *,
+    row: int,
 ) -> None:
     figure.add_trace(
         go.Scatter(

@@ -167,24 +167,25 @@ def _by_broker(page: PageContext, group: GroupUse) -> None:
     shared = kernel.shared_of((page.shelved, group.name, quantity or "publish_msgs"))
     rows = presenter.shares_table(shared)
     if rows.empty:
-        st.caption("No broker carries anything of its namespaces now.")
-    else:
-        tables.table(
-            rows,
-            {
-                "broker": tables.opener("Broker", "_share_broker", frame.broker_link),
-                "used": tables.words("Uses now"),
-                "part": tables.percent("Part"),
-                "upstream": tables.words(
-                    "May (upstream)", "As ResourceQuotaCalculatorImpl counts."
-                ),
-                "published": tables.words("May (PIP-82)", "The formula of the published design."),
-                "mark": tables.words("State"),
-            },
-            key="shares_table",
-            alt="What each broker uses of the group's limit, and may use",
-            height=min(330, tables.height_of(len(rows))),
-        )
+        why = "carries anything of its namespaces now" if group.namespaces else "is concerned"
+        end = "" if group.namespaces else ": no namespace is attached to it"
+        st.caption(f"No broker {why}{end}.")
+        words.notes(_FACTS)
+        return
+    tables.table(
+        rows,
+        {
+            "broker": tables.opener("Broker", "_share_broker", frame.broker_link),
+            "used": tables.words("Uses now"),
+            "part": tables.percent("Part"),
+            "upstream": tables.words("May (upstream)", "As ResourceQuotaCalculatorImpl counts."),
+            "published": tables.words("May (PIP-82)", "The formula of the published design."),
+            "mark": tables.words("State"),
+        },
+        key="shares_table",
+        alt="What each broker uses of the group's limit, and may use",
+        height=min(330, tables.height_of(len(rows))),
+    )
     words.notes(presenter.shares_notes(shared))
     st.button(
         "Try it in the calculator",

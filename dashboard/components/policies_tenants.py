@@ -46,9 +46,14 @@ def draw_tenants(page: PageContext, limits: kernel.Limits) -> None:
         "namespaces": tables.whole("Namespaces"),
         "bundles": tables.whole("Bundles"),
         "topics": tables.whole("Topics"),
-        "groups": tables.words("Groups"),
-        "unlimited": tables.words("Unlimited namespaces"),
     }
+    for key in ("msgs_ratio", "bytes_ratio"):
+        if rows[key].isna().all():
+            columns.pop(key)
+    if rows["groups"].any():
+        columns["groups"] = tables.words("Groups")
+    if rows["unlimited"].any():
+        columns["unlimited"] = tables.words("Unlimited namespaces")
     if rows["silent"].any():
         columns["silent"] = tables.whole("Not told", "Bundles whose traffic nobody reported.")
     if rows["storage"].notna().any():

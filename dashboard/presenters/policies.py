@@ -42,14 +42,16 @@ def answer(limits: Limits, settings: EffectiveSettings) -> str:
     if not rated and not limits.groups:
         count = len(limits.use.namespaces)
         alone = "the namespace is" if count == 1 else f"none of {count:,} namespaces is"
-        return (
-            f"Nothing limits this cluster: there is no resource group, and {alone} "
-            f"{'un' if count == 1 else ''}limited by a rate."
-        )
-    parts = [f"{counted(len(limits.groups), 'resource group')} and rates of "]
-    parts.append(f"{counted(len(rated), 'namespace')} limit this cluster; ")
-    parts.append(f"{counted(free, 'namespace')} {'has' if free == 1 else 'have'} no limit. ")
-    parts.append(_worst(limits))
+        limited = "unlimited" if count == 1 else "limited by a rate"
+        return f"Nothing limits this cluster: there is no resource group, and {alone} {limited}."
+    groups, own = len(limits.groups), len(rated)
+    told = [counted(groups, "resource group")] if groups else []
+    told += [f"rates of {counted(own, 'namespace')}"] if own else []
+    verb = "limits" if groups + own == 1 else "limit"
+    parts = [
+        f"{' and '.join(told).capitalize()} {verb} {counted(len(rated | attached), 'namespace')}"
+    ]
+    parts.append(f"; {free:,} {'has' if free == 1 else 'have'} no limit. {_worst(limits)}")
     holds, _ = enforcement_words(settings)
     if limits.groups and not holds:
         parts.append(" Limits of groups have no effect here.")
@@ -294,7 +296,7 @@ def namespaces_table(
 def bound_words(bound: Bound, unit: str) -> str:
     """Return what a tenant's limits add up to, for people."""
     if bound.limit is None:
-        return f"{NO_LIMIT} ({counted(len(bound.unlimited), 'namespace')} free)"
+        return f"{NO_LIMIT}: {counted(len(bound.unlimited), 'namespace')}"
     shared = f", shared: {listed(bound.shared_groups)}" if bound.shared_groups else ""
     return f"{amount(bound.limit, unit)}{shared}"
 

@@ -61,7 +61,7 @@ def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
     app = site.open("policies")
     assert_calm(app)
     said = texts(app)
-    assert "1 resource group and rates of 1 namespace limit this cluster" in said
+    assert "1 resource group and rates of 1 namespace limit 2 namespaces; 8 have no limit." in said
     assert "Limits of groups have no effect here." in said
     assert "resourceUsageTransportClassName" in said
     shares = next(table.value for table in app.dataframe if "upstream" in table.value)
