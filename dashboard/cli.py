@@ -45,9 +45,10 @@ from dashboard.cli_output import (
     fail,
     report_bug,
 )
+from dashboard.cli_owning import owning
 from dashboard.cli_pegasus import pegasus
 from dashboard.cli_planning import planning
-from dashboard.cli_policies import policy
+from dashboard.cli_policies import policy, serving
 from dashboard.cli_starting import starting
 
 app = typer.Typer(
@@ -64,10 +65,12 @@ app.add_typer(pegasus, name="pegasus")
 app.add_typer(improving)
 app.add_typer(backtesting)
 app.add_typer(planning)
+app.add_typer(owning)
 app.add_typer(history, name="history")
 app.add_typer(limiting)
 app.add_typer(advise, name="advise")
 app.add_typer(policy, name="policy")
+app.add_typer(serving)
 
 
 @app.callback(invoke_without_command=True)

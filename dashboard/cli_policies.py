@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli_options import Config, Json
+from dashboard.cli_options import Config, Json, Source
 
+serving = typer.Typer()
 policy = typer.Typer(
     no_args_is_help=True,
     help="Isolation, anti-affinity, failure domains, resource groups, rates and quotas.",
@@ -28,6 +29,24 @@ Name = Annotated[
 ]
 PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="OUT", help="File to write.")]
 Reason = Annotated[str, typer.Option(help="Why; kept in the plan.")]
+Unloads = Annotated[
+    bool, typer.Option("--unload", help="Plan to unload what would lie wrong then, too.")
+]
+
+
+@serving.command()
+def isolation(
+    source: Source,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only who may serve this one.")
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Say which brokers may serve what, and which bundles lie where they may not."""
+    from dashboard import cli_isolation
+
+    return cli_isolation.show_isolation(source, namespace, config, as_json=as_json)
 
 
 @policy.command("list")
@@ -50,6 +69,7 @@ def set_policy(
     name: Name,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or a plain name.")],
     plan: PlanFile = None,
+    unload: Unloads = False,
     reason: Reason = "",
     config: Config = None,
     as_json: Json = False,
@@ -58,7 +78,7 @@ def set_policy(
     from core.plan.policy import PolicyWish
     from dashboard import cli_policy
 
-    change = cli_policy.PolicyChange(PolicyWish(kind, name, value), plan, reason)
+    change = cli_policy.PolicyChange(PolicyWish(kind, name, value), plan, reason, unload)
     return cli_policy.change_policy(config, cluster, change, as_json=as_json)
 
 
@@ -68,6 +88,7 @@ def delete_policy(
     kind: Kind,
     name: Name,
     plan: PlanFile = None,
+    unload: Unloads = False,
     reason: Reason = "",
     config: Config = None,
     as_json: Json = False,
@@ -76,5 +97,5 @@ def delete_policy(
     from core.plan.policy import PolicyWish
     from dashboard import cli_policy
 
-    change = cli_policy.PolicyChange(PolicyWish(kind, name, None), plan, reason)
+    change = cli_policy.PolicyChange(PolicyWish(kind, name, None), plan, reason, unload)
     return cli_policy.change_policy(config, cluster, change, as_json=as_json)

@@ -10,13 +10,14 @@ from typing import Any
 
 from core.plan.bare import Terms
 from core.plan.codec import dump_plan
-from core.plan.model import Plan
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.policy_impact import PolicyImpact, policy_impact
+from core.plan.policy import PolicyWish
+from core.plan.policy_impact import PolicyImpact
 from core.plan.policy_kinds import POLICY_KINDS, policy_kind
+from core.plan.policy_moves import PolicyOutlook, change_policies
 from core.plan.policy_state import policies_of
 from core.plan.preview import OtherPreview, preview_plan
 from core.plan.steps import SetPolicy
+from core.planning.limit_effects import limit_effects
 from core.pulsar.settings import effective_settings
 from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
@@ -34,11 +35,13 @@ class PolicyChange:
         wish: The policy.
         plan_file: Where the plan goes.
         reason: Why; kept in the plan.
+        with_unloads: Whether the plan also unloads what would lie wrong and nobody unloads.
     """
 
     wish: PolicyWish
     plan_file: Path | None
     reason: str = ""
+    with_unloads: bool = False
 
 
 def show_policies(config_file: Path | None, name: str, kind: str, *, as_json: bool) -> int:
@@ -76,24 +79,26 @@ def change_policy(
     terms = Terms(
         now=services.now(), reason=change.reason, exclusions=frozenset(cluster.exclusions)
     )
-    plan = build_policy_plan(snapshot, [change.wish], terms)
+    seen = change_policies(snapshot, [change.wish], terms, with_unloads=change.with_unloads)
+    plan, impact = seen.plan, seen.impact
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    if not plan.steps:
+    if not plan.steps or impact is None:
         raise refusal(plan.diagnostics)
     if change.plan_file is not None:
         write_plan(change.plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others
-    steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
-    impact = policy_impact(snapshot, effective_settings(snapshot), steps)
+    limits = [step for step in plan.steps if isinstance(step, SetPolicy)]
+    effects = limit_effects(snapshot, effective_settings(snapshot), limits)
     body = {
         "plan": cli_plan_json.plan(plan),
         "steps": [cli_plan_json.other(item) for item in others],
-        "impact": _impact_json(impact),
+        "impact": _impact_json(impact) | {"expected": _expected_json(seen)},
+        "effects": effects,
         "path": str(change.plan_file) if change.plan_file else None,
     }
     more = words_of(config)
-    shown = _Shown(plan, others, impact, change.plan_file, more)
+    shown = _Shown(seen, others, impact, change.plan_file, more, effects)
     return emit(Answer(body, shown.say), as_json=as_json)
 
 
@@ -110,26 +115,45 @@ def _impact_json(impact: PolicyImpact) -> dict[str, Any]:
             for one in impact.changes
         ],
         "unloaded": list(impact.unloaded),
+        "astray": list(impact.astray),
+        "short": list(impact.short),
         "idle_brokers": list(impact.idle_brokers),
     }
+
+
+def _expected_json(seen: PolicyOutlook) -> list[dict[str, Any]]:
+    """Return where the bundles that are placed anew may land, a row a bundle."""
+    if seen.course is None:
+        return []
+    return [
+        {
+            "bundle": one.step.bundle,
+            "from": one.step.owner,
+            "to": dict(one.placement.distribution),
+        }
+        for one in seen.course.steps
+    ]
 
 
 @dataclass(frozen=True)
 class _Shown:
     """A planned change, for people."""
 
-    plan: Plan
+    seen: PolicyOutlook
     others: Sequence[OtherPreview]
     impact: PolicyImpact
     plan_file: Path | None
     config_words: str
+    effects: Sequence[str]
 
     def say(self) -> None:
         """Print it."""
         for item in self.others:
             say(item.sentence)
             say(f"  {item.command}")
-        for finding in self.plan.diagnostics:
+        for sentence in self.effects:
+            say(sentence)
+        for finding in self.seen.plan.diagnostics:
             say(f"{finding.severity}: {finding.sentence} {finding.hint}".rstrip())
         changes = self.impact.changes[:_SHOWN]
         table(
@@ -147,7 +171,22 @@ class _Shown:
         )
         if len(self.impact.changes) > len(changes):
             say(f"... and {len(self.impact.changes) - len(changes)} more namespaces.")
-        tell_plan_file(self.plan, self.plan_file, self.config_words)
+        self._say_course()
+        tell_plan_file(self.seen.plan, self.plan_file, self.config_words)
+
+    def _say_course(self) -> None:
+        """Print where bundles are expected to land, by broker."""
+        if self.seen.course is None:
+            return
+        rows = self.seen.course.before_after.select(["broker", "departures", "arrivals"])
+        touched = [row for row in rows.to_pylist() if row["departures"] or row["arrivals"]]
+        table(
+            ("broker", "leave", "come, expected"),
+            [
+                (row["broker"], f"{row['departures']:.0f}", f"{row['arrivals']:.1f}")
+                for row in touched
+            ],
+        )
 
 
 def _brokers(names: Sequence[str]) -> str:

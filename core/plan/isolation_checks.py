@@ -97,7 +97,9 @@ def check_isolation(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> It
         yield from _check_scope(basis, step)
         yield from _check_overlap(basis, before, step)
     found = list(_check_candidates(basis, before, step))
-    yield from found or _check_brokers(basis, before, step)
+    yield from found
+    if not any(item.severity == "error" for item in found):
+        yield from _check_brokers(basis, before, step)
 
 
 def _check_brokers(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Iterator[Diagnostic]:

@@ -29,7 +29,7 @@ MAX_MOVES = 200
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyChange:
+class PolicyOutlook:
     """A change of policies, seen through.
 
     Attributes:
@@ -52,7 +52,7 @@ def change_policies(
     terms: Terms,
     *,
     with_unloads: bool = False,
-) -> PolicyChange:
+) -> PolicyOutlook:
     """Plan a change of policies, and see through what it does.
 
     Args:
@@ -67,15 +67,15 @@ def change_policies(
     plan = build_policy_plan(snapshot, wishes, terms)
     steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
     if not steps:
-        return PolicyChange(plan, None, None)
+        return PolicyOutlook(plan, None, None)
     impact = policy_impact(snapshot, effective_settings(snapshot), steps)
     if plan.errored:
-        return PolicyChange(plan, impact, None)
+        return PolicyOutlook(plan, impact, None)
     astray = impact.astray if with_unloads else ()
     if astray:
         plan = _with_unloads(snapshot, plan, steps, astray, terms)
     moving = [*impact.unloaded, *astray]
-    return PolicyChange(plan, impact, _course(snapshot, steps, moving, terms), len(moving))
+    return PolicyOutlook(plan, impact, _course(snapshot, steps, moving, terms), len(moving))
 
 
 def _with_unloads(

@@ -175,7 +175,8 @@ def _intruders(wrong: list[dict[str, object]], kept: dict[str, str]) -> Finding:
         subject=policies[0],
         sentence=(
             f"{counted(bundles, 'bundle')} of {counted(len(spaces), 'namespace')} without a "
-            f"policy ({_named(spaces)}) on {counted(len(owners), 'broker')} that "
+            f"policy ({_named(spaces)}) {'lies' if bundles == 1 else 'lie'} on "
+            f"{counted(len(owners), 'broker')} that "
             f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
         ),

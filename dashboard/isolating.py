@@ -1,0 +1,99 @@
+"""Isolation, anti-affinity and failure domains for the pages: each answer computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.plan.bare import Terms
+from core.plan.policy import PolicyWish
+from core.plan.policy_moves import PolicyOutlook, change_policies
+from core.plan.preview import Preview, preview_plan
+from core.pulsar.isolation import failure_domains
+from core.pulsar.serving import Serving
+from core.pulsar.spread import Crowd, Spread
+from core.snapshot.store import Shelved
+from dashboard import services
+from dashboard.memo import Memo
+from dashboard.reading import reading
+
+_RENEW_AFTER_S = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Isolation:
+    """What keeps bundles apart on a cluster.
+
+    Attributes:
+        serving: Who may serve what.
+        spread: Anti-affinity groups.
+        crowds: Where members of one share a place without need.
+        domains: Failure domain to its brokers, as stored.
+    """
+
+    serving: Serving
+    spread: Spread
+    crowds: tuple[Crowd, ...]
+    domains: dict[str, tuple[str, ...]]
+
+
+def _isolation(shelved: Shelved) -> Isolation:
+    one = reading(shelved)
+    serving = Serving.of(one.view, one.settings)
+    spread = Spread(one.view, one.settings, serving)
+    crowds = tuple(crowd for group in one.view.groups for crowd in spread.crowds(group))
+    return Isolation(serving, spread, crowds, failure_domains(one.snapshot.policies))
+
+
+isolation_of = Memo(_isolation, max_entries=4)
+"""The isolation of a kept snapshot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRequest:
+    """Policies to change; equal requests on the same snapshot have the same answer.
+
+    Attributes:
+        shelved: The snapshot.
+        wishes: In their order.
+        with_unloads: Whether what would lie wrong is unloaded too.
+        exclusions: Namespaces that the configuration keeps out of plans.
+    """
+
+    shelved: Shelved
+    wishes: tuple[PolicyWish, ...]
+    with_unloads: bool = False
+    exclusions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeAnswer:
+    """A change of policies, seen through.
+
+    Attributes:
+        change: The plan, who may serve what, where bundles are expected.
+        preview: Of the plan itself.
+    """
+
+    change: PolicyOutlook
+    preview: Preview
+
+
+def change_of(request: ChangeRequest) -> ChangeAnswer:
+    """Return the plan that changes policies, seen through; made anew before it expires.
+
+    Raises:
+        InputError: Nothing was named, or a value that is no document of its kind.
+        UnknownNameError: A kind or a field that there is not.
+    """
+    return _changes((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+
+
+def _changed(key: tuple[ChangeRequest, int]) -> ChangeAnswer:
+    request, _ = key
+    snapshot = reading(request.shelved).snapshot
+    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    change = change_policies(snapshot, request.wishes, terms, with_unloads=request.with_unloads)
+    return ChangeAnswer(change, preview_plan(snapshot, change.plan))
+
+
+_changes = Memo(_changed, max_entries=16)

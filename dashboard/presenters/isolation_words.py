@@ -1,0 +1,128 @@
+"""Isolation in words, for pages and commands: roles, what is wrong, who serves a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.health.findings import Finding, Severity
+from core.pulsar.serving import Serving, ServingRow
+from core.pulsar.spread import Crowd
+from core.units import counted
+from dashboard.presenters.naming import listed
+
+ROLE_WORDS: Final[Mapping[str, str]] = {
+    "none": "no",
+    "primary": "primary",
+    "secondary": "secondary, serves",
+    "standby": "secondary, stands by",
+    "shared": "shared",
+    "silent": "no load report",
+}
+NO_POLICY: Final = "no policy"
+MAX_UNLOADED: Final = 50
+"""Bundles that one link hands to the unload preview."""
+
+_BY_UNLOADING: Final = ("isolation_violated", "isolation_intruded")
+_OF_DOMAINS: Final = ("domain_twice", "domain_missing")
+_HARMLESS: Final = ("isolation_view_misleads",)
+CODES: Final = frozenset(
+    {
+        *_BY_UNLOADING,
+        *_OF_DOMAINS,
+        "isolation_unreadable",
+        "isolation_without_brokers",
+        "isolation_port_in_regex",
+        "isolation_view_misleads",
+        "isolation_overlaps",
+        "isolation_idle",
+        "isolation_short",
+        "isolation_nothing_shared",
+    }
+)
+"""Findings that the page is about; those on anti-affinity it makes itself, by domain too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """Something that is wrong now, and the way to mend it.
+
+    Attributes:
+        severity: As of a finding.
+        sentence: What is wrong, with its numbers.
+        hint: What to do.
+        bundles: To be unloaded, at most :data:`MAX_UNLOADED`.
+        policy: To be changed; blank: none.
+        is_domain: Domains are to be changed.
+    """
+
+    severity: Severity
+    sentence: str
+    hint: str = ""
+    bundles: tuple[str, ...] = ()
+    policy: str = ""
+    is_domain: bool = False
+
+
+def row_name(row: ServingRow) -> str:
+    """Return what a row of the matrix is called."""
+    return NO_POLICY if row.policy is None else row.policy.name
+
+
+def violations(
+    findings: Sequence[Finding], serving: Serving, crowds: Sequence[Crowd]
+) -> list[Violation]:
+    """Return what is wrong now, in the order of the findings, crowded groups behind them."""
+    found = [
+        Violation(
+            severity=one.severity,
+            sentence=one.sentence,
+            hint=one.hint,
+            bundles=_to_unload(one, serving),
+            policy=one.subject
+            if one.subject_kind == "policy" and one.code not in _HARMLESS
+            else "",
+            is_domain=one.code in _OF_DOMAINS,
+        )
+        for one in findings
+        if one.code in CODES
+    ]
+    found += [
+        Violation(
+            severity="info",
+            sentence=crowd.sentence,
+            hint=f"Unload {counted(len(crowd.bundles), 'bundle')} of those with fewer there: "
+            "placement spreads the group.",
+            bundles=crowd.bundles[:MAX_UNLOADED],
+        )
+        for crowd in crowds
+    ]
+    return found
+
+
+def _to_unload(finding: Finding, serving: Serving) -> tuple[str, ...]:
+    if finding.code not in _BY_UNLOADING:
+        return ()
+    view, rows = serving.view, serving.misplaced
+    spaces = view.bundle_namespace[rows]
+    if finding.subject_kind == "namespace":
+        meant = spaces == view.namespace_index.get(finding.subject, -1)
+    else:
+        meant = view.namespace_policy[spaces] < 0
+    chosen = rows[meant]
+    hottest = chosen[np.argsort(-view.bundle_throughput[chosen], kind="stable")]
+    return tuple(view.bundles[hottest[:MAX_UNLOADED]].tolist())
+
+
+def who_serves(serving: Serving, namespace: str) -> str:
+    """Return who may serve one namespace, in a sentence."""
+    view = serving.view
+    at = view.namespace_index[namespace]
+    number = int(view.namespace_policy[at])
+    by = "no isolation policy matches it" if number < 0 else f"by {view.policies[number].name}"
+    brokers = serving.brokers_of(namespace)
+    who = f"{listed(brokers, 6)} may serve it" if brokers else "no broker may serve it"
+    return f"{namespace}: {who} ({by})."

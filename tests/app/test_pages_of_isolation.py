@@ -1,0 +1,174 @@
+"""Isolation & domains: who may serve what, what is wrong, and changes seen through before sent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from fleet_builder import make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+from core.ids import host_of
+from core.snapshot import PulsarSnapshot
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path, each="read_only = false")
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+@pytest.fixture
+def fleet(site):
+    snapshot = make_snapshot(brokers=6, bundles=80, now=now())
+    site.put(snapshot)
+    return snapshot
+
+
+def isolation(spaces: list[str], primary: list[str], least: int = 1, **more: object) -> str:
+    parameters = {"min_limit": str(least), "usage_threshold": "80"}
+    failover = {"policy_type": "min_available", "parameters": parameters}
+    body = {"namespaces": spaces, "primary": primary, "secondary": []}
+    return json.dumps({**body, "auto_failover_policy": failover, **more})
+
+
+def host(fleet: PulsarSnapshot, at: int) -> str:
+    return host_of(fleet.brokers["broker"][at].as_py()).replace(".", r"\.")
+
+
+def spaces(fleet: PulsarSnapshot) -> list[str]:
+    names = sorted(set(fleet.bundles["namespace"].to_pylist()))
+    return [name for name in names if name.startswith(("acme/", "globex/", "initech/"))]
+
+
+def put(site: Site, fleet: PulsarSnapshot, *rows: tuple[str, str, str]) -> None:
+    """Keep the same fleet with other policies."""
+    table = pa.Table.from_pylist(
+        [dict(zip(("kind", "name", "body"), row, strict=True)) for row in rows],
+        schema=fleet.policies.schema,
+    )
+    later = replace(fleet.manifest, taken_at=fleet.manifest.taken_at + timedelta(seconds=1))
+    site.put(PulsarSnapshot.build(later, {**fleet.tables, "policies": table}))
+
+
+def test_the_page_tells_who_may_serve_what_and_what_lies_wrong(site, fleet):
+    app = site.open("isolation")
+    assert_calm(app)
+    said = texts(app)
+    assert "1 isolation policy keeps 2 of 6 brokers for 1 namespace" in said
+    assert "first-third" in said
+    assert "secondary, stands by" in said
+    assert "Who may serve what" in said
+    assert any(one.label == "Preview the unload" for one in app.button)
+
+
+def test_a_namespace_is_asked_about_by_the_address(site, fleet):
+    app = site.open("isolation", namespace=spaces(fleet)[-1])
+    assert_calm(app)
+    assert "(by first-third)" in texts(app)
+    app = site.open("isolation", namespace="acme/nowhere")
+    assert "nowhere" in " ".join(one.value for one in app.error)
+
+
+@pytest.mark.parametrize("view", ["groups", "domains"])
+def test_groups_and_domains_are_told(site, fleet, view):
+    app = site.open("isolation", view=view)
+    assert_calm(app)
+    assert ("pair" if view == "groups" else "zone-a") in texts(app)
+
+
+def test_a_change_is_seen_through_and_can_be_applied_with_its_unloads(site, fleet):
+    site.worker_says()
+    body = isolation([spaces(fleet)[0]], [host(fleet, 3)])
+    app = site.open("isolation", change=[f"set isolation apart {body}"])
+    assert_calm(app)
+    said = texts(app)
+    assert "Who may serve what, before and after" in said
+    assert "Where they are expected" in said
+    assert "brokers unload" in said
+    assert f"{host(fleet, 3).replace(chr(92), '')}:8080" in said
+    box = next(one for one in app.checkbox if "lies wrong" in one.label)
+    box.check().run()
+    assert_calm(app)
+    button = next(one for one in app.button if one.label == "Apply…")
+    assert not button.disabled
+    button.click().run()
+    assert_calm(app)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("set isolation x {NOBODY}", "Neither primary"),
+        ("set isolation x {STRANDED}", "without any broker"),
+        ("set isolation x {OVERLAP}", "matched by isolation policy first-third"),
+        ("set isolation x {REGEX}", "no regular expression"),
+        ("set isolation x {SCOPE}", "unload_scope is"),
+        ('set failure_domain zone-z {"brokers":["10.9.9.9:8080"]}', "is registered"),
+        ('set failure_domain zone-z {"brokers":["BROKER"]}', "is in failure domain"),
+        ("set anti_affinity acme/nowhere apart", "no namespace"),
+        ("set isolaton x {}", "isolation"),
+    ],
+)
+def test_what_would_do_harm_is_refused_in_a_sentence(site, fleet, change, words):
+    known = spaces(fleet)
+    bodies = {
+        "{NOBODY}": isolation(["nobody/.*"], ["nowhere"]),
+        "{STRANDED}": isolation([known[0]], ["nowhere"]),
+        "{OVERLAP}": isolation([".*"], [host(fleet, 5)]),
+        "{REGEX}": isolation(["("], [host(fleet, 5)]),
+        "{SCOPE}": isolation([known[0]], [host(fleet, 5)], unload_scope="some"),
+        "BROKER": fleet.brokers["broker"][0].as_py(),
+    }
+    for stand_in, text in bodies.items():
+        change = change.replace(stand_in, text)
+    app = site.open("isolation", change=[change])
+    assert not app.exception
+    assert words in " ".join(one.value for one in app.error).replace("\\", "")
+    assert not any(one.label == "Apply…" and not one.disabled for one in app.button)
+
+
+def test_form_adds_a_change_and_nothing_is_sent(site, fleet):
+    app = site.open("isolation", policy="first-third")
+    assert_calm(app)
+    fewest = next(one for one in app.number_input if "min_limit" in one.label)
+    fewest.set_value(3).run()
+    next(one for one in app.button if one.label == "Preview the change").click().run()
+    assert_calm(app)
+    said = texts(app)
+    assert "auto_failover_policy" in said
+    assert "first-third" in said
+    assert "Fewer brokers than min_limit 3" in " ".join(one.value for one in app.warning).replace(
+        "\\", ""
+    )
+
+
+def test_overlaps_and_brokers_of_two_domains_are_violations(site, fleet):
+    brokers, known = fleet.brokers["broker"].to_pylist(), spaces(fleet)
+    put(
+        site,
+        fleet,
+        ("failure_domain", "zone-a", json.dumps({"brokers": brokers[:2]})),
+        ("failure_domain", "zone-b", json.dumps({"brokers": brokers[1:3]})),
+        ("isolation", "one", isolation([known[0]], [host(fleet, 0)], least=2)),
+        ("isolation", "two", isolation(["acme/.*"], [host(fleet, 1)])),
+        ("isolation", "idle", isolation(["nobody/.*"], [host(fleet, 2)])),
+    )
+    app = site.open("isolation")
+    assert_calm(app)
+    said = texts(app)
+    for words in ("'one' and 'two'", "2 failure domains", "of the 2 that", "matches no namespace"):
+        assert words in said
+    next(one for one in app.toggle if one.label.startswith("Show all")).set_value(True).run()
+    assert "are in no failure domain" in texts(app)
+
+
+def test_a_cluster_without_policies_says_so(site, fleet):
+    put(site, fleet)
+    app = site.open("isolation")
+    assert_calm(app)
+    assert "No isolation policy is set: every broker may serve every namespace" in texts(app)
