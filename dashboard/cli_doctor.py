@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.health.doctor import Diagnosis, Examination, Fix, examine
+from core.health.doctor.answer import answer, group_words
 from core.health.doctor.groups import Comparison
 from core.pulsar.presets import upstream_words
 from core.snapshot import Manifest
@@ -14,7 +15,6 @@ from dashboard.cli_config import config_words
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_snapshots import Assumptions
 from dashboard.cli_source import pulsar_snapshot
-from dashboard.presenters.doctor import answer, group_words
 
 _MOST_GROUPS = 6
 

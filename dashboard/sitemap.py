@@ -123,7 +123,7 @@ SECTIONS: Final[Mapping[str, tuple[Entry, ...]]] = {
             "settings",
             "Settings",
             "tune",
-            "Every load-balancer setting: its value, origin and meaning; what does not fit.",
+            "What is wrong with the settings and how to mend it; every value and where it is from.",
         ),
         Entry("broker", "Broker"),
         Entry("bundle", "Bundle"),

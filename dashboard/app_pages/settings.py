@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.health.doctor.answer import answer
 from dashboard import state
 from dashboard.components import doctor, frame, settings, tables, words
-from dashboard.presenters import doctor as doctor_presenter
 from dashboard.presenters import settings as presenter
 
 page = frame.open_page("Settings")
 reading = page.reading
 manager = reading.snapshot.manifest.load_manager
 found = reading.examination
-words.answer(doctor_presenter.answer(found))
+words.answer(answer(found))
 for sentence in found.unjudged:
     st.caption(f":material/help: {words.plain(sentence)}")
 

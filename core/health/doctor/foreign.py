@@ -115,8 +115,8 @@ def _found(
         "its messages cost more than others' (TLS, compression, many small ones): its usage stays "
         "when bundles leave, so it is shed empty.",
         fix=Fix(
-            sentence="Look at the host before bundles are moved; take the other process away, or "
-            "exclude the broker from the comparison by its own limits."
+            sentence="Look at what runs on the host before bundles are moved; take that away, or "
+            "reckon with a smaller broker."
         ),
         facts={
             "resource": resource,

@@ -1,0 +1,41 @@
+"""What the doctor says, in one sentence."""
+
+from __future__ import annotations
+
+from core.health.doctor.examine import Examination
+from core.health.doctor.groups import BrokerGroup
+from core.units import counted
+
+
+def answer(found: Examination) -> str:
+    """Return the one sentence on top: what needs a look, what differs, what is not known."""
+    warned = len(found.warnings)
+    compared = found.comparison
+    if not compared.brokers:
+        return "No broker is known, so nothing can be said about its settings."
+    start = (
+        "Nothing contradicts"
+        if not warned
+        else "One thing needs a look"
+        if warned == 1
+        else f"{warned} things need a look"
+    )
+    apart = (
+        f"the {counted(compared.brokers, 'broker')} differ in "
+        f"{counted(len(compared.rows), 'thing')}"
+        if compared.rows
+        else f"all {compared.brokers} brokers are alike"
+        if compared.brokers > 1
+        else "there is one broker"
+    )
+    unknown = "; some of it could not be judged" if found.unjudged else ""
+    return f"{start}, and {apart}; {len(found.changed)} settings are not the defaults{unknown}."
+
+
+def group_words(group: BrokerGroup) -> str:
+    """Return who is in a group, short enough for the head of a column."""
+    mark = " (leader)" if group.has_leader else ""
+    first = group.brokers[0]
+    if len(group.brokers) == 1:
+        return first + mark
+    return f"{first} and {len(group.brokers) - 1} more{mark}"
