@@ -145,3 +145,42 @@ def test_what_would_do_harm_is_refused_before_anything_is_sent(
     )
     assert code == 1
     assert words in f"{body['error']['message']} {body['error']['hint']}"
+
+
+def test_bundles_of_an_isolated_namespace_end_where_the_preview_said(
+    fleet: Fleet, capsys, tmp_path: Path
+) -> None:
+    """Set with its unloads, every bundle lies where it may; taken back, anybody may serve it."""
+    state = fleet.sandbox.state
+    space = state.namespaces[2]
+    wanted = state.brokers[1]
+    value = json.dumps(_isolation(space, wanted.host.replace(".", r"\.")))
+    words = ("policy", "set", "sandbox", "isolation", "apart", value)
+    more = ("--unload", "--plan", tmp_path / "plan.json", "--config", fleet.config)
+    code, body = answer(capsys, *words, *more)
+    assert code == 0, body
+    impact = body["impact"]
+    own = next(one for one in impact["namespaces"] if one["namespace"] == space)
+    assert own["after"] == [wanted.broker_id]
+    said = {one["bundle"]: set(one["to"]) for one in impact["expected"]}
+    assert set(own["must_move"]) <= set(said)
+    apply = ("--cluster", "sandbox", "--config", fleet.config, "--reason", "a test")
+    code, body = answer(capsys, "apply", tmp_path / "plan.json", *apply)
+    assert code == 0, body
+    assert set(body["run"]["counts"]) == {"DONE"}
+    code, told = answer(
+        capsys, "isolation", "sandbox", "--namespace", space, "--config", fleet.config
+    )
+    assert code == 0, told
+    assert (told["policy"], told["misplaced"]) == ("apart", [])
+    owners = {
+        state.names[at]: state.brokers[owner].broker_id
+        for at, owner in enumerate(state.owner.tolist())
+        if state.names[at] in said and owner >= 0
+    }
+    assert owners
+    assert all(owner in said[bundle] for bundle, owner in owners.items())
+    run = body["run"]["run_id"]
+    code, body = answer(capsys, "undo", run, "--config", fleet.config, "--yes", "--reason", "back")
+    assert code == 0, body
+    assert "apart" not in _told(capsys, fleet, "isolation")
