@@ -152,14 +152,15 @@ class Scraper:
             urls: Broker id -> web address.
             problems: Gets what did not work; nothing is raised for it.
         """
-        self._rest.begin(monotonic() + self._source.timeout_s)
+        ends_at = monotonic() + self._source.timeout_s
         self._client.trust(urls.values())
-        before = self._before
-        if fresh := [name for name in urls if name not in before]:
-            first = self._ask({name: urls[name] for name in fresh}, ProblemLog())
-            before = {**before, **first}
-            Event().wait(self._source.sample_s)
-        now = self._ask(urls, problems)
+        first = self._first(
+            {name: url for name, url in urls.items() if name not in self._before}, problems
+        )
+        before = {**self._before, **first}
+        self._rest.begin(ends_at)
+        again = {name: url for name, url in urls.items() if name in before}
+        now = {**first, **self._ask(again, problems)}
         self._before = now
         found = Found("scrape")
         for name, one in now.items():
@@ -173,6 +174,14 @@ class Scraper:
                 severity="info",
             )
         return found
+
+    def _first(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
+        """Read brokers that were not read before, in half of the time: they are read once more."""
+        self._rest.begin(monotonic() + self._source.timeout_s / 2)
+        first = self._ask(urls, problems) if urls else {}
+        if first:
+            Event().wait(self._source.sample_s)
+        return first
 
     def _ask(self, urls: Mapping[str, str], problems: ProblemLog) -> dict[str, Exposed]:
         answers, silent = self._rest.ask_each(urls, lambda name: self._one(urls[name]))

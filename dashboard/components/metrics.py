@@ -10,6 +10,9 @@ from dashboard.components import tables, words
 def columns() -> dict[str, tables.Column]:
     """Return the columns of the brokers table that metrics fill."""
     return {
+        "told_traffic": tables.megabytes(
+            "Traffic told", "In plus out by the metrics; Traffic is by the load report."
+        ),
         "gc": tables.percent("GC", "Share of the time in pauses of garbage collection."),
         "heap": tables.percent("Heap", "Heap in use; it goes up and down with each collection."),
         "write_p99": _milliseconds(
@@ -17,9 +20,6 @@ def columns() -> dict[str, tables.Column]:
         ),
         "publish_p99": _milliseconds("Publish p99", "1 % of the publishes took longer."),
         "lookups_pending": tables.whole("Lookups", "Lookups that wait for an answer."),
-        "told_traffic": tables.megabytes(
-            "Traffic told", "In plus out by the metrics; Traffic is by the load report."
-        ),
     }
 
 

@@ -29,7 +29,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     windows = [each for each in snapshot.broker_metrics["window_s"].to_pylist() if each is not None]
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
-        f"GC, heap, writes, publishing, lookups and the last traffic column: from "
+        f"Traffic told, GC, heap, writes, publishing and lookups: from "
         f"{_FROM[metrics.source]}, {told:,} of {counted(brokers, 'broker')}{over}."
     )
 
