@@ -302,6 +302,15 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
 
 
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
+    bound = pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0
+    own = (
+        f"{counted(bound, 'bundle')} of these belong to one broker each (heartbeat and SLA "
+        "namespaces): nobody else can have them, and no plan moves them."
+    )
+    return (*_of_sessions(snapshot), *((own,) if bound else ()))
+
+
+def _of_sessions(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     if snapshot.manifest.load_manager == "extensible":
         what = (
             "The extensible load manager keeps owners in its channel, not in znodes: sessions are "

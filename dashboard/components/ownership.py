@@ -108,7 +108,7 @@ def spread(page: PageContext) -> None:
         rows,
         {
             "namespace": tables.opener("Namespace", "_spread_namespace", open_bundles),
-            "mark": tables.words("Spread", "Few: two standard deviations below chance."),
+            "mark": tables.words("Spread", "Few: far below what chance would use."),
             "owned": tables.whole("Bundles", "That somebody owns."),
             "brokers_used": tables.whole("Brokers used"),
             "expected_used": st.column_config.NumberColumn(

@@ -29,7 +29,12 @@ from core.health.rules.metrics import (
     slow_writes,
     waiting_lookups,
 )
-from core.health.rules.ownership import reported_elsewhere, twice_reported, unowned_bundles
+from core.health.rules.ownership import (
+    conflicting_ownership,
+    reported_elsewhere,
+    twice_reported,
+    unowned_bundles,
+)
 from core.health.rules.policies import (
     anti_affinity_crowding,
     isolation_traps,
@@ -51,6 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (
     hot_bundles,
     single_bundle_namespaces,
     unowned_bundles,
+    conflicting_ownership,
     twice_reported,
     reported_elsewhere,
     stale_reports,

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
 
 from core.health.bundles import Picked
 from core.health.findings import Finding, HealthContext, Severity
+from core.pulsar.owners import (
+    DOUBLE,
+    ORPHANED,
+    PERMANENT,
+    STALE,
+    STUCK,
+    meaning_of,
+    ownership_of,
+    worst_first,
+)
 from core.units import counted
 
 
@@ -59,6 +72,46 @@ def twice_reported(context: HealthContext) -> Iterator[Finding]:
                 evidence={"place": problem.place, "done": problem.done},
                 hint=problem.done or "Look again after the next load report.",
             )
+
+
+_SEVERITY: Final[dict[str, tuple[str, Severity, str]]] = {
+    ORPHANED: ("orphaned_bundles", "error", "have an owner that is not registered any more"),
+    DOUBLE: ("double_ownership", "error", "are claimed by two brokers"),
+    STUCK: ("stuck_ownership", "error", "are on their way between two brokers for too long"),
+    PERMANENT: ("permanent_ownership", "error", "are held by a znode that is no ephemeral"),
+    STALE: ("stale_sessions", "warning", "are held by a session that is not their owner's own"),
+}
+
+
+def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
+    """Bundles whose owner is gone, is two, or holds them with another session than its own."""
+    if context.elsewhere is not None:
+        return  # only a table in memory has sessions
+    found = ownership_of(context.snapshot, context.settings)
+    for state, (code, severity, words) in _SEVERITY.items():
+        count = found.counts.get(state, 0)
+        if not count:
+            continue
+        rows = worst_first(found.bundles, (state,)).slice(0, _MOST_ROWS)
+        yield _counted(
+            Picked(rows, count),
+            code=code,
+            severity=severity,
+            sentence=f"{counted(count, 'bundle')} {words}." if count > 1 else _of_one(rows, state),
+            hint=(
+                f"{meaning_of(state)} The page of ownership lists them; look again after the "
+                "session time-out."
+            ),
+        )
+
+
+_MOST_ROWS: Final = 20
+
+
+def _of_one(rows: pa.Table, state: str) -> str:
+    row = rows.to_pylist()[0]
+    more = f", also claimed by {row['claimant']}" if state == DOUBLE and row["claimant"] else ""
+    return f"{row['bundle']} is {state}: its owner on record is {row['owner']}{more}."
 
 
 def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:

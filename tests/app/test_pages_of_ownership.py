@@ -1,0 +1,78 @@
+"""Ownership: what its views say of a sound fleet, of orphans, double claims, a broker's death."""
+
+from __future__ import annotations
+
+import pytest
+from claims import claimed
+from fleet_builder import make_snapshot
+from fleet_edit import edited, owned_by, without
+from shelf_site import Site, assert_calm, now, texts
+
+from core.pulsar.owners import DOUBLE, ORPHANED
+from dashboard import state
+from dashboard.presenters import ownership as presenter
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    return made
+
+
+@pytest.fixture
+def fleet(site):
+    made = claimed(make_snapshot(brokers=5, bundles=60, now=now()))
+    site.put(made)
+    return made
+
+
+def test_sound_fleet_says_so_in_every_view(site, fleet):
+    broker = fleet.brokers["broker"][0].as_py()
+    said = {}
+    for view in presenter.VIEWS:
+        app = site.open("ownership", view=view, broker=broker)
+        assert_calm(app)
+        said[view] = texts(app)
+        assert "every owner's session is its own" in said[view]
+    assert "each belongs to a registered broker" in said[presenter.SESSIONS]
+    assert "0x1000" in said[presenter.SESSIONS]
+    assert "as chance would" in said[presenter.SPREAD]
+    assert "What each change costs" in said[presenter.LEADER]
+    assert "are down for 30 s and more" in said[presenter.DEATH]
+    assert "metadataStoreSessionTimeoutMillis" in said[presenter.DEATH]
+
+
+def test_orphans_are_counted_listed_and_explained(site):
+    fleet = claimed(make_snapshot(brokers=5, bundles=60, now=now()))
+    gone = fleet.brokers["broker"][1].as_py()
+    orphans = owned_by(fleet, gone)
+    site.put(without(fleet, "brokers", gone))
+    app = site.open("ownership")
+    assert_calm(app)
+    said = texts(app)
+    assert "orphaned: owned by a broker that is not registered any more" in said
+    listed = app.dataframe[1].value
+    assert set(listed["bundle"]) >= set(orphans)
+    assert set(listed["state"]) == {presenter.marked(ORPHANED)}
+
+
+def test_double_claim_names_both_brokers(site):
+    fleet = claimed(make_snapshot(brokers=5, bundles=60, now=now()))
+    first, second = fleet.brokers["broker"].to_pylist()[:2]
+    bundle = owned_by(fleet, first)[0]
+    site.put(edited(fleet, "bundles", {bundle: {"reported_by": second}}))
+    app = site.open("ownership", state=DOUBLE)
+    assert_calm(app)
+    assert app.selectbox(key=state.STATE).value == DOUBLE
+    row = app.dataframe[1].value.iloc[0]
+    assert (row["bundle"], row["owner"], row["claimant"]) == (bundle, first, second)
+
+
+def test_draining_first_opens_the_unload_preview_of_its_bundles(site, fleet):
+    broker = fleet.brokers["broker"][0].as_py()
+    app = site.open("ownership", view=presenter.DEATH, broker=broker)
+    button = next(one for one in app.button if one.label.startswith("Preview: drain it first"))
+    button.click().run()
+    assert_calm(app)
+    assert set(app.query_params["bundles"]) == set(owned_by(fleet, broker))
