@@ -23,6 +23,7 @@ PAGES = (
     "unload",
     "lookup",
     "splits",
+    "advisors",
     "settings",
     "rebalance",
 )
