@@ -107,7 +107,10 @@ class Backtest:
         spans = _spans(store, grid)
         candidates = pegasus_candidates(grid) if grid.is_pegasus else None
         asked = replace(grid, clusters=tuple(sorted(spans)))
-        played = {name: stretches_of(store, name, minute_s=grid.minute_s) for name in spans}
+        played = {
+            name: stretches_of(store, name, minute_s=grid.minute_s, start=grid.start, end=grid.end)
+            for name in spans
+        }
         units = backtest_units(asked, spans, candidates, played)
         ends = {name: end for name, (_, end) in spans.items()}
         records = Records(location=store.location, ends=ends, is_pegasus=grid.is_pegasus)

@@ -20,7 +20,7 @@ from core.history.backtest.model import (
     backtest_units,
 )
 from core.history.backtest.parsing import grid_as_json, grid_of, parse_grid
-from core.history.backtest.stretches import stretches_between
+from core.history.backtest.stretches import recorded_between, stretches_between
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
@@ -142,6 +142,17 @@ def test_a_gap_and_a_change_of_settings_end_a_window():
     windows = Grid(window_minutes=8).windows(START, START, found)
     assert [(one.end - one.start) / timedelta(minutes=1) for one in windows] == [8, 2, 8, 2, 8, 2]
     assert [one.number for one in windows] == list(range(6))
+
+
+def test_a_range_that_begins_between_the_last_minute_and_a_change_plays_nothing_of_before():
+    minutes = np.arange(10) * 60_000
+    found = stretches_between(minutes, np.array([5 * 60_000]), 60.0)
+    zero = datetime(1970, 1, 1, tzinfo=UTC)
+    late = zero + timedelta(minutes=4, seconds=30)
+    assert recorded_between(found, minutes, late, None) == found[1:]
+    assert recorded_between(found, minutes, zero, zero + timedelta(minutes=5)) == found[:1]
+    assert recorded_between(found, minutes, None, None) == found
+    assert recorded_between(found, minutes, zero + timedelta(hours=1), None) == ()
 
 
 @pytest.mark.parametrize("usual_s", [10, 60, 300])

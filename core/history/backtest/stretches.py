@@ -6,6 +6,8 @@ change of settings or policies, for a window is played under those of its start.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -16,20 +18,29 @@ from core.history.backtest.dense import Ints
 from core.history.backtest.model import Stretch
 from core.history.layout import TAKEN_AT
 from core.history.store import HistoryStore
-from core.units import ms_to_datetime
+from core.units import datetime_to_ms, ms_to_datetime
 
 _GAP_MINUTES: Final = 2.5
 """So many minutes, or usual distances of two snapshots, without one are a gap."""
 _RULES: Final = ("setting", "policy")
 
 
-def stretches_of(store: HistoryStore, cluster: str, *, minute_s: float) -> tuple[Stretch, ...]:
+def stretches_of(
+    store: HistoryStore,
+    cluster: str,
+    *,
+    minute_s: float,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> tuple[Stretch, ...]:
     """Return what of a cluster's record is played without a break, oldest first.
 
     Args:
         store: The history.
         cluster: Its name there.
         minute_s: Seconds of the record that count as a minute of the cluster.
+        start: Stretches without a recorded moment from then on are left out.
+        end: And those without one before then.
     Raises:
         HistoryError: It cannot be read.
     """
@@ -40,7 +51,8 @@ def stretches_of(store: HistoryStore, cluster: str, *, minute_s: float) -> tuple
     if minutes["system"][0].as_py() == "pulsar":  # a Pegasus tape has its settings minute by minute
         events = store.rows("events", cluster, columns=["kind"])
         changed = events.filter(pc.is_in(events["kind"], pa.array(_RULES)))[TAKEN_AT].to_numpy()
-    return stretches_between(minutes[TAKEN_AT].to_numpy(), changed, minute_s)
+    moments = minutes[TAKEN_AT].to_numpy()
+    return recorded_between(stretches_between(moments, changed, minute_s), moments, start, end)
 
 
 def stretches_between(taken_at: Ints, changed: Ints, minute_s: float) -> tuple[Stretch, ...]:
@@ -63,3 +75,24 @@ def stretches_between(taken_at: Ints, changed: Ints, minute_s: float) -> tuple[S
         end = int(taken_at[after]) if is_whole else round(int(taken_at[after - 1]) + minute_ms)
         found.append((ms_to_datetime(int(taken_at[first])), ms_to_datetime(end)))
     return tuple(found)
+
+
+def recorded_between(
+    stretches: Sequence[Stretch], taken_at: Ints, start: datetime | None, end: datetime | None
+) -> tuple[Stretch, ...]:
+    """Return the stretches of which a range holds a recorded moment.
+
+    Args:
+        stretches: What is played without a break.
+        taken_at: Recorded moments, ms, rising.
+        start: Of the range; ``None``: that of the record.
+        end: Of the range, not in it any more; ``None``: that of the record.
+    """
+    kept = []
+    for stretch in stretches:
+        first = datetime_to_ms(max(stretch[0], start) if start else stretch[0])
+        last = datetime_to_ms(min(stretch[1], end) if end else stretch[1])
+        at = int(np.searchsorted(taken_at, first))
+        if at < taken_at.size and taken_at[at] < last:
+            kept.append(stretch)
+    return tuple(kept)
