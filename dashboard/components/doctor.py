@@ -21,6 +21,7 @@ _ICONS: Final = {
     "info": ":gray[:material/info:]",
 }
 _MOST_OF_A_CODE: Final = 3
+_MOST_OPEN: Final = 5
 
 
 def diagnoses(page: PageContext) -> None:
@@ -31,7 +32,10 @@ def diagnoses(page: PageContext) -> None:
     known = [one for one in found.diagnoses if one.severity == "info"]
     if not urgent:
         st.caption(":material/check_circle: Nothing is known to do harm.")
-    _listed(urgent, "look")
+    _listed(urgent[:_MOST_OPEN], "look")
+    if rest := urgent[_MOST_OPEN:]:
+        with st.expander(f"{len(rest)} more that need a look", icon=":material/warning:"):
+            _listed(rest, "rest")
     if known:
         with st.expander(f"Worth knowing ({len(known)})", icon=":material/info:"):
             _listed(known, "known")
