@@ -69,8 +69,12 @@ def format_age(seconds: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``1 broker``, ``2 brokers``, ``12,000 brokers``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    """Return ``1 broker``, ``2 brokers``, ``12,000 brokers``, ``2 policies``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}s"
 
 
 def one_line(text: str) -> str:

@@ -110,10 +110,12 @@ def _check_rates(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
         most = _INT_MAX if field in _INTS else _LONG_MAX
         least = 1 if field == "ratePeriodInSecond" else UNLIMITED
         if not isinstance(value, int):
-            sentence = f"{field} is {value!r}; it is a whole number."
+            sentence = f"{field} of the {step.subject} is {value!r}; it is a whole number."
             yield finding("error", "rate_value", step, sentence)
         elif not least <= value <= most:
-            sentence = f"{field} is {value:,}; it goes from {least} to {most:,}."
+            sentence = (
+                f"{field} of the {step.subject} is {value:,}; it goes from {least} to {most:,}."
+            )
             yield finding("error", "rate_range", step, sentence, f"{UNLIMITED} means no limit.")
         elif value == 0:
             yield _zero(step, field)
@@ -126,11 +128,11 @@ def _zero(step: SetPolicy, field: str) -> Diagnostic:
         Pulsar ``PublishRateLimiterImpl#updateTokenBuckets``; for groups
         ``ResourceGroupPublishLimiter`` and ``ResourceQuotaCalculatorImpl#computeLocalQuota``.
     """
-    sentence = f"{field} is 0, which brokers take for no limit."
+    sentence = f"{field} of the {step.subject} is 0, which brokers take for no limit."
     if step.policy == "resource_group":
         sentence = (
-            f"{field} is 0: no limit as long as brokers exchange no usage, then 1 a second for "
-            "every broker."
+            f"{field} of the {step.subject} is 0: no limit as long as brokers exchange no usage, "
+            "then 1 a second for every broker."
         )
     return finding("warning", "rate_zero", step, sentence, f"{UNLIMITED} means no limit.")
 
@@ -192,7 +194,10 @@ def _check_quota(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
         if isinstance(value, bool):
             continue
         if not isinstance(value, int | float) or not 0 <= value <= _LONG_MAX:
-            sentence = f"{field} is {value!r}; it is a number from 0 to {_LONG_MAX:,}."
+            sentence = (
+                f"{field} of the {step.subject} is {value!r}; it is a number from 0 to "
+                f"{_LONG_MAX:,}."
+            )
             yield finding("error", "quota_value", step, sentence)
 
 

@@ -38,5 +38,6 @@ view = st.segmented_control(
     bind="query-params",
     label_visibility="collapsed",
 )
-policy_changes.changes(page)
+policy_changes.announce()
 DRAW[view or "groups"](page, limits)
+policy_changes.changes(page)

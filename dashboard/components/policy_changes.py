@@ -15,6 +15,7 @@ from core.errors import OpsError
 from core.plan.model import Plan
 from core.plan.policy import PolicyWish
 from core.plan.preview import Preview
+from core.units import counted
 from dashboard import planning_policies as kernel
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
@@ -32,7 +33,9 @@ def wish(wishes: Sequence[PolicyWish]) -> None:
     """Add changes to those that are wished; for callbacks. A policy is wished once."""
     st.session_state.pop(_FAULT, None)
     _keep(presenter.joined(_held(), wishes))
-    st.toast("Added: see Changes for what it would do.", icon=":material/add:")
+    st.toast(
+        "Added: see Changes, at the end of the page, for what it would do.", icon=":material/add:"
+    )
 
 
 def refuse(error: OpsError) -> None:
@@ -68,6 +71,18 @@ def _drop(text: str) -> None:
 
 def _clear() -> None:
     state.keep_list(state.CHANGE, [])
+
+
+def announce() -> None:
+    """Say at the head of a page that changes wait at its end."""
+    count = len(state.listed(state.CHANGE))
+    if count:
+        verb = "waits" if count == 1 else "wait"
+        st.info(
+            f"{counted(count, 'change')} {verb} at the end of this page, with the plan. Nothing is "
+            "set yet.",
+            icon=":material/edit_note:",
+        )
 
 
 def changes(page: PageContext) -> kernel.PolicyAnswer | None:
@@ -147,7 +162,7 @@ def _draw_plan(page: PageContext, answer: kernel.PolicyAnswer) -> None:
         return
     with st.expander("The brokers' own lines", icon=":material/terminal:", expanded=True):
         st.code("\n".join(other.command for other in preview.others), language="bash")
-    moves_plan.draw_apply(page, plan, preview)
+    moves_plan.draw_apply(page, plan, preview, sentence=presenter.plan_sentence(plan.steps))
 
 
 def _shown(answer: kernel.PolicyAnswer) -> tuple[Plan, Preview]:

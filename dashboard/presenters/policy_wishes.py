@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -12,9 +12,12 @@ from core.errors import InputError
 from core.plan.policy import PolicyWish
 from core.plan.policy_kinds import policy_kind
 from core.plan.steps import SetPolicy, Step
+from core.plan.words import tally
 
+NO_LIMIT: Final = "no limit"
 SET: Final = "set"
 DELETE: Final = "delete"
+_MOST_TOLD: Final = 6
 
 Entered = str | bool
 """What a field of a form holds: a text, or a switch."""
@@ -120,12 +123,23 @@ def difference(steps: Iterable[Step]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 
+def plan_sentence(steps: Sequence[Step]) -> str:
+    """Return what a plan changes, in one sentence, field by field as far as they are few."""
+    told = [
+        f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
+        for row in difference(steps).to_dict("records")
+        if (row["now"], row["then"]) != ("not set", NO_LIMIT)
+    ]
+    more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    return f"{tally(steps).capitalize()}: {'; '.join(told[:_MOST_TOLD])}{more}."
+
+
 def _changes(step: SetPolicy) -> Iterable[dict[str, str]]:
     kind = policy_kind(step.policy)
     common = {"policy": kind.title.removesuffix(" of namespace").removesuffix(" of bundle")}
     common["of"] = step.name
     if kind.is_text:
-        yield {**common, "field": "", "now": step.before or "none", "then": step.value or "none"}
+        yield {**common, "field": "is", "now": step.before or "none", "then": step.value or "none"}
         return
     before, after = _object(step.before), _object(step.value)
     for name in {**before, **after}:
@@ -148,7 +162,7 @@ def _words(value: Any) -> str:
     if value is None:
         return "not set"
     if value == -1:
-        return "no limit"
+        return NO_LIMIT
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,g}" if isinstance(value, float) else _plain(value)

@@ -131,6 +131,9 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
     assert any("Brokers compute this share and do not apply it." in one for one in told)
     assert any("nobody is slowed down" in one for one in told)
     assert len(presenter.difference(plan.steps)) == 4 + 1 + 2
+    sentence = presenter.plan_sentence(plan.steps)
+    assert sentence.startswith("Change 3 policies: resource group gold: Dispatch")
+    assert "resource group acme/orders: is none → gold" in sentence
 
 
 def test_zero_is_said_to_be_no_limit(fleet):
