@@ -30,7 +30,7 @@ def pulsar_section(fleet: RunningFleet) -> str:
         "read_only = false",
         f"zookeeper = {json.dumps(fleet.zookeeper)}",
         f"admin_urls = {json.dumps(fleet.admin_urls)}",
-        "prometheus = { scrape = true }",
+        "prometheus = { scrape = true, sample_s = 0.5 }",
     ]
     return "\n".join(lines) + "\n"
 
