@@ -126,7 +126,8 @@ def difference(steps: Iterable[Step]) -> pd.DataFrame:
 def plan_sentence(steps: Sequence[Step]) -> str:
     """Return what a plan changes, in one sentence, field by field as far as they are few."""
     told = [
-        f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
+        f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
+        f"{row['now']} → {row['then']}"
         for row in difference(steps).to_dict("records")
         if (row["now"], row["then"]) != ("not set", NO_LIMIT)
     ]
