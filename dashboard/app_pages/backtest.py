@@ -7,7 +7,15 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import backtesting
 from dashboard.cli_config import words_of
-from dashboard.components import backtest, backtest_change, backtest_grid, frame, jobs, words
+from dashboard.components import (
+    backtest,
+    backtest_change,
+    backtest_grid,
+    backtest_refill,
+    frame,
+    jobs,
+    words,
+)
 from dashboard.presenters import backtest as presenter
 from dashboard.presenters.jobs import outcome
 
@@ -66,6 +74,8 @@ if span is None:
     more = words_of(config)
     st.code(f"trimtab collect {cluster.name}{more}\ntrimtab history import FILE{more}", "bash")
 else:
+    if shown is not None:
+        backtest_refill.refill(shown, cluster.name)
     with st.container(key="backtest_form"):
         backtest_grid.draw(backtest_grid.editing(page, span))
 

@@ -35,7 +35,9 @@ SEEDS: Final = "seeds"
 TARGET: Final = "target"
 ENGINE: Final = "engine"
 STRETCH: Final = "stretch"
-_OWN_TARGET: Final = "own"
+WINDOW, MINUTE_S, OFF, UNLOADS = "window", "minute_s", "off", "unloads"
+OWN_TARGET: Final = "own"
+_LARGE: Final = "The first is what one large operator reached and reported."
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
@@ -183,10 +185,11 @@ def _take(about: Editing, preset: presenter.Preset) -> None:
         st.session_state[PLACEMENT] = list(preset.placement)
     st.session_state[TRIED] = list(preset.keys)
     for key in preset.keys:
-        st.session_state[_value_key(key)] = _suggested(about, key)
+        st.session_state[value_key(key)] = _suggested(about, key)
 
 
-def _value_key(key: str) -> str:
+def value_key(key: str) -> str:
+    """Return the key of the widget that holds the values of a setting."""
     return f"grid_{key}"
 
 
@@ -211,9 +214,9 @@ def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
         return None, None
     misnamed.check_times(state.FROM)
     misnamed.check_times(state.UNTIL, may_be_ahead=True)
-    naive = [moment.astimezone(UTC).replace(tzinfo=None) for moment in span]
-    start = st.datetime_input("From (UTC)", naive[0], key=state.FROM, bind="query-params")
-    end = st.datetime_input("To (UTC)", naive[1], key=state.UNTIL, bind="query-params")
+    first, last = (moment.astimezone(UTC).replace(tzinfo=None) for moment in span)
+    start = st.datetime_input("From (UTC)", first, key=state.FROM, bind="query-params")
+    end = st.datetime_input("To (UTC)", last, key=state.UNTIL, bind="query-params")
     misnamed.draw(state.FROM, start)
     misnamed.draw(state.UNTIL, end)
     return _utc(start), _utc(end)
@@ -239,7 +242,7 @@ def _runs(about: Editing) -> tuple[int, int, float]:
             min_value=2,
             max_value=44_640,
             value=360,
-            key="window",
+            key=WINDOW,
             bind="query-params",
             help="Each window begins as the record stood, so that errors do not add up.",
         )
@@ -249,7 +252,7 @@ def _runs(about: Editing) -> tuple[int, int, float]:
             max_value=86_400.0,
             value=float(about.minute_s),
             format="%g",
-            key="minute_s",
+            key=MINUTE_S,
             bind="query-params",
             help="As minute_s in [history] of the configuration: 60, but for a sandbox that runs "
             "in compressed time.",
@@ -260,12 +263,7 @@ def _runs(about: Editing) -> tuple[int, int, float]:
 def _strategies(about: Editing) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if about.is_pegasus:
         _begin_with(SHEDDING, presenter.POLICIES)
-        policies = st.multiselect(
-            "Policies",
-            presenter.POLICIES,
-            key=SHEDDING,
-            bind="query-params",
-        )
+        policies = st.multiselect("Policies", presenter.POLICIES, key=SHEDDING, bind="query-params")
         return tuple(policies), ()
     settings = about.settings
     _begin_with(SHEDDING, [_in_force(settings)] if settings.shedding_off else [RECORDED])
@@ -316,18 +314,17 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
     preset = TARGETS["pegasus" if is_pegasus else "vivo"]
     noun = "moves" if is_pegasus else "unloads"
     words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
-    large = "The first is what one large operator reached and reported."
     chosen = st.segmented_control(
         "Good enough",
-        ["vivo", _OWN_TARGET],
+        ["vivo", OWN_TARGET],
         default="vivo",
         required=True,
         key=TARGET,
         bind="query-params",
         format_func=lambda one: words if one == "vivo" else "own",
-        help="A new primary copies nothing: evenness decides." if is_pegasus else large,
+        help="A new primary copies nothing: evenness decides." if is_pegasus else _LARGE,
     )
-    if chosen != _OWN_TARGET:
+    if chosen != OWN_TARGET:
         return None, None
     with st.container(horizontal=True):
         deviation = st.number_input(
@@ -335,15 +332,15 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
             min_value=0.0,
             value=preset.deviation * 100,
             format="%g",
-            key="off",
+            key=OFF,
             bind="query-params",
         )
         unloads = st.number_input(
-            "Unloads a day",
+            f"{noun.capitalize()} a day",
             min_value=0.0,
             value=preset.unloads_per_day,
             format="%g",
-            key="unloads",
+            key=UNLOADS,
             bind="query-params",
         )
     return float(deviation or 0.0), float(unloads or 0.0)
@@ -381,12 +378,12 @@ def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
 
 def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
     suggested = _suggested(about, key)
-    _begin_with(_value_key(key), suggested)
-    kept = st.query_params.get_all(_value_key(key)) or st.session_state.get(_value_key(key)) or []
+    _begin_with(value_key(key), suggested)
+    kept = st.query_params.get_all(value_key(key)) or st.session_state.get(value_key(key)) or []
     texts = st.multiselect(
         words.plain(meaning),
         list(dict.fromkeys([*suggested, *kept])),
-        key=_value_key(key),
+        key=value_key(key),
         bind="query-params",
         accept_new_options=True,
         select_all=False,

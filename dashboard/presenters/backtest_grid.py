@@ -107,6 +107,34 @@ class GridForm:
             }
         return {key: value for key, value in body.items() if value not in (None, {}, [])}
 
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> GridForm | None:
+        """Return the form that asks for this grid; ``None``: it is of several clusters, or none.
+
+        Args:
+            asked: As :meth:`asked` gives it.
+        """
+        clusters, target = asked.get("clusters") or [], asked.get("target")
+        own: dict[str, float] = target if isinstance(target, dict) else {}
+        is_pegasus = "policies" in asked or "switches" in asked
+        if len(clusters) != 1:
+            return None
+        tried = asked.get("switches" if is_pegasus else "settings") or {}
+        return cls(
+            cluster=clusters[0],
+            start=_moment(asked.get("from")),
+            end=_moment(asked.get("to")),
+            shedding=tuple(asked.get("policies" if is_pegasus else "shedding") or ()),
+            placement=tuple(asked.get("placement") or ()),
+            values={key: tuple(map(_text, values)) for key, values in tried.items()},
+            seeds=len(asked.get("seeds") or (1,)),
+            window_minutes=asked.get("window_minutes", 360),
+            deviation_pct=round(own["deviation"] * 100, 6) if own else None,
+            unloads_per_day=own["unloads_per_day"] if own else None,
+            minute_s=asked.get("minute_s", 60.0),
+            is_pegasus=is_pegasus,
+        )
+
     def grid(self) -> Grid:
         """Return the same as a grid.
 
@@ -117,6 +145,10 @@ class GridForm:
             what = "policy" if self.is_pegasus else "shedding strategy"
             raise InputError(f"No {what} is chosen.", hint="Choose at least one, or take a preset.")
         return grid_of(self.asked())
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _value(key: str, text: str, *, is_pegasus: bool) -> object:

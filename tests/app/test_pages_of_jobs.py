@@ -12,6 +12,7 @@ from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from dashboard import services_jobs
 from dashboard.presenters import candidates
+from dashboard.presenters.backtest_grid import GridForm
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 PAGES = ("jobs", "backtest")
@@ -193,6 +194,38 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert grid["settings"][KEY] == [5.0, 25.0]
     assert grid["clusters"] == ["fleet"]
     assert grid["minute_s"] == 60
+
+
+def test_back_test_that_is_opened_again_refills_the_form(site):
+    record(site)
+    job_stories.server_says(site.state_dir)
+    app = site.open("backtest", job=job_stories.backtest(site.state_dir))
+    assert_calm(app)
+    assert app.multiselect(key="shedding").value == ["recorded", "ThresholdShedder"]
+    assert app.multiselect(key=f"grid_{KEY}").value == ["10", "20"]
+    assert app.number_input(key="seeds").value == 2
+    app.number_input(key="seeds").set_value(5).run()
+    assert_calm(app)
+    assert app.number_input(key="seeds").value == 5, "what a person turns stays"
+
+
+@pytest.mark.parametrize("is_pegasus", [False, True])
+def test_form_of_what_was_asked_asks_the_same(is_pegasus):
+    form = GridForm(
+        cluster="fleet",
+        start=now(),
+        shedding=("app",) if is_pegasus else ("AvgShedder",),
+        placement=() if is_pegasus else ("recorded",),
+        values={} if is_pegasus else {KEY: ("5", "25")},
+        seeds=4,
+        deviation_pct=12.5,
+        unloads_per_day=3.0,
+        is_pegasus=is_pegasus,
+    )
+    again = GridForm.of(form.asked())
+    assert again
+    assert again.asked() == form.asked()
+    assert GridForm.of(form.asked() | {"clusters": ["a", "b"]}) is None
 
 
 def test_page_counts_minutes_as_the_configuration_says(tmp_path, monkeypatch):

@@ -241,7 +241,7 @@ def _sentence(
         return f"What really happened kept {held}."
     verdict = "meets" if row["meets_target"] else "misses"
     words = (
-        f"{row['candidate']} would have kept {held}; it {verdict} the target of "
+        f"{_capital(row['candidate'])} would have kept {held}; it {verdict} the target of "
         f"{format_ratio(target.deviation)} and {target.unloads_per_day:,g} a day."
     )
     if record is None or record["deviation_p95"] is None:
@@ -250,6 +250,11 @@ def _sentence(
     if again is None or again is row or again["deviation_p95"] is None:
         return words
     return f"{words} The recorded settings, played again: {_figures(again)}."
+
+
+def _capital(label: str) -> str:
+    """Return a candidate's label as a sentence begins."""
+    return label[:1].upper() + label[1:]
 
 
 def _figures(row: Mapping[str, Any]) -> str:
