@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from core.planning.advisors.bundle_count import BundleCount
 from core.planning.advisors.partitions import CountAdvice
 from core.planning.advisors.stalls import RoutedStall
-from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, SERIES, styled
+from dashboard.charts.template import (
+    ACCENT,
+    FAINT,
+    FAR,
+    LINE,
+    NEAR,
+    NEUTRAL,
+    SERIES,
+    UNKNOWN,
+    styled,
+)
 
 Floats = NDArray[np.float64]
 
@@ -152,6 +162,14 @@ def curve_lines(curve: Sequence[CountAdvice], *, partitions: int) -> go.Figure:
         type="log", ticksuffix=" %", title_text="traffic in the fullest bundle", dtick="D2"
     )
     return figure
+
+
+def by_crowding(ring: go.Figure) -> go.Figure:
+    """Colour the bundles of a ring by what they hold, alike before and after, and return it."""
+    for trace in ring.data:
+        if trace.type == "barpolar":
+            trace.marker.color = {"none": UNKNOWN, "within": ACCENT}.get(trace.name, FAR)
+    return ring
 
 
 def bundle_count_bars(counts: Sequence[tuple[int, int, float]], *, bundles: int) -> go.Figure:

@@ -10,8 +10,9 @@ import streamlit as st
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.planning.advisors.surgery import Surgery, partitions_needed
 from core.pulsar.lookup import parse_topic_name
+from core.units import counted
 from dashboard import advising, state
-from dashboard.charts.advisors import bundle_count_bars, curve_lines, tally_bars
+from dashboard.charts.advisors import bundle_count_bars, by_crowding, curve_lines, tally_bars
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import advisors_inputs, figures, moves_plan, tables, words
 from dashboard.components.advisors_topics import Subject, topics_button
@@ -165,6 +166,7 @@ def _basis(subject: Subject, asked: advising.SpreadAsked) -> None:
 def _others(found: advising.SpreadAnswer, asked: advising.SpreadAsked) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
+        words.section("Side by side", "The same topic with fewer or more partitions.")
         rows = presenter.counts_table(found.counts, asked.partitions)
         tables.table(
             rows,
@@ -186,6 +188,7 @@ def _others(found: advising.SpreadAnswer, asked: advising.SpreadAsked) -> None:
             "independent bundles (right to about 1 %); the bars' dashes are exact."
         )
     with right:
+        words.section("Other numbers of bundles", "Of the same width; coloured: as many as here.")
         figures.chart(
             bundle_count_bars(found.by_bundles, bundles=found.bundles),
             key="advisor_bundle_counts",
@@ -251,10 +254,11 @@ def _rings(asked: advising.SpreadAsked, surgery: Surgery) -> None:
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
         with column:
             bundles = spread.boundaries.size - 1
-            st.caption(f"{bundles} bundles {moment}: at most {spread.worst} partitions in one")
+            most = counted(spread.worst, "partition")
+            st.caption(f"{counted(bundles, 'bundle')} {moment}: at most {most} in one")
             ring = presenter.thin_ring(presenter.spread_ring(spread, most=asked.wanted))
             figures.chart(
-                namespace_ring(ring, height=_RING_PX),
+                by_crowding(namespace_ring(ring, height=_RING_PX)),
                 key=f"advisor_ring_{moment.partition(' ')[0]}",
                 alt=f"Ring {moment}: at most {spread.worst} partitions in a bundle",
             )
