@@ -179,8 +179,23 @@ def _check_overlap(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Ite
             )
     if not mine:
         yield finding("warning", "isolation_idle", step, "No namespace matches it right now.")
-    for off in matcher_differences([own], basis.view.brokers, basis.settings.release)[:SHOWN]:
+    yield from _check_matchers(basis, own, step)
+
+
+def _check_matchers(basis: Basis, own: IsolationPolicy, step: SetPolicy) -> Iterator[Diagnostic]:
+    """Tell brokers that only the REST view would name; what placement takes is all right."""
+    differences = matcher_differences([own], basis.view.brokers, basis.settings.release)
+    for off in [one for one in differences if one.placement_role == "none"][:SHOWN]:
         yield finding("warning", "isolation_port", step, off.sentence)
+    hidden = sum(one.placement_role != "none" for one in differences)
+    if hidden:
+        yield finding(
+            "info",
+            "isolation_view",
+            step,
+            f"It works for {counted(hidden, 'broker')} by the host, as it should; pulsar-admin's "
+            "list of brokers with policies compares with host:port and will not show it.",
+        )
 
 
 def _check_candidates(

@@ -121,6 +121,9 @@ def _draw_course(change: PolicyOutlook) -> None:
     if change.course is None:
         return
     words.section("Where they are expected", presenter.course_note(change))
+    warning = presenter.overload(change.course)
+    if warning:
+        st.warning(words.plain(warning), icon=":material/warning:")
     rows = presenter.destinations(change.course)
     tables.table(
         rows,

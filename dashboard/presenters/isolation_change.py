@@ -133,13 +133,28 @@ def destinations(course: Preview) -> pd.DataFrame:
             "leave": table["departures"],
             "come": table["arrivals"],
             "before": table["throughput_bytes_per_s_before"] / 1e6,
-            "after": table["throughput_bytes_per_s_after"] / 1e6,
+            "after": table["throughput_bytes_per_s_after"].clip(lower=0.0) / 1e6 + 0.0,
             "usage_before": table["usage_ratio_before"] * 100,
             "usage_after": table["usage_ratio_after"] * 100,
         }
     )
     order = np.argsort(-rows["come"].to_numpy(), kind="stable")
     return rows.iloc[order].reset_index(drop=True)
+
+
+def overload(course: Preview) -> str:
+    """Return a warning about brokers that would get more than they can carry; blank: none."""
+    rows = destinations(course)
+    rows = rows[(rows["come"] > 0) & (rows["usage_after"] > 100)]
+    if rows.empty:
+        return ""
+    worst = rows.loc[rows["usage_after"].idxmax()]
+    return (
+        f"{listed(rows['broker'].tolist())} would get more than "
+        f"{'it' if len(rows) == 1 else 'they'} can carry ({worst['usage_after']:.0f} % at "
+        f"{worst['broker']}): placement goes by the reports from before the unloads. Let more "
+        "brokers serve these namespaces, or set unload_scope none and unload a few at a time."
+    )
 
 
 def course_note(change: PolicyOutlook) -> str:
