@@ -123,9 +123,10 @@ def spread_sentence(spread: pa.Table) -> str:
     if worst["hottest"] is not None:
         on_one = f", {worst['hottest_ratio']:.0%} of its traffic on {worst['hottest']}"
     allowed = counted(worst["brokers_allowed"], "broker")
+    sit = "sits" if crowded == 1 else "sit"
     return (
-        f"{crowded:,} of {counted(count, 'namespace')} sit on far fewer brokers than chance would "
-        "use. "
+        f"{crowded:,} of {counted(count, 'namespace')} {sit} on far fewer brokers than chance "
+        "would use. "
         f"Worst: {worst['namespace']} has {worst['owned']:,} bundles on {worst['brokers_used']:,} "
         f"of {allowed}, about {worst['expected_used']:.0f} expected{on_one}."
     )

@@ -84,7 +84,7 @@ _MEANINGS: Final = {
     ),
     DOUBLE: (
         "Two brokers say that they have it: the owner on record, and another one whose report or "
-        "state is later. Clients of both write past each other's fence."
+        "state is later. Only the fencing of ledgers keeps their writes apart."
     ),
     MOVED: "It changed owner since the last report of the broker that had it; that one is older.",
     CHANGING: "It is on its way from one broker to another.",
