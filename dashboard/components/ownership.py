@@ -28,6 +28,7 @@ def bundles(page: PageContext) -> None:
         alt="How many bundles are in which state of ownership",
         height=tables.height_of(len(states)),
     )
+    words.notes(presenter.wrong_meanings(found))
     words.section("Bundles", presenter.since_text(found))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         options = presenter.choices(found)

@@ -45,6 +45,11 @@ def states_table(found: Ownership) -> pd.DataFrame:
     )
 
 
+def wrong_meanings(found: Ownership) -> list[str]:
+    """Return what the states mean that make somebody wait: a narrow table cuts its sentences."""
+    return [f"{state}: {meaning_of(state)}" for state in found.counts if state in WRONG]
+
+
 def _age(taken_at: datetime, at_ms: int | None) -> str | None:
     return None if at_ms is None else format_age((datetime_to_ms(taken_at) - at_ms) / 1000.0)
 
