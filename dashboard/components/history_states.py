@@ -38,7 +38,7 @@ def nothing_recorded(config: Config, choice: Choice) -> None:
     st.markdown(
         "While a collector runs, every snapshot is recorded for good: load, owners, settings, and "
         "everything that happened in between. The first minute stands here with the first snapshot "
-        f"of a collector, at most {config.collect_every_s:g} s after it has begun; times are UTC."
+        f"of a collector, about {config.collect_every_s:g} s after it has begun; times are UTC."
     )
     st.code(f"trimtab collect {name}{words_of(config)}", language="bash")
     st.markdown("An export of another machine opens with:")
