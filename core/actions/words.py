@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, assert_never
@@ -68,6 +69,8 @@ def told_value(value: str | None) -> str:
         return value
     if "items" in servers:  # partitions, each with its members: the sentence tells of them
         return "as noted"
+    if any(not isinstance(one, str) for one in json.loads(value).values()):  # a policy
+        return ", ".join(f"{field} {text}" for field, text in servers.items())
     groups: dict[str, list[str]] = {}
     for server, text in sorted(servers.items()):
         groups.setdefault(text or EMPTY, []).append(server)
