@@ -102,7 +102,9 @@ def comparison(page: PageContext) -> None:
     )
     if not compared.rows:
         if compared.brokers > 1:
-            st.caption(f":material/check_circle: All {compared.brokers} brokers are alike.")
+            st.caption(
+                f":material/check_circle: All {compared.brokers} brokers are alike in what was read."
+            )
         elif compared.brokers:
             st.caption("There is one broker: nothing to compare.")
         return

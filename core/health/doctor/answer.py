@@ -24,7 +24,7 @@ def answer(found: Examination) -> str:
         f"the {counted(compared.brokers, 'broker')} differ in "
         f"{counted(len(compared.rows), 'thing')}"
         if compared.rows
-        else f"all {compared.brokers} brokers are alike"
+        else f"all {compared.brokers} brokers are alike in what was read"
         if compared.brokers > 1
         else "there is one broker"
     )
