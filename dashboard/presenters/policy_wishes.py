@@ -23,12 +23,12 @@ Entered = str | bool
 """What a field of a form holds: a text, or a switch."""
 
 FIELD_WORDS: Final[Mapping[str, str]] = {
-    "publishRateInMsgs": "Publish, messages a second",
-    "publishRateInBytes": "Publish, bytes a second",
-    "dispatchRateInMsgs": "Dispatch, messages a second",
-    "dispatchRateInBytes": "Dispatch, bytes a second",
-    "publishThrottlingRateInMsg": "Messages a second, each topic",
-    "publishThrottlingRateInByte": "Bytes a second, each topic",
+    "publishRateInMsgs": "Publish, msg/s",
+    "publishRateInBytes": "Publish, bytes/s",
+    "dispatchRateInMsgs": "Dispatch, msg/s",
+    "dispatchRateInBytes": "Dispatch, bytes/s",
+    "publishThrottlingRateInMsg": "Msg/s, each topic",
+    "publishThrottlingRateInByte": "Bytes/s, each topic",
     "dispatchThrottlingRateInMsg": "Messages in a period",
     "dispatchThrottlingRateInByte": "Bytes in a period",
     "relativeToPublishRate": "On top of the publish rate",

@@ -84,7 +84,7 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     app.text_input(key="_group_name").set_value("silver").run()
     app.text_input(key="_field_resource_group_silver_publishRateInMsgs").set_value("2,500")
     said = _press(app, "Add to the changes")
-    assert "Publish, messages a second (publishRateInMsgs)" in said
+    assert "Publish, msg/s (publishRateInMsgs)" in said
     assert "2,500" in said
     assert "silver limits nobody" in said
     assert "pulsar-admin resourcegroups update silver --msg-publish-rate 2500" in said
