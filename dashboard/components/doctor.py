@@ -102,9 +102,8 @@ def comparison(page: PageContext) -> None:
     )
     if not compared.rows:
         if compared.brokers > 1:
-            st.caption(
-                f":material/check_circle: All {compared.brokers} brokers are alike in what was read."
-            )
+            told = f"All {compared.brokers} brokers are alike in what was read."
+            st.caption(f":material/check_circle: {told}")
         elif compared.brokers:
             st.caption("There is one broker: nothing to compare.")
         return
