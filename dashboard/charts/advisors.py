@@ -80,11 +80,16 @@ def count_lines(
     figure.add_hline(y=within * _PERCENT, line={"color": LINE, "width": 1, "dash": "dot"})
     for place, color, text in ((advised, ACCENT, "advised"), (present, NEUTRAL, "now")):
         if place:
-            figure.add_vline(
-                x=place,
-                line={"color": color, "width": 1.5},
-                annotation={"text": f"{text}: {place}", "font": {"size": 11}, "yanchor": "top"},
-                annotation_position="top left" if text == "now" else "top right",
+            figure.add_vline(x=place, line={"color": color, "width": 1.5})
+            figure.add_annotation(
+                x=np.log10(place),  # annotations of a log axis are placed by the logarithm
+                y=1.0,
+                yref="paper",
+                yanchor="top",
+                xanchor="right" if text == "now" else "left",
+                text=f"{text}: {place}",
+                font={"size": 11},
+                showarrow=False,
             )
     figure.update_xaxes(type="log", dtick="D2", title_text="bundles")
     top = max(1.5 * within * _PERCENT, min(200.0, _PERCENT * tried[0].reachable_ratio))
@@ -228,10 +233,16 @@ def stall_lines(
     styled(figure, height=_HEIGHT_PX + 10, legend=True)
     figure.add_vline(x=partitions, line={"color": FAR, "width": 1.2, "dash": "dot"})
     if timeout_s:
-        figure.add_hline(
-            y=timeout_s,
-            line={"color": LINE, "width": 1, "dash": "dot"},
-            annotation={"text": "sendTimeout", "font": {"size": 11}},
+        counts = [one.partitions for one in lines[0][1]]
+        figure.add_trace(
+            go.Scatter(
+                x=[counts[0], counts[-1]],
+                y=[timeout_s, timeout_s],
+                mode="lines",
+                name="sendTimeout",
+                line={"color": LINE, "width": 1.2, "dash": "dot"},
+                hovertemplate="messages fail after %{y:g} s<extra>sendTimeout</extra>",
+            )
         )
     figure.update_xaxes(type="log", title_text="partitions", dtick="D2")
     figure.update_yaxes(type="log", ticksuffix=" s", title_text="until it is held up")
