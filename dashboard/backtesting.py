@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import OpsError
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
+from core.history.backtest.wording import PULSAR, Wording
 from dashboard import services, services_history, services_jobs
 from dashboard.memo import Memo
 from dashboard.presenters.backtest import Found, found_of
@@ -74,6 +75,14 @@ def target_of(job: Job) -> Target | None:
         return grid_of(asked_grid(job)).target
     except OpsError:
         return None
+
+
+def nouns_of(job: Job) -> Wording:
+    """Return the terms of the system that a job asked about."""
+    try:
+        return Wording.of(is_pegasus=grid_of(asked_grid(job)).is_pegasus)
+    except OpsError:
+        return PULSAR
 
 
 def minutes_per_s(jobs: list[Job], cluster: str, engine: str) -> float | None:

@@ -17,8 +17,8 @@ from core.errors import OpsError, UnknownNameError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest.model import AS_RECORDED, Grid
 from core.history.backtest.parsing import parse_grid
-from core.history.backtest.ranking import RULE
 from core.history.backtest.results import UnitResult
+from core.history.backtest.wording import Wording
 from core.history.backtest_plan import recommended_plan, restart_words
 from core.history.backtesting import TABLES, Backtest, Outcome, run_here
 from core.plan.bare import Terms
@@ -115,7 +115,7 @@ def backtest(where: Where, wish: BacktestWish, *, as_json: bool) -> int:
     rows = {name: outcome.tables[name].to_pylist() for name in ("candidates", "recommended")}
     body = {
         "sentence": outcome.sentence,
-        "rule": RULE,
+        "rule": Wording.of(is_pegasus=outcome.is_pegasus).rule,
         "runs": len(work.units),
         "candidates": [_decoded(row) for row in rows["candidates"]],
         "recommended": [_decoded(row) for row in rows["recommended"]],
@@ -282,15 +282,16 @@ def _show(
     wish: BacktestWish,
     plan: Plan | None,
 ) -> None:
+    nouns = Wording.of(is_pegasus=outcome.is_pegasus)
     say(outcome.sentence)
     clusters = list(dict.fromkeys(row["cluster"] for row in rows["candidates"]))
     for cluster in sorted(clusters, key=lambda name: (name is not None, name or "")):
         say()
         say("All clusters together" if cluster is None else f"Cluster {cluster}")
         mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
-        _show_ranking(mine, "operations/day" if outcome.is_pegasus else "unloads/day")
+        _show_ranking(mine, f"{nouns.moves}/day")
     say()
-    say(f"{RULE} * : no other candidate is better in both deviation and unloads.")
+    say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
     _show_changes(rows["recommended"])
     say()
     say(f"Result tables: {', '.join(TABLES)} in {wish.out}.")

@@ -27,6 +27,7 @@ from core.history.backtest.results import UnitResult, run_unit, together
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
 from core.history.backtest.series import LoadSeries
 from core.history.backtest.stretches import stretches_of
+from core.history.backtest.wording import Wording
 from core.history.backtest_pegasus.advice import recommended_switches
 from core.history.backtest_pegasus.reading import tape_of_history
 from core.history.backtest_pegasus.rules import pegasus_candidates
@@ -275,7 +276,8 @@ class Outcome:
             results: In the order of the units.
         """
         tables = together(results)
-        candidates = ranked(tables["runs"], grid.target)
+        nouns = Wording.of(is_pegasus=grid.is_pegasus)
+        candidates = ranked(tables["runs"], grid.target, nouns)
         wanted = (
             recommended_switches(tables["runs"], candidates, grid.target)
             if grid.is_pegasus
@@ -283,7 +285,7 @@ class Outcome:
         )
         found = {**tables, "candidates": candidates, "recommended": wanted}
         whole = {name: found[name] for name in TABLES}
-        words = f"{_sentence(candidates)} {told(tables['runs'], candidates, grid.target)}"
+        words = f"{_sentence(candidates)} {told(tables['runs'], candidates, grid.target, nouns)}"
         return cls(whole, words, grid.is_pegasus)
 
     def write(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Unloads a day against the deviation that is left: which candidates none beats in both."""
+"""Moves a day against the deviation that is left: which candidates none beats in both."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from core.history.backtest.wording import PULSAR, Wording
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEUTRAL, styled
 
 Range = tuple[float, float]
@@ -78,12 +79,14 @@ def pareto_chart(
     points: Sequence[Point],
     *,
     target: tuple[float, float] | None = None,
+    nouns: Wording = PULSAR,
 ) -> go.Figure:
     """Return the candidates, the front, what happened and the target.
 
     Args:
         points: At least one.
         target: Unloads a day and deviation that are good enough.
+        nouns: Of the system that they are of.
     """
     figure = go.Figure()
     if target is not None:
@@ -117,15 +120,14 @@ def pareto_chart(
     front = [one for one in points if one.is_pareto and not one.is_record]
     record = [one for one in points if one.is_record]
     plain = [one for one in points if not one.is_pareto and not one.is_record]
-    _add(figure, plain, "tried", {"symbol": "circle", "size": 8, "color": NEUTRAL})
-    _add(
-        figure, front, "none is better in both", {"symbol": "diamond", "size": 11, "color": ACCENT}
-    )
-    _add(figure, record, "as recorded", {"symbol": "x", "size": 13, "color": FAR})
+    _add(figure, plain, "tried", {"symbol": "circle", "size": 8, "color": NEUTRAL}, nouns)
+    mark: dict[str, object] = {"symbol": "diamond", "size": 11, "color": ACCENT}
+    _add(figure, front, "none is better in both", mark, nouns)
+    _add(figure, record, "as recorded", {"symbol": "x", "size": 13, "color": FAR}, nouns)
     styled(figure, height=380, legend=True)
-    figure.update_xaxes(title_text="unloads a day", rangemode="tozero")
+    figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")
     figure.update_yaxes(
-        title_text="farthest node off the mean (95th percentile)",
+        title_text=f"farthest {nouns.server} off the mean (95th percentile)",
         ticksuffix=" %",
         rangemode="tozero",
     )
@@ -137,6 +139,7 @@ def _add(
     points: Sequence[Point],
     name: str,
     marker: dict[str, object],
+    nouns: Wording,
 ) -> None:
     if not points:
         return
@@ -157,7 +160,8 @@ def _add(
             ),
             customdata=[(one.name, "meets the target" if one.is_enough else "") for one in points],
             hovertemplate="%{customdata[0]}<br><b>%{y:.1f} %</b> off the mean, "
-            "<b>%{x:,.1f}</b> unloads a day<br>%{customdata[1]}<extra></extra>",
+            f"<b>%{{x:,.1f}}</b> {nouns.moves} a day<br>"
+            "%{customdata[1]}<extra></extra>",
         )
     )
 

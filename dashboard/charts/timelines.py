@@ -1,4 +1,4 @@
-"""Candidates of a back-test over time: how far off the mean, and how many unloads by then."""
+"""Candidates of a back-test over time: how far off the mean, and how many moves by then."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
+from core.history.backtest.wording import PULSAR, Wording
 from dashboard.charts.heatmap import clock_format
 from dashboard.charts.template import FAR, LINE, SERIES, styled
 
@@ -22,9 +23,9 @@ class Line:
     Attributes:
         name: Its label.
         times: Aware UTC, ascending.
-        deviation: Shape ``(n,)``: farthest node from the mean, share of it; NaN unknown.
+        deviation: Shape ``(n,)``: farthest server from the mean, share of it; NaN unknown.
         unloads: Shape ``(n,)``: unloads so far.
-        farthest: The node that is farthest, by time.
+        farthest: The server that is farthest, by time.
         is_record: What really happened.
     """
 
@@ -36,12 +37,15 @@ class Line:
     is_record: bool = False
 
 
-def timeline_chart(lines: Sequence[Line], *, target: float | None = None) -> go.Figure:
-    """Return deviation above and unloads so far below, on one time axis.
+def timeline_chart(
+    lines: Sequence[Line], *, target: float | None = None, nouns: Wording = PULSAR
+) -> go.Figure:
+    """Return deviation above and moves so far below, on one time axis.
 
     Args:
         lines: At least one.
         target: Deviation that is good enough, share of the mean.
+        nouns: Of the system that they are of.
     """
     figure = make_subplots(
         rows=2, cols=1, shared_xaxes=True, row_heights=[0.66, 0.34], vertical_spacing=0.06
@@ -77,7 +81,9 @@ def timeline_chart(lines: Sequence[Line], *, target: float | None = None) -> go.
                 legendgroup=line.name,
                 showlegend=False,
                 line={**style, "shape": "hv"},
-                hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:,.0f}</b> unloads so far",
+                hovertemplate="%{x|%m-%d %H:%M:%S} UTC<br><b>%{y:,.0f}</b> "
+                + nouns.moves
+                + " so far",
             ),
             row=2,
             col=1,
@@ -90,7 +96,7 @@ def timeline_chart(lines: Sequence[Line], *, target: float | None = None) -> go.
     figure.update_yaxes(
         ticksuffix=" %", rangemode="tozero", title_text="off the mean", row=1, col=1
     )
-    figure.update_yaxes(rangemode="tozero", title_text="unloads so far", row=2, col=1)
+    figure.update_yaxes(rangemode="tozero", title_text=f"{nouns.moves} so far", row=2, col=1)
     times = lines[0].times if lines else []
     figure.update_xaxes(tickformat=clock_format(times), title_text="UTC", row=2, col=1)
     return figure

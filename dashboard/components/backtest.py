@@ -22,6 +22,7 @@ from dashboard.presenters import candidates
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from core.history.backtest.wording import Wording
     from dashboard.presenters.backtest import Found
     from dashboard.services_jobs import Job
 
@@ -36,6 +37,7 @@ class Shown:
         job: The job.
         found: Its ranking and what to change.
         target: What was good enough.
+        nouns: Of the system that was asked about.
         cluster: Whose ranking is shown.
         ranking: That ranking.
         picked: Candidates whose time lines are shown.
@@ -44,6 +46,7 @@ class Shown:
     job: Job
     found: Found
     target: Target | None
+    nouns: Wording
     cluster: str
     ranking: pd.DataFrame
     picked: list[str]
@@ -84,6 +87,7 @@ def shown(job: Job) -> Shown | None:
         job=job,
         found=found,
         target=backtesting.target_of(job),
+        nouns=backtesting.nouns_of(job),
         cluster=cluster,
         ranking=ranking,
         picked=asked[: presenter.MOST_LINES] or presenter.default_pick(ranking),
@@ -91,19 +95,20 @@ def shown(job: Job) -> Shown | None:
 
 
 def draw_pareto(view: Shown) -> None:
-    """Draw unloads a day against the deviation that is left."""
+    """Draw moves a day against the deviation that is left."""
     points = presenter.points_of(view.ranking)
     if not points:
         st.info("No candidate could be played: the ranking says why.", icon=":material/info:")
         return
-    goal = view.target
+    goal, moves = view.target, view.nouns.moves.capitalize()
     figures.chart(
         pareto_chart(
             points,
             target=(goal.unloads_per_day, goal.deviation) if goal else None,
+            nouns=view.nouns,
         ),
         key="backtest_pareto",
-        alt="Unloads a day against the deviation that is left, one mark a candidate",
+        alt=f"{moves} a day against the deviation that is left, one mark a candidate",
     )
     st.caption(
         "Lower left is better; numbers are ranks, those beside each other in one label. Bars: "
@@ -118,24 +123,27 @@ def draw_ranking(view: Shown) -> None:
     if common:
         st.caption(words.plain(f"All candidates: {common}"))
     whole = {short: label for label, short in own.items()}
+    server, moves = view.nouns.server, view.nouns.moves.capitalize()
     words.notes(candidates.not_played(view.ranking))
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
             "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=300
         ),
-        "deviation_p95": tables.percent("Off the mean", "Farthest node, 95th percentile."),
-        "unloads_per_day": st.column_config.NumberColumn("Unloads a day", format="%,.1f"),
+        "deviation_p95": tables.percent("Off the mean", f"Farthest {server}, 95th percentile."),
+        "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
         "marks": st.column_config.TextColumn("Marks", width=190),
         "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
-        "unloads_range": tables.words("Unloads, by seed", "Least and greatest over the seeds."),
-        "deviation_mean": tables.percent("Mean off", "Farthest node, mean of the minutes."),
+        "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
+        "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
         "minutes_over": tables.percent("Minutes over 20 %"),
         "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
         "client_cuts_per_day": tables.whole("Client cuts a day"),
         "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
         "splits_per_day": tables.whole("Splits a day"),
-        "unowned_s_per_day": tables.seconds("Unowned a day", "Bundles without owner, summed."),
+        "unowned_s_per_day": tables.seconds(
+            "Unowned a day", f"{view.nouns.subject.capitalize()} that nobody served, summed."
+        ),
         "runs": tables.whole("Runs"),
         "problem": tables.words("Why not played"),
     }
@@ -194,9 +202,11 @@ def _over_time(view: Shown, picked: list[str], seed: int) -> None:
         st.caption("No time line of these was kept.")
         return
     figures.chart(
-        timeline_chart(lines, target=view.target.deviation if view.target else None),
+        timeline_chart(
+            lines, target=view.target.deviation if view.target else None, nouns=view.nouns
+        ),
         key="backtest_timeline",
-        alt="Deviation and unloads so far of the picked candidates over time",
+        alt=f"Deviation and {view.nouns.moves} so far of the picked candidates over time",
     )
     _history_link(view, lines[0].times[0], lines[0].times[-1])
     _moves(view, picked, seed)

@@ -53,7 +53,7 @@ def draw_table(job: Job, name: str) -> None:
 
 def _table(job: Job, name: str) -> None:
     head = services_jobs.result_rows(job, name, most=50).table
-    names = list(head.schema.names)
+    labels = presenter.labels_of(head)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         contains = st.text_input(
             "Contains",
@@ -64,7 +64,8 @@ def _table(job: Job, name: str) -> None:
         )
         sort = st.selectbox(
             "Sorted by",
-            [AS_WRITTEN, *names],
+            [AS_WRITTEN, *labels],
+            format_func=lambda one: labels.get(str(one), str(one)),
             key=f"_sort_{job.id}_{name}",
             width=240,
             help="Of the whole table; a click on a column's head sorts the rows that are shown.",
@@ -121,6 +122,7 @@ def _shape(job: Job, name: str, total: int) -> None:
     if not charts.is_any:
         return
     frame = presenter.frame_of(table, columns)
+    named = presenter.labels_of(table)
     measures = presenter.measures_of(frame)
     with st.expander("Chart", icon=":material/show_chart:", expanded=bool(charts.time)):
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -138,6 +140,7 @@ def _shape(job: Job, name: str, total: int) -> None:
                 "By",
                 groups,
                 index=groups.index("subject") if measures and "subject" in groups else 0,
+                format_func=lambda one: named.get(str(one), str(one)),
                 key=f"_by_{job.id}_{name}",
                 width=260,
             )

@@ -71,6 +71,11 @@ def shown_columns(table: pa.Table) -> tuple[Shown, ...]:
     )
 
 
+def labels_of(table: pa.Table) -> dict[str, str]:
+    """Return what each column is called, by its name."""
+    return {name: _label(name) for name in table.schema.names}
+
+
 def _form(field: pa.Field, values: pa.ChunkedArray) -> Form:
     kind = field.type
     if pt.is_timestamp(kind) or pt.is_date(kind):

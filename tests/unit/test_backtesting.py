@@ -142,7 +142,16 @@ def test_every_table_has_its_schema_and_every_unit_its_run(store, grid):
 def test_a_better_policy_is_recommended_with_what_to_set(store):
     rows = outcome_of(store, PEGASUS_GRID).tables["recommended"].to_pylist()
     assert {"key": "level", "old": '"steady"', "new": '"lively"'}.items() <= rows[0].items()
-    assert "operations of the balancer from 0.0" in rows[0]["why"]
+    assert "moves of the balancer from 0.0" in rows[0]["why"]
+
+
+def test_an_answer_keeps_to_the_terms_of_its_system(store):
+    pegasus = outcome_of(store, PEGASUS_GRID)
+    words = f"{pegasus.sentence} {pegasus.tables['candidates']['sentence'].to_pylist()}"
+    assert "farthest node" in words
+    assert "moves a day" in words
+    assert "unload" not in words
+    assert "broker" not in words
 
 
 def test_tasks_are_of_one_window_and_keep_the_order(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.history.backtest.wording import PEGASUS
 from dashboard.charts.pareto import Point, pareto_chart, readable
 
 
@@ -33,3 +34,9 @@ def test_the_target_has_a_name_in_the_legend():
     assert [(shape.name, shape.showlegend) for shape in figure.layout.shapes] == [
         ("good enough", True)
     ]
+
+
+def test_axes_are_in_the_terms_of_the_system():
+    layout = pareto_chart([point("1", 5, 0.3)], nouns=PEGASUS).layout
+    assert layout.xaxis.title.text == "moves a day"
+    assert layout.yaxis.title.text.startswith("farthest node off")

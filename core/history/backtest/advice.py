@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from core.history.backtest.model import NO_SHEDDING, PLAYED_AGAIN, Target
 from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
+from core.history.backtest.wording import PULSAR, Wording
 from core.pulsar.settings import SETTING_BY_KEY, SHEDDING_SWITCHES
 from core.units import counted, format_ratio, ms_to_datetime
 
@@ -39,7 +40,7 @@ def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | N
     """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
 
     It comes before the recorded settings, played again, by the rule of the ranking, and leaves the
-    farthest node not farther off than they do and than it really was, or meets the target.
+    farthest server not farther off than they do and than it really was, or meets the target.
 
     Args:
         rows: Rows of ``CANDIDATES`` of one cluster, best first.
@@ -93,7 +94,7 @@ def _changes(
 ) -> list[dict[str, Any]]:
     force: dict[str, Any] = json.loads(record["settings"])
     why = (
-        f"On the recorded load this would have changed the deviation of the farthest node (95 of "
+        f"On the recorded load this would have changed the deviation of the farthest broker (95 of "
         f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
         f"{format_ratio(best['deviation_p95'])}, and unloads from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
@@ -149,13 +150,14 @@ def _class(key: str, name: str | None, force: Mapping[str, Any]) -> dict[str, An
 # -- in words --------------------------------------------------------------------------------------
 
 
-def told(runs: pa.Table, candidates: pa.Table, target: Target) -> str:
+def told(runs: pa.Table, candidates: pa.Table, target: Target, nouns: Wording = PULSAR) -> str:
     """Return how true a back-test is and what it comes to, in a few sentences.
 
     Args:
         runs: Rows of ``RUNS``.
         candidates: Rows of ``CANDIDATES``.
         target: What was good enough.
+        nouns: Of the system that the runs are of.
     """
     rows = candidates.to_pylist()
     clusters = sorted({row["cluster"] for row in rows if row["cluster"] is not None})
@@ -163,25 +165,29 @@ def told(runs: pa.Table, candidates: pa.Table, target: Target) -> str:
     for cluster in clusters:
         mine = [row for row in rows if row["cluster"] == cluster]
         about = f"{cluster}: " if len(clusters) > 1 else ""
-        sentences = [_model_words(mine), _choice_words(mine, target), *_gap_words(runs, cluster)]
+        sentences = [
+            _model_words(mine, nouns),
+            _choice_words(mine, target, nouns),
+            *_gap_words(runs, cluster),
+        ]
         found.append(about + " ".join(sentences))
     return " ".join(found)
 
 
-def _model_words(rows: Sequence[dict[str, Any]]) -> str:
+def _model_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> str:
     record, again = really(rows), the(rows, PLAYED_AGAIN)
     if not _is_known(record) or not _is_known(again):
         return "How far the model is off is not known: the recorded settings could not be played."
     points = (again["deviation_p95"] - record["deviation_p95"]) * 100
     unloads = again["unloads_per_day"] - record["unloads_per_day"]
     return (
-        f"The model is off by {points:+.1f} points of deviation and {unloads:+,.1f} unloads a day: "
-        "so far from the record are the recorded settings, played again, with which candidates are "
-        "compared."
+        f"The model is off by {points:+.1f} points of deviation and {unloads:+,.1f} {nouns.moves} "
+        "a day: so far from the record are the recorded settings, played again, with which "
+        "candidates are compared."
     )
 
 
-def _choice_words(rows: Sequence[dict[str, Any]], target: Target) -> str:
+def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording) -> str:
     best = chosen(rows, target)
     if best is not None:
         return f"Recommended: {best['candidate']}."
@@ -190,7 +196,8 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target) -> str:
         return "Nothing is recommended: there is nothing to compare the candidates with."
     return (
         "Nothing is recommended: no candidate is better than the recorded settings, played again, "
-        "without leaving the farthest node farther off than they do or than it really was."
+        f"without leaving the farthest {nouns.server} farther off than they do or than it really "
+        "was."
     )
 
 

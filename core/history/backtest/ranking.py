@@ -21,13 +21,8 @@ import pyarrow as pa
 
 from core.history.backtest.model import PLAYED_AGAIN, Target
 from core.history.backtest.schemas import CANDIDATES, METRICS
+from core.history.backtest.wording import PULSAR, Wording
 from core.units import counted, format_ratio
-
-RULE: Final = (
-    "Candidates that meet the target come first, those with the fewest unloads a day before the "
-    "others, then those with the smaller deviation; of the rest, whoever misses the target least; "
-    "of equals, whoever changes the fewest settings."
-)
 
 _MAXIMA: Final = ("deviation_max",)
 
@@ -41,26 +36,27 @@ class _Bars:
     high: float | None
 
 
-def ranked(runs: pa.Table, target: Target) -> pa.Table:
-    """Return the candidates, best first, as ``CANDIDATES``; see :data:`RULE`.
+def ranked(runs: pa.Table, target: Target, nouns: Wording = PULSAR) -> pa.Table:
+    """Return the candidates, best first, as ``CANDIDATES``; see the head of this module.
 
     Args:
         runs: Rows of ``RUNS``; with several clusters there is a ranking for each and one for all.
         target: What is good enough.
+        nouns: Of the system that the runs are of.
     """
     rows = runs.to_pylist()
     clusters = sorted({row["cluster"] for row in rows})
     found: list[dict[str, Any]] = []
     for cluster in clusters:
         mine = [row for row in rows if row["cluster"] == cluster]
-        found += _ranking(mine, target, cluster)
+        found += _ranking(mine, target, cluster, nouns)
     if len(clusters) > 1:
-        found += _ranking(rows, target, None)
+        found += _ranking(rows, target, None, nouns)
     return pa.Table.from_pylist(found, schema=CANDIDATES)
 
 
 def _ranking(
-    rows: Sequence[dict[str, Any]], target: Target, cluster: str | None
+    rows: Sequence[dict[str, Any]], target: Target, cluster: str | None, nouns: Wording
 ) -> list[dict[str, Any]]:
     there = recorded_windows(rows)
     rows = [row for row in rows if (row["cluster"], row["window"]) in there] or rows
@@ -83,7 +79,7 @@ def _ranking(
         number = row["candidate_number"]
         row["rank"] = next((n for n, one in enumerate(ranks, 1) if one is row), None)
         row["is_pareto"] = number in on_front
-        row["sentence"] = _sentence(row, record, again, target)
+        row["sentence"] = _sentence(row, (record, again), target, nouns)
     return found
 
 
@@ -195,7 +191,7 @@ def _times(value: float, allowed: float) -> float:
 
 
 def order_of(row: Mapping[str, Any], target: Target) -> tuple[float, ...]:
-    """Return what candidates are sorted by, the best first; see :data:`RULE`."""
+    """Return what candidates are sorted by, the best first; see the head of this module."""
     miss = _miss(row, target)
     deviation = float("inf") if row["deviation_p95"] is None else row["deviation_p95"]
     unloads = float("inf") if row["unloads_per_day"] is None else row["unloads_per_day"]
@@ -227,21 +223,24 @@ def pareto(points: Sequence[tuple[float | None, float | None]]) -> list[bool]:
 
 def _sentence(
     row: Mapping[str, Any],
-    record: Mapping[str, Any] | None,
-    again: Mapping[str, Any] | None,
+    beside: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None],
     target: Target,
+    nouns: Wording,
 ) -> str:
+    """Say what a candidate comes to, beside what really happened and that played again."""
+    record, again = beside
     if row["deviation_p95"] is None:
-        return row["problem"] or "Nothing is known of the brokers' traffic in this window."
+        nothing = f"Nothing is known of the {nouns.server}s' traffic in this window."
+        return row["problem"] or nothing
     held = (
-        f"the farthest node within {format_ratio(row['deviation_p95'])} of the mean traffic in 95 "
-        f"of 100 minutes, with {row['unloads_per_day']:,.1f} unloads a day"
+        f"the farthest {nouns.server} within {format_ratio(row['deviation_p95'])} of the mean "
+        f"traffic in 95 of 100 minutes, with {row['unloads_per_day']:,.1f} {nouns.moves} a day"
     )
     if row["is_record"]:
         return f"What really happened kept {held}."
     verdict = "meets" if row["meets_target"] else "misses"
     words = (
-        f"{_capital(row['candidate'])} would have kept {held}; it {verdict} the target of "
+        f"{_subject(row['candidate'])} would have kept {held}; it {verdict} the target of "
         f"{format_ratio(target.deviation)} and {target.unloads_per_day:,g} a day."
     )
     if record is None or record["deviation_p95"] is None:
@@ -252,8 +251,10 @@ def _sentence(
     return f"{words} The recorded settings, played again: {_figures(again)}."
 
 
-def _capital(label: str) -> str:
-    """Return a candidate's label as a sentence begins."""
+def _subject(label: str) -> str:
+    """Return a candidate's label as a sentence begins with it."""
+    if label == PLAYED_AGAIN:
+        return f"The {label},"
     return label[:1].upper() + label[1:]
 
 

@@ -84,7 +84,7 @@ def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) ->
     return (
         f"On the recorded load this would have changed the deviation of the farthest node (95 of "
         f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
-        f"{format_ratio(best['deviation_p95'])}, and operations of the balancer from "
+        f"{format_ratio(best['deviation_p95'])}, and moves of the balancer from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
         f"{format_mb(copied_mb)} copied a day, over {counted(best['minutes'], 'minute')} and "
         f"{counted(best['seeds'], 'seed')}, against the recorded settings, played again."
