@@ -377,6 +377,15 @@ def test_a_bundle_count_near_the_limit_is_an_info() -> None:
     assert found(with_settings(fleet, limit))["bundle_limit_near"][0].severity == "info"
 
 
+@pytest.mark.parametrize(("each", "is_told"), [("2", True), ("3", False), ("0", False)])
+def test_averages_that_the_leader_does_not_write_are_told(each: str, *, is_told: bool) -> None:
+    key = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"  # 4 brokers, 12 bundles
+    fleet = with_settings(sound(), (None, key, each, "file"))
+    told = found(fleet).get("averages_of_few", [])
+    assert bool(told) is is_told
+    assert all("8 busiest bundles only, of 12" in one.sentence for one in told)
+
+
 def test_unknown_is_never_green() -> None:
     findings = assess(edited(sound(), "brokers", {B0: {"reported_at": None}}))
     assert overall_state(findings) == "unknown"

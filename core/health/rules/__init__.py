@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from core.health.findings import Rule
-from core.health.rules.coverage import partial_tables, problems_of_the_reading
+from core.health.rules.coverage import (
+    averages_of_few,
+    partial_tables,
+    problems_of_the_reading,
+)
 from core.health.rules.fleet import (
     leader_missing,
     mixed_load_managers,
@@ -82,6 +86,7 @@ RULES: Final[tuple[Rule, ...]] = (
     differing_settings,
     invalid_dynamic_values,
     bundle_count_near_limit,
+    averages_of_few,
     partial_tables,
     problems_of_the_reading,
 )
