@@ -36,7 +36,8 @@ from core.history.layout import (
 )
 
 _VERSION_KEY: Final = "trimtab.schemaVersion"
-_CONFLICT: Final = "concurrent transaction"
+_CONFLICTS: Final = ("concurrent transaction", "changed since last commit")
+"""What a commit that came second is told: of rows, or of a table that two made at once."""
 _RETRIES: Final = 30
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "60",
@@ -312,7 +313,8 @@ def translated(address: str) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as exc:
-        if _CONFLICT not in str(exc).lower():  # storage failed: whether it is there is unknown
+        told = str(exc).lower()
+        if not any(one in told for one in _CONFLICTS):  # whether it is there is unknown
             raise HistoryError(
                 f"What was written to {address} may not be there: {short(exc)}",
                 hint="Look whether the place is there, writable and has room.",

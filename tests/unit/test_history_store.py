@@ -17,7 +17,7 @@ from pegasus_snapshots import generated
 
 from core.history.layout import EVENTS, KINDS, MINUTES, SEGMENT, TAKEN_AT, HistoryError
 from core.history.store import HistoryLocation, HistoryStore
-from core.history.tables import booked
+from core.history.tables import ConflictingCommitError, booked
 from core.history.writer import Recorder
 from core.snapshot.zkdump import import_zk_dump
 
@@ -180,6 +180,20 @@ def test_two_writers_of_one_cluster_never_record_a_minute_twice(tmp_path) -> Non
         assert again.snapshot_id == snapshot.snapshot_id
     assert store.rows("brokers", "fleet").num_rows == 12
     assert new.count(True) == 4
+
+
+def test_a_table_that_two_make_at_once_is_a_conflict_that_is_tried_again(tmp_path) -> None:
+    store, snapshot = store_at(tmp_path), make_snapshot()
+    Recorder(store, "fleet").record(snapshot)
+    stale = store.tables.fresh(MINUTES)
+    # what a second writer's creation of the same table leaves: the table's own entry, once more
+    store.tables.fresh(MINUTES).alter.set_table_properties({"delta.checkpointInterval": "61"})
+    rows = store.rows(MINUTES.name, "fleet")
+    again = booked(MINUTES, "fleet", rows, segment=7)
+    with pytest.raises(ConflictingCommitError):
+        store.tables.append(MINUTES, again, only_one="fleet", basis=stale)
+    store.tables.append(MINUTES, again)
+    assert store.tables.scan(MINUTES, [SEGMENT], "cluster = 'fleet'").num_rows == 2
 
 
 def test_writers_of_several_clusters_do_not_disturb_each_other(tmp_path) -> None:
