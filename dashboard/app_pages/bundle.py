@@ -83,7 +83,10 @@ read = state.topics_of(page.name, bundle)
 left, right = st.columns([0.56, 0.44], gap="medium")
 with left:
     words.section("Load", presenter.samples_note(row))
-    st.table(presenter.averages_table(row), border="horizontal", alt=f"Load of {bundle}")
+    exposed = presenter.exposed_rates(snapshot, row)
+    st.table(presenter.averages_table(row, exposed), border="horizontal", alt=f"Load of {bundle}")
+    if note := presenter.exposed_note(snapshot, exposed, owner):
+        st.caption(words.plain(note))
     words.section("History", "Traffic over the kept snapshots; a triangle marks a new owner.")
     hour = timedelta(hours=1)
     window = thinned(within(page.kept.entries, page.shelved.taken_at, hour), 40)

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.health.metrics import BrokerMetrics
 from core.ids import namespace_of, parse_range
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_age, format_bytes_per_s, format_msgs_per_s
 from dashboard.charts.lines import Series
+from dashboard.presenters.metrics import METRICS_FROM
 from dashboard.presenters.moves import NOBODY, Move
 from dashboard.presenters.naming import clock
 
@@ -82,22 +84,50 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def averages_table(row: Row) -> pd.DataFrame:
-    """Return the last report against the short and the long average, each in its unit."""
+def averages_table(row: Row, exposed: Row | None = None) -> pd.DataFrame:
+    """Return the last report against the short and the long average, each in its unit.
+
+    Args:
+        row: The bundle.
+        exposed: What metrics tell of it (:func:`exposed_rates`); ``None``: nothing, no column.
+    """
     lines = (
         ("Messages in", "msg_rate_in", format_msgs_per_s),
         ("Messages out", "msg_rate_out", format_msgs_per_s),
         ("Traffic in", "msg_throughput_in", format_bytes_per_s),
         ("Traffic out", "msg_throughput_out", format_bytes_per_s),
     )
+    told = (
+        {} if exposed is None else {"metrics": [text(_number(exposed[n])) for _, n, text in lines]}
+    )
     return pd.DataFrame(
         {
             "": [label for label, _, _ in lines],
             "last report": [text(_number(row[name])) for _, name, text in lines],
+            **told,
             "short average": [text(_number(row[f"short_{name}"])) for _, name, text in lines],
             "long average": [text(_number(row[f"long_{name}"])) for _, name, text in lines],
         }
     ).set_index("")
+
+
+def exposed_rates(snapshot: PulsarSnapshot, row: Row) -> Row | None:
+    """Return the row of ``bundle_metrics`` of a bundle: its owner's, else another broker's."""
+    table = snapshot.bundle_metrics
+    rows: list[Row] = table.filter(pc.equal(table["bundle"], str(row["bundle"]))).to_pylist()
+    of_owner = [one for one in rows if one["broker"] == row["owner"]]
+    return next(iter(of_owner or rows), None)
+
+
+def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -> str:
+    """Return where the column of metrics comes from; empty where there is none."""
+    if exposed is None:
+        return ""
+    source = BrokerMetrics(snapshot).source
+    told = f"Metrics: what {exposed['broker']} exposes of it"
+    if source in METRICS_FROM:
+        told += f", read from {METRICS_FROM[source]}"
+    return f"{told}." if exposed["broker"] == owner else f"{told}, which does not own it now."
 
 
 def samples_note(row: Row) -> str:

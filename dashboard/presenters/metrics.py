@@ -17,7 +17,7 @@ from core.units import (
     format_ratio,
 )
 
-_FROM: Final = {"prometheus": "the Prometheus server", "scrape": "the brokers' own /metrics"}
+METRICS_FROM: Final = {"prometheus": "the Prometheus server", "scrape": "the brokers' own /metrics"}
 
 
 def source_line(snapshot: PulsarSnapshot) -> str:
@@ -30,7 +30,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
         f"Traffic told, GC, heap, writes, publishing and lookups: from "
-        f"{_FROM[metrics.source]}, {told:,} of {counted(brokers, 'broker')}{over}."
+        f"{METRICS_FROM[metrics.source]}, {told:,} of {counted(brokers, 'broker')}{over}."
     )
 
 
@@ -42,7 +42,7 @@ def facts(snapshot: PulsarSnapshot, broker: str) -> dict[str, str]:
     taken_ms = datetime_to_ms(snapshot.manifest.taken_at)
     rate_in, rate_out = row["msg_rate_in"], row["msg_rate_out"]
     return {
-        "From": f"{_FROM[row['source']]}, {_age(taken_ms, row['sampled_at'])}",
+        "From": f"{METRICS_FROM[row['source']]}, {_age(taken_ms, row['sampled_at'])}",
         "Traffic": f"{format_bytes_per_s(row['msg_throughput_in'])} in, "
         f"{format_bytes_per_s(row['msg_throughput_out'])} out",
         "Messages": f"{format_msgs_per_s(rate_in)} in, {format_msgs_per_s(rate_out)} out",
