@@ -69,6 +69,7 @@ def _diagnosis_json(one: Diagnosis, cluster: str, more: str) -> dict[str, Any]:
         "evidence": one.evidence,
         "consequence": one.consequence,
         "facts": dict(one.facts),
+        "assumed": list(one.assumed),
         "fix": {
             "sentence": one.fix.sentence,
             "dynamic": dict(one.fix.wanted),

@@ -83,3 +83,5 @@ def test_without_any_setting_it_says_so_and_what_is_assumed(site):
     said = texts(app)
     assert "No setting of this cluster was read" in said
     assert "could not be judged" in said
+    assert "may need a look" in said
+    assert "Assumed, not read" in said

@@ -12,6 +12,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import edited, every, with_policies, with_settings
 
 from core.health.doctor import DOCTOR_RULES, examine
+from core.health.doctor.answer import answer
 from core.health.doctor.foreign import fit_line
 from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import typed_value
@@ -300,3 +301,29 @@ def test_thousands_of_brokers_are_fitted_with_few_pairs():
 def test_settings_of_a_what_if_are_examined_as_they_are_given():
     wished = effective_settings(sound(), overrides={"loadBalancerSheddingGracePeriodMinutes": 0})
     assert "short_grace" in {one.code for one in examine(sound(), wished).diagnoses}
+
+
+def test_what_rests_on_settings_that_were_not_read_is_no_warning() -> None:
+    found = examine(with_settings(sound()))
+    pair = only(with_settings(sound()), "two_measures")
+    assert (pair.severity, pair.assumed) == ("unknown", (SHEDDER, PLACEMENT))
+    assert pair.evidence.endswith("Assumed, not read: its settings.")
+    assert not [one for one in found.warnings if one.area == "settings"]
+    assert pair in found.doubted
+    assert "may need a look" in answer(found)
+
+
+def test_what_was_read_in_part_names_the_rest() -> None:
+    half = with_settings(sound(), (None, SHEDDER, IMPL + "ThresholdShedder", "file"))
+    pair = only(half, "two_measures")
+    assert pair.assumed == (PLACEMENT,)
+    assert pair.evidence.endswith(f"Assumed, not read: {PLACEMENT}.")
+    whole = with_settings(
+        sound(),
+        (None, SHEDDER, IMPL + "ThresholdShedder", "file"),
+        (None, PLACEMENT, IMPL + "LeastLongTermMessageRate", "default"),
+    )
+    assert (only(whole, "two_measures").severity, only(whole, "two_measures").assumed) == (
+        "warning",
+        (),
+    )

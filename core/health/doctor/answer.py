@@ -9,12 +9,14 @@ from core.units import counted
 
 def answer(found: Examination) -> str:
     """Return the one sentence on top: what needs a look, what differs, what is not known."""
-    warned = len(found.warnings)
+    warned, doubted = len(found.warnings), len(found.doubted)
     compared = found.comparison
     if not compared.brokers:
         return "No broker is known, so nothing can be said about its settings."
     start = (
         "Nothing contradicts"
+        if not warned and not doubted
+        else f"{counted(doubted, 'thing')} may need a look: it rests on settings that were not read"
         if not warned
         else "One thing needs a look"
         if warned == 1

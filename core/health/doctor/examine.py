@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ from core.health.doctor.model import AREAS, Diagnosis, DoctorRule
 from core.health.findings import SEVERITIES, HealthContext
 from core.health.measures import measure
 from core.health.rules.silence import silent_brokers
-from core.pulsar.settings import SETTINGS, EffectiveSettings, effective_settings
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 from core.units import counted
 
@@ -24,6 +24,10 @@ DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
     *foreign.RULES,
     *policies.RULES,
 )
+
+
+_BY_SETTINGS: Final = ("settings", "policies")
+"""Areas whose evidence is what settings are; that of the others is what was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,11 @@ class Examination:
         """What needs a look."""
         return tuple(one for one in self.diagnoses if one.severity in ("error", "warning"))
 
+    @property
+    def doubted(self) -> tuple[Diagnosis, ...]:
+        """What would need a look if the settings that were not read are the defaults."""
+        return tuple(one for one in self.diagnoses if one.severity == "unknown" and one.assumed)
+
 
 def examine(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Examination:
     """Examine the settings of one snapshot's cluster.
@@ -59,7 +68,7 @@ def examine(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
     """
     chosen = effective_settings(snapshot) if settings is None else settings
     context = HealthContext(snapshot, chosen, measure(snapshot, chosen))
-    found = [item for rule in DOCTOR_RULES for item in rule(context)]
+    found = [_doubted(item, chosen) for rule in DOCTOR_RULES for item in rule(context)]
     areas = list(AREAS)
     return Examination(
         diagnoses=tuple(
@@ -71,6 +80,23 @@ def examine(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None)
             one.key for one in SETTINGS if chosen.value(one.key) != one.default_for(chosen.release)
         ),
         assumed=tuple(one.key for one in SETTINGS if chosen.origin(one.key) == "assumed"),
+    )
+
+
+def _doubted(one: Diagnosis, settings: EffectiveSettings) -> Diagnosis:
+    """Mark what rests on settings that were not read: it is no warning, it may not even be so."""
+    assumed = tuple(
+        key for key in one.keys if key in SETTING_BY_KEY and settings.origin(key) == "assumed"
+    )
+    if one.area not in _BY_SETTINGS or not assumed:
+        return one
+    whole = len(assumed) == len(one.keys)
+    names = "its settings" if whole else ", ".join(assumed)
+    return replace(
+        one,
+        severity="unknown" if one.severity == "warning" else one.severity,
+        evidence=f"{one.evidence} Assumed, not read: {names}.",
+        assumed=assumed,
     )
 
 

@@ -66,6 +66,8 @@ class Diagnosis:
         consequence: What comes of it.
         fix: How it is mended.
         facts: The numbers behind it, ready for JSON.
+        assumed: The settings of it that were not read: the defaults of the release stand for
+            them, so nobody knows whether it is so.
     """
 
     code: str
@@ -77,6 +79,7 @@ class Diagnosis:
     keys: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
 
 DoctorRule = Callable[[HealthContext], Iterator[Diagnosis]]
