@@ -159,7 +159,7 @@ def ownership_of(snapshot: PulsarSnapshot, settings: EffectiveSettings) -> Owner
         "bundle": bundles["bundle"],
         "namespace": bundles["namespace"],
         "owner": bundles["owner"],
-        "claimant": _claimants(snapshot, znodes["created_at"].take(at)),
+        "claimant": _claimants(snapshot),
         "session_id": znodes["session_id"].take(at),
         "held_since": znodes["created_at"].take(at),
         "topic_count": bundles["topic_count"],
@@ -190,26 +190,20 @@ def _flags(values: pa.ChunkedArray | pa.Array) -> Flags:
     return np.asarray(pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False), bool)
 
 
-def _claimants(snapshot: PulsarSnapshot, created_at: pa.ChunkedArray) -> pa.Array:
+def _claimants(snapshot: PulsarSnapshot) -> pa.ChunkedArray:
     """Return the broker that reports a bundle and does not own it: the later one of several."""
-    bundles, brokers = snapshot.bundles, snapshot.brokers
-    at = pc.index_in(bundles["reported_by"], value_set=brokers["broker"].combine_chunks())
-    reported = brokers["reported_at"].take(at)
+    bundles = snapshot.bundles
     differs = pc.and_(
         pc.is_valid(bundles["owner"]), pc.not_equal(bundles["reported_by"], bundles["owner"])
     )
     claimant = pc.if_else(differs, bundles["reported_by"], pa.scalar(None, pa.string()))
-    later = np.asarray(_later(reported, created_at) & _flags(differs))
-    found = claimant.to_pylist() if later.any() or _flags(differs).any() else None
     twice = snapshot.claims.filter(pc.equal(snapshot.claims["source"], "report"))
-    if found is None and not twice.num_rows:
-        return pa.nulls(bundles.num_rows, pa.string())
-    names = found or [None] * bundles.num_rows
-    rows = pc.index_in(twice["subject"], value_set=bundles["bundle"].combine_chunks()).to_pylist()
-    for row, broker in zip(rows, twice["broker"].to_pylist(), strict=True):
-        if row is not None and bundles["owner"][row].as_py() not in (None, broker):
-            names[row] = broker
-    return pa.array(names, pa.string())
+    rows = pc.index_in(twice["subject"], value_set=bundles["bundle"].combine_chunks())
+    others = _flags(pc.not_equal(twice["broker"], bundles["owner"].take(rows)))
+    picked = np.full(bundles.num_rows, -1, np.int64)  # the last one that is not the owner
+    picked[rows.filter(pa.array(others)).to_numpy()] = np.flatnonzero(others)
+    second = twice["broker"].take(pa.array(picked, mask=picked < 0))
+    return pa.chunked_array([pc.coalesce(second, claimant).combine_chunks()], pa.string())
 
 
 def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
@@ -217,7 +211,7 @@ def _later(reported: pa.ChunkedArray, created: pa.ChunkedArray) -> Flags:
     return _flags(pc.greater(pc.subtract(reported, created), SETTLE_MS))
 
 
-def _reported_at(snapshot: PulsarSnapshot, claimant: pa.Array) -> pa.ChunkedArray:
+def _reported_at(snapshot: PulsarSnapshot, claimant: pa.ChunkedArray) -> pa.ChunkedArray:
     brokers = snapshot.brokers
     at = pc.index_in(claimant, value_set=brokers["broker"].combine_chunks())
     return brokers["reported_at"].take(at)
