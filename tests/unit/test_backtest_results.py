@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +16,26 @@ from pegasus_snapshots import generated
 
 from core.errors import InputError
 from core.history.backtest.advice import chosen, is_plannable, recommended, told
-from core.history.backtest.model import PLAYED_AGAIN, Grid, Target, Unit, Window, backtest_units
+from core.history.backtest.model import (
+    PLAYED_AGAIN,
+    Grid,
+    Target,
+    Unit,
+    Window,
+    backtest_units,
+    window_key,
+)
 from core.history.backtest.ranking import pareto, ranked
 from core.history.backtest.recorded import load_series
-from core.history.backtest.results import UnitResult, run_local, run_unit, together
+from core.history.backtest.results import UnitResult, run_unit, together
 from core.history.backtest.schemas import CANDIDATES, RECOMMENDED, RUNS
 from core.history.backtest.score import deviations
 from core.history.backtest.series import LoadSeries, series_of
+from core.history.backtesting import run_window
 from core.history.layout import HistoryError
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
-from core.progress import JobStoppedError, Untold
+from core.progress import JobStoppedError
 from core.snapshot import PulsarSnapshot
 from core.units import ms_to_datetime
 
@@ -35,6 +46,15 @@ EAGER = {"loadBalancerBundleUnloadMinThroughputThreshold": (1.0,)}
 def units_of(series: LoadSeries, grid: Grid) -> tuple[Unit, ...]:
     first, last = (ms_to_datetime(int(series.taken_at[at])) for at in (0, -1))
     return backtest_units(grid, {series.cluster: (first, last)})
+
+
+def windows_run(
+    load: Callable[[Unit], LoadSeries],
+    units: tuple[Unit, ...],
+    tick: Callable[[Unit, int, int], None] = lambda _unit, _minute, _minutes: None,
+) -> Iterator[UnitResult]:
+    for _, window in groupby(units, key=window_key):
+        yield from run_window(load, window, tick)
 
 
 def run_rows(*rows: dict[str, object]) -> pa.Table:
@@ -90,7 +110,7 @@ def test_units_give_tables_and_the_order_they_ran_in_does_not_matter():
 def test_a_candidate_that_cannot_be_played_says_why_and_the_others_go_on():
     series = waves(5)
     units = units_of(series, Grid(shedding=("TransferShedder", None)))
-    tables = together(run_local(lambda _unit: series, units, Untold()))
+    tables = together(windows_run(lambda _unit: series, units))
     problems = {row["shedding"]: row["problem"] for row in tables["runs"].to_pylist()[1:]}
     assert "this snapshot has none of it" in problems["TransferShedder"]
     assert problems["none"] is None
@@ -109,7 +129,7 @@ def test_each_window_is_loaded_once():
         return series
 
     units = units_of(series, Grid(window_minutes=4, seeds=(1, 2)))
-    tables = together(run_local(load, units, Untold()))
+    tables = together(windows_run(load, units))
     assert loads == [0, 1, 2]
     assert [row["problem"] is None for row in tables["runs"].to_pylist()] == [
         *[True] * 3,
@@ -121,18 +141,17 @@ def test_each_window_is_loaded_once():
 def test_a_run_is_stopped_in_its_middle():
     series = waves(40)
 
-    class Impatient:
-        steps = 0
+    steps: list[int] = []
 
-        def step(self, _done: int, _total: int, _words: str) -> None:
-            self.steps += 1
-            if self.steps > 3:
-                raise JobStoppedError("stopped")
+    def impatient(_unit: Unit, minute: int, _minutes: int) -> None:
+        steps.append(minute)
+        if len(steps) > 3:
+            raise JobStoppedError("stopped")
 
     units = units_of(series, Grid(shedding=("ThresholdShedder",)))
     found: list[UnitResult] = []
     with pytest.raises(JobStoppedError):
-        found.extend(run_local(lambda _unit: series, units, Impatient()))
+        found.extend(windows_run(lambda _unit: series, units, impatient))
     assert len(found) <= 1
 
 

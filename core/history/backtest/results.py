@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,15 @@ import pyarrow as pa
 
 from core.errors import InputError, SnapshotError
 from core.history.backtest.engine import Played, play
-from core.history.backtest.model import NO_SHEDDING, Unit, window_key
+from core.history.backtest.model import NO_SHEDDING, Unit
 from core.history.backtest.moves import KINDS
 from core.history.backtest.schemas import MOVES, RUNS, TIMELINE
 from core.history.backtest.score import deviations, recorded_run, scores
 from core.history.backtest.series import LoadSeries
-from core.progress import Progress
 from core.pulsar.placement.place import placement_in_force
 from core.pulsar.settings import SETTINGS, effective_settings
 from core.pulsar.shedding.registry import shedding_strategy_in_force
-from core.units import counted, datetime_to_ms
+from core.units import datetime_to_ms
 
 _FIRST_ORDER = ("cluster", "window", "candidate_number", "seed")
 
@@ -198,43 +196,3 @@ def together(results: Iterable[UnitResult]) -> dict[str, pa.Table]:
     for name in ("timeline", "moves"):  # the sort is stable: moves of a minute keep their order
         tables[name] = tables[name].sort_by(timed)
     return tables
-
-
-def run_local(
-    load: Callable[[Unit], LoadSeries], units: Sequence[Unit], progress: Progress
-) -> Iterator[UnitResult]:
-    """Run units in this process, window by window: each window's record is loaded once.
-
-    Args:
-        load: Returns the record of a unit's window.
-        units: In the order of :func:`core.history.backtest.model.backtest_units`.
-        progress: Told in units; a unit under way counts by its minutes.
-    Raises:
-        JobStoppedError: Somebody asked for it to stop.
-    """
-    done = 0
-    for _, group in groupby(units, key=window_key):
-        window = list(group)
-        first = window[0]
-        words = f"{first.cluster}, window {first.window.number + 1}"
-        progress.step(done, len(units), f"{words}: reading the record")
-        try:
-            series = load(first)
-        except SnapshotError as exc:  # a window without a minute: the others have some
-            yield from (failed_unit(unit, str(exc)) for unit in window)
-            done += len(window)
-            continue
-        for unit in window:
-            told = f"{words}: {unit.candidate.label}"
-            progress.step(done, len(units), told)
-            yield run_unit(series, unit, _ticking(progress, done, len(units), told))
-            done += 1
-    progress.step(done, len(units), f"{counted(done, 'run')} done")
-
-
-def _ticking(progress: Progress, done: int, total: int, words: str) -> Callable[[int, int], None]:
-    def tick(minute: int, minutes: int) -> None:
-        if minute % 16 == 0:  # often enough to be stopped at once, too seldom to cost anything
-            progress.step(done, total, f"{words} ({minute:,} of {minutes:,} minutes)")
-
-    return tick
