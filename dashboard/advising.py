@@ -27,11 +27,11 @@ from core.planning.advisors.partitions import (
     CountAdvice,
     by_bundle_count,
     by_partition_count,
+    even_boundaries,
     expected_worst,
     partition_hashes,
 )
 from core.planning.advisors.surgery import Surgery, plan_cuts
-from core.pulsar.ring import initial_boundaries
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.explaining import with_topics
@@ -157,7 +157,7 @@ class SpreadAnswer:
 
 def _spread(asked: SpreadAsked) -> SpreadAnswer:
     hashes = partition_hashes(asked.topic, asked.partitions)
-    bounds = initial_boundaries(asked.even) if asked.even else asked.boundaries
+    bounds = even_boundaries(asked.even) if asked.even else asked.boundaries
     surgery = plan_cuts(bounds, hashes, wanted=asked.wanted, max_bundles=asked.max_bundles)
     bundles, own = len(bounds) - 1, asked.partitions
     top = min(max(4 * own, 2 * bundles, 120), MAX_COUNTED)

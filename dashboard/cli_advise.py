@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,12 @@ from dashboard.cli_options import Json, Snapshot
 advise = typer.Typer(no_args_is_help=True, help="The arithmetic behind what operators tune.")
 
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the topic.")]
+Fills = Annotated[
+    Path | None, typer.Option(metavar="SNAPSHOT", help="Its settings fill in what is not given.")
+]
+Average = Annotated[
+    str | None, typer.Option(metavar="NS", help="The rates of its average topic, of the snapshot.")
+]
 Topic = Annotated[str, typer.Argument(help="Topic without -partition-N.", metavar="TOPIC")]
 
 
@@ -109,74 +116,96 @@ def queue(
 
 @advise.command()
 def ledger(
-    rate: Annotated[float, typer.Option(help="Entries (batches) a second.")],
-    throughput: Annotated[float, typer.Option(help="Bytes a second.")],
+    rate: Annotated[float | None, typer.Option(help="Entries (batches) a second.")] = None,
+    throughput: Annotated[float | None, typer.Option(help="Bytes a second.")] = None,
     age: Annotated[float, typer.Option(help="Minutes that the ledger is open.")] = 0.0,
     entries: Annotated[float, typer.Option(help="In it now.")] = 0.0,
     size: Annotated[float, typer.Option(help="Bytes in it now.")] = 0.0,
     min_minutes: Annotated[
-        float, typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes.")
-    ] = 10.0,
+        float | None, typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes, else 10.")
+    ] = None,
     max_minutes: Annotated[
-        float, typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes.")
-    ] = 240.0,
-    max_entries: Annotated[int, typer.Option(help="managedLedgerMaxEntriesPerLedger.")] = 50_000,
-    max_megabytes: Annotated[int, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes.")] = 2048,
+        float | None, typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes, else 240.")
+    ] = None,
+    max_entries: Annotated[
+        int | None, typer.Option(help="managedLedgerMaxEntriesPerLedger, else 50,000.")
+    ] = None,
+    max_megabytes: Annotated[
+        int | None, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes, else 2,048.")
+    ] = None,
+    snapshot: Fills = None,
+    namespace: Average = None,
     as_json: Json = False,
 ) -> int:
     """When the next ledger begins, and how big this one becomes."""
-    from core.planning.advisors.ledger import RolloverRule, next_rollover
-    from dashboard import cli_advising
+    from dashboard import cli_advising_storage
 
-    rule = RolloverRule(
-        min_minutes=min_minutes,
-        max_minutes=max_minutes,
-        max_entries=max_entries,
-        max_megabytes=max_megabytes,
-    )
-    found = next_rollover(
-        rule,
-        entries_per_s=rate,
-        bytes_per_s=throughput,
-        age_minutes=age,
-        entries=entries,
-        size_bytes=size,
-    )
-    return cli_advising.ledger(found, as_json=as_json)
+    given = {
+        "entries": rate,
+        "written": None if throughput is None else throughput / 1e6,
+        "age": age,
+        "managedLedgerMinLedgerRolloverTimeMinutes": min_minutes,
+        "managedLedgerMaxLedgerRolloverTimeMinutes": max_minutes,
+        "managedLedgerMaxEntriesPerLedger": max_entries,
+        "managedLedgerMaxSizePerLedgerMbytes": max_megabytes,
+    }
+    wish = cli_advising_storage.StorageWish(given=given, snapshot=snapshot, namespace=namespace)
+    return cli_advising_storage.ledger(wish, entries=entries, size=size, as_json=as_json)
 
 
 @advise.command()
 def retention(
-    throughput: Annotated[float, typer.Option(help="Bytes a second that the topic takes in.")],
+    throughput: Annotated[
+        float | None, typer.Option(help="Bytes a second that the topic takes in.")
+    ] = None,
     consumed_after: Annotated[
         float | None, typer.Option(metavar="MINUTES", help="By the slowest; else: never.")
     ] = None,
-    minutes: Annotated[float, typer.Option(help="Retention time; -1: without end.")] = 0.0,
-    megabytes: Annotated[float, typer.Option(help="Retention size; -1: without end.")] = 0.0,
-    ttl: Annotated[float, typer.Option(help="Time to live in seconds; 0: off.")] = 0.0,
-    rollover: Annotated[float, typer.Option(help="Minutes that a ledger is open.")] = 240.0,
-    quota: Annotated[float, typer.Option(metavar="MIB", help="Backlog quota; -1: none.")] = -1.0,
+    minutes: Annotated[
+        float | None, typer.Option(help="Retention time, else 0; -1: without end.")
+    ] = None,
+    megabytes: Annotated[
+        float | None, typer.Option(help="Retention size, else 0; -1: without end.")
+    ] = None,
+    ttl: Annotated[
+        float | None, typer.Option(help="Time to live in seconds, else 0, which is off.")
+    ] = None,
+    rollover: Annotated[
+        float | None, typer.Option(help="Minutes that a ledger is open, else 240.")
+    ] = None,
+    quota: Annotated[
+        float | None, typer.Option(metavar="MIB", help="Backlog quota, else -1, which is none.")
+    ] = None,
+    snapshot: Fills = None,
+    namespace: Average = None,
     as_json: Json = False,
 ) -> int:
     """The life of a message: backlog, kept, deleted, with what decides each."""
-    from core.planning.advisors.contradictions import contradictions
-    from core.planning.advisors.retention import RetentionRule, life_of_message
-    from dashboard import cli_advising
+    from dashboard import cli_advising_storage
 
-    rule = RetentionRule(
-        retention_minutes=minutes,
-        retention_megabytes=megabytes,
-        ttl_s=ttl,
-        rollover_minutes=rollover,
-    )
-    phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=throughput)
-    told = contradictions(
-        rule,
-        consumed_after_minutes=consumed_after,
-        bytes_per_s=throughput,
-        quota_megabytes=quota,
-    )
-    return cli_advising.retention(phases, told, as_json=as_json)
+    given = {
+        "written": None if throughput is None else throughput / 1e6,
+        "consumed": consumed_after,
+        "defaultRetentionTimeInMinutes": minutes,
+        "defaultRetentionSizeInMB": megabytes,
+        "ttlDurationDefaultInSeconds": ttl,
+        "managedLedgerMaxLedgerRolloverTimeMinutes": rollover,
+        "backlogQuotaDefaultLimitBytes": quota,
+    }
+    wish = cli_advising_storage.StorageWish(given=given, snapshot=snapshot, namespace=namespace)
+    return cli_advising_storage.retention(wish, consumed_after=consumed_after, as_json=as_json)
+
+
+@advise.command()
+def disks(
+    snapshot: Snapshot,
+    directories: Annotated[int, typer.Option(help="ledgerDirectories of a bookie.")] = 4,
+    as_json: Json = False,
+) -> int:
+    """How evenly the cluster's ledgers fill the directories of a bookie."""
+    from dashboard import cli_advising_storage
+
+    return cli_advising_storage.disks(snapshot, directories, as_json=as_json)
 
 
 @advise.command()
@@ -195,12 +224,19 @@ def partitions(
         int, typer.Option(min=1, help="Most partitions of one bundle; plans the splits for it.")
     ] = 1,
     max_bundles: Annotated[int, typer.Option(help="loadBalancerNamespaceMaximumBundles.")] = 128,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the plan of these splits, for a topic it holds."),
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     as_json: Json = False,
 ) -> int:
     """How a topic's partitions fall into bundles, and the splits that would spread them."""
     from dashboard import cli_advising
 
-    wish = cli_advising.SpreadWish(topic, tuple(count), bundles, snapshot, wanted, max_bundles)
+    wish = cli_advising.SpreadWish(
+        topic, tuple(count), bundles, snapshot, wanted, max_bundles, plan, reason
+    )
     return cli_advising.partitions(wish, as_json=as_json)
 
 

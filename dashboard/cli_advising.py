@@ -5,26 +5,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from core.errors import IncompleteSnapshotError, UnknownNameError
+from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.ids import range_text
+from core.plan.bare import Terms
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.split import build_cuts_plan
 from core.planning.advisors.client_queue import ProducerLoad, batch_of
-from core.planning.advisors.ledger import Rollover
 from core.planning.advisors.lookups import unload_pressure
 from core.planning.advisors.partitions import (
     by_partition_count,
+    even_boundaries,
     partition_hashes,
 )
-from core.planning.advisors.retention import Phase
 from core.planning.advisors.stalls import ROUTINGS, routed_stall
 from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.lookup import parse_topic_name
-from core.pulsar.ring import initial_boundaries
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
+from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_plans import refusal, tell_plan_file, write_plan
 
 
 def queue(
@@ -70,47 +74,6 @@ def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float)
     return f"With {who} the whole producer stops after {after_s:,.2f} s: {full} full."
 
 
-def ledger(found: Rollover | None, *, as_json: bool) -> int:
-    """``trimtab advise ledger``: the next rollover."""
-    body: dict[str, Any] = {"rollover": dataclasses.asdict(found) if found else None}
-
-    def show() -> None:
-        if found is None:
-            say("Never: nothing is written, and an empty ledger is not rolled over.")
-            return
-        held = " (full earlier; the least age keeps it open)" if found.held_by_minimum else ""
-        say(
-            f"In {found.in_minutes:,.1f} min by {found.cause}{held}, with {found.entries:,.0f} "
-            f"entries and {found.size_bytes / 1024**2:,.0f} MiB."
-        )
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
-def retention(phases: Sequence[Phase], told: Sequence[str], *, as_json: bool) -> int:
-    """``trimtab advise retention``: the life of a message."""
-    body = {
-        "phases": [dataclasses.asdict(phase) for phase in phases],
-        "contradictions": list(told),
-    }
-
-    def show() -> None:
-        rows = [
-            (
-                phase.name,
-                f"{phase.begins:,.1f} min",
-                "without end" if phase.ends is None else f"{phase.ends:,.1f} min",
-                phase.why,
-            )
-            for phase in phases
-        ]
-        table(("phase", "from", "until at the latest", "why"), rows)
-        for sentence in told:
-            say(f"warning: {sentence}")
-
-    return emit(Answer(body, show), as_json=as_json)
-
-
 @dataclass(frozen=True)
 class SpreadWish:
     """What is asked of ``trimtab advise partitions``."""
@@ -121,6 +84,8 @@ class SpreadWish:
     snapshot: str | None
     wanted: int
     max_bundles: int
+    plan_file: Path | None = None
+    reason: str = ""
 
 
 def partitions(wish: SpreadWish, *, as_json: bool) -> int:
@@ -141,6 +106,9 @@ def partitions(wish: SpreadWish, *, as_json: bool) -> int:
         "splits": _splits(surgery),
         "verdict": surgery.verdict,
     }
+    plan = _plan(wish, topic, surgery)
+    if plan is not None:
+        body |= {"plan": cli_plan_json.plan(plan), "path": str(wish.plan_file)}
 
     def show() -> None:
         table(
@@ -160,8 +128,47 @@ def partitions(wish: SpreadWish, *, as_json: bool) -> int:
             ("split", "at"),
             [(range_text(cut.lower, cut.upper), f"0x{cut.position:08x}") for cut in surgery.cuts],
         )
+        if plan is not None:
+            for item in plan.diagnostics:
+                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            tell_plan_file(plan, wish.plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _plan(wish: SpreadWish, topic: str, surgery: Surgery) -> Plan | None:
+    """Make the plan of the cuts, and write it: only for a topic that is on the cluster.
+
+    Raises:
+        UsageFaultError: The bundles are not those of a snapshot.
+        IncompleteSnapshotError: The snapshot does not hold the topic.
+        InputError: There is nothing to cut.
+        PlanError: A check forbids it.
+    """
+    if wish.plan_file is None:
+        return None
+    if wish.snapshot is None:
+        raise UsageFaultError(
+            "Even bundles are assumed: there is nothing to plan on a cluster.",
+            hint="Give --snapshot instead of --bundles.",
+        )
+    snapshot = load_snapshot(Path(wish.snapshot))
+    held = snapshot.topics["topic"].to_pylist()
+    if not any(name.startswith(f"{topic}-partition-") for name in held):
+        raise IncompleteSnapshotError(
+            f"No partition of {topic} is in {wish.snapshot}, and a split cannot be taken back.",
+            hint="Capture the cluster with its topics, or take the page Advisors.",
+        )
+    if not surgery.cuts:
+        raise InputError(f"There is nothing to plan: {surgery.verdict}")
+    namespace = parse_topic_name(topic).namespace
+    cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
+    terms = Terms(now=datetime.now(tz=UTC), reason=wish.reason)
+    plan = build_cuts_plan(snapshot, cuts, terms)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    write_plan(wish.plan_file, dump_plan(plan))
+    return plan
 
 
 def _splits(surgery: Surgery) -> list[dict[str, object]]:
@@ -179,7 +186,7 @@ def _boundaries(wish: SpreadWish) -> Sequence[int]:
             hint="Give --snapshot or --bundles, one of the two.",
         )
     if wish.bundles is not None:
-        return initial_boundaries(wish.bundles)
+        return even_boundaries(wish.bundles)
     snapshot = load_snapshot(Path(str(wish.snapshot)))
     namespace = parse_topic_name(wish.topic).namespace
     known = {row["namespace"]: row["boundaries"] for row in snapshot.namespaces.to_pylist()}

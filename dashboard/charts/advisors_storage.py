@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core.planning.advisors.ledger import DiskSpread
+from core.planning.advisors.disks import DiskPicture
 from core.planning.advisors.retention import Phase
 from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, SERIES, styled
 
@@ -36,23 +36,6 @@ class Filling:
     least_minutes: float
     ends_at: float
     now: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DiskPicture:
-    """One round of ledgers over the directories of a bookie.
-
-    Attributes:
-        uneven: With ledgers as large as each topic's rate makes them by the rule.
-        even: With ledgers all alike.
-        ledgers: How many.
-        largest_ratio: Of the largest ledger to the mean one.
-    """
-
-    uneven: DiskSpread
-    even: DiskSpread
-    ledgers: int
-    largest_ratio: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

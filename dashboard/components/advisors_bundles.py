@@ -15,7 +15,7 @@ from dashboard.charts.advisors import count_lines, pressure_bars
 from dashboard.components import advisors_inputs, figures, frame, tables, words
 from dashboard.components.advisors_topics import Subject, topics_button
 from dashboard.presenters import advisors as presenter
-from dashboard.presenters.advisors_facts import live_bundles
+from dashboard.presenters.advisors_facts import live_bundles, live_settings
 from dashboard.presenters.advisors_inputs import BUNDLES, LOOKUPS, Number
 
 _MAXIMUM: Final = "loadBalancerNamespaceMaximumBundles"
@@ -25,7 +25,8 @@ def draw_bundles(subject: Subject) -> None:
     """Draw how many bundles the namespace should have, and why."""
     said = st.container()
     settings = subject.page.reading.settings
-    given = advisors_inputs.draw(BUNDLES, live_bundles(subject.facts, settings))
+    live = live_bundles(subject.facts) | live_settings(settings, BUNDLES)
+    given = advisors_inputs.draw(BUNDLES, live)
     topics_button(subject)
     try:
         advice = advising.bundle_advice(_asked(subject, given))

@@ -11,6 +11,7 @@ from dashboard.components import words
 from dashboard.presenters.advisors_inputs import Knob, Live, Number, live_value
 
 _WIDTH_PX: Final = 208
+_REMEMBERED: Final = 8
 
 
 def draw(knobs: Sequence[Knob], live: Mapping[str, Live]) -> dict[str, Number]:
@@ -47,12 +48,19 @@ def _draw(knob: Knob, live: Mapping[str, Live]) -> Number:
 
 
 def _follow(key: str, begin: Number) -> None:
-    """Move an input on with the cluster, unless somebody has changed it."""
+    """Move an input on with the cluster, unless somebody has changed it.
+
+    A browser that is behind sends what a measured input began with some snapshots ago: nobody
+    chose that.
+    """
     seen = f"_began_{key}"
-    before = st.session_state.get(seen)
-    if before is not None and before != begin and st.session_state.get(key) == before:
+    before: tuple[Number, ...] = st.session_state.get(seen, ())
+    if st.session_state.get(key) in before:
         st.session_state[key] = begin
-    st.session_state[seen] = begin
+    elif before and before[-1] == begin:
+        return
+    kept = _REMEMBERED if isinstance(begin, float) else 1
+    st.session_state[seen] = (*[one for one in before if one != begin], begin)[-kept:]
 
 
 def preset(values: Mapping[str, Number]) -> None:

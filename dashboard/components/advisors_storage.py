@@ -6,6 +6,7 @@ import streamlit as st
 
 from core.errors import InputError
 from core.planning.advisors.contradictions import contradictions
+from core.planning.advisors.disks import disk_picture, disks_words
 from core.planning.advisors.ledger import RolloverRule
 from core.planning.advisors.retention import life_of_message
 from dashboard.charts.advisors_storage import (
@@ -17,7 +18,7 @@ from dashboard.charts.advisors_storage import (
 from dashboard.components import advisors_inputs, figures, tables, words
 from dashboard.components.advisors_topics import Subject, topic_choice, topics_button
 from dashboard.presenters import advisors_storage as presenter
-from dashboard.presenters.advisors_facts import live_ledger
+from dashboard.presenters.advisors_facts import live_ledger, live_settings
 from dashboard.presenters.advisors_inputs import DISKS, LEDGER, RETENTION, Number
 
 
@@ -25,7 +26,9 @@ def draw_ledgers(subject: Subject) -> None:
     """Draw when the next ledger begins, how ledgers fill disks, and what compaction gives back."""
     said = st.container()
     chosen = topic_choice(subject)
-    given = advisors_inputs.draw(LEDGER, live_ledger(subject.facts, chosen))
+    live = live_ledger(subject.facts, chosen)
+    live |= live_settings(subject.page.reading.settings, LEDGER)
+    given = advisors_inputs.draw(LEDGER, live)
     topics_button(subject)
     try:
         rule = presenter.rule_of(given)
@@ -80,17 +83,15 @@ def _bookies(subject: Subject, rule: RolloverRule) -> None:
 
 def _disks(subject: Subject, rule: RolloverRule, directories: int) -> None:
     try:
-        found = presenter.disk_picture(subject.page.reading.movable, rule, directories)
+        found = disk_picture(subject.page.reading.movable, rule, directories)
     except InputError as error:
         words.failed(error, what="That cannot be computed")
         return
     if found is None:
         st.info("No topic is known from this snapshot.", icon=":material/info:")
         return
-    st.markdown(words.plain(presenter.disks_words(found, directories)))
-    figures.chart(
-        disk_bars(found), key="advisor_disks", alt=presenter.disks_words(found, directories)
-    )
+    st.markdown(words.plain(disks_words(found, directories)))
+    figures.chart(disk_bars(found), key="advisor_disks", alt=disks_words(found, directories))
     st.caption(
         "Live: topics and traffic of every bundle of the cluster. Assumed: topics of a bundle all "
         "alike, one ledger each, numbered by chance, all on one bookie. More even ledgers (a lower "
@@ -118,7 +119,9 @@ def draw_retention(subject: Subject) -> None:
     """Draw the life of a message, and what of the settings contradicts itself."""
     said = st.container()
     chosen = topic_choice(subject)
-    given = advisors_inputs.draw(RETENTION, live_ledger(subject.facts, chosen))
+    live = live_ledger(subject.facts, chosen)
+    live |= live_settings(subject.page.reading.settings, RETENTION)
+    given = advisors_inputs.draw(RETENTION, live)
     topics_button(subject)
     bytes_per_s = given["written"] * 1e6
     try:

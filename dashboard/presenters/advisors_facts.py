@@ -13,15 +13,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.pulsar.ring import validate_boundaries
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.units import counted
-from dashboard.presenters.advisors_inputs import Live
+from dashboard.presenters.advisors_inputs import Knob, Live, Number
+from dashboard.presenters.naming import ORIGINS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _PARTITION: Final = re.compile(r"-partition-(\d+)\Z")
-_MAXIMUM: Final = "loadBalancerNamespaceMaximumBundles"
+_QUOTA: Final = "backlogQuotaDefaultLimitBytes"
+_MIB_BYTES: Final = 1024**2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,7 +182,26 @@ def topic_loads(topics: pa.Table) -> tuple[Ints, Floats]:
 # -- what the inputs begin with --------------------------------------------------------------------
 
 
-def live_bundles(facts: NamespaceFacts, settings: EffectiveSettings) -> dict[str, Live]:
+def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[str, Live]:
+    """Return the settings in force among inputs; those that the snapshot does not tell lack."""
+    differing = settings.differing()
+    found: dict[str, Live] = {}
+    for key in (knob.key for knob in knobs if knob.key in SETTING_BY_KEY):
+        origin = settings.origin(key)
+        if origin == "assumed":
+            continue
+        apart = ", not alike on all brokers" if key in differing else ""
+        words = "the default is in force" if origin == "default" else f"by {ORIGINS[origin]}"
+        found[key] = Live(_in_unit(key, settings.number(key)), f"{words}{apart}", is_exact=True)
+    return found
+
+
+def _in_unit(key: str, value: float) -> Number:
+    """The input's unit: MiB for what upstream counts in bytes; a negative one is no limit."""
+    return value / _MIB_BYTES if key == _QUOTA and value >= 0 else value
+
+
+def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:
     """Return what the cluster gives the advisor of a number of bundles."""
     both = _both(facts.msgs_in, facts.msgs_out), _both(facts.bytes_in, facts.bytes_out)
     return _known(
@@ -190,7 +211,6 @@ def live_bundles(facts: NamespaceFacts, settings: EffectiveSettings) -> dict[str
             "clients": (facts.clients, "of its bundles"),
             "msgs": (both[0], "of its bundles"),
             "traffic": (None if both[1] is None else both[1] / 1e6, "of its bundles"),
-            _MAXIMUM: (int(settings.number(_MAXIMUM)), "in force"),
         }
     )
 

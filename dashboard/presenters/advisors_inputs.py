@@ -38,10 +38,12 @@ class Live:
     Attributes:
         value: In the input's unit.
         words: Where it comes from.
+        is_exact: A setting, which is not rounded as measured numbers are.
     """
 
     value: Number
     words: str
+    is_exact: bool = False
 
 
 def live_value(knob: Knob, live: Mapping[str, Live]) -> tuple[Number, str]:
@@ -50,7 +52,9 @@ def live_value(knob: Knob, live: Mapping[str, Live]) -> tuple[Number, str]:
     if found is None:
         default = f"default {knob.value:,g}" if knob.is_upstream else "assumed"
         return knob.value, default
-    value = int(found.value) if isinstance(knob.value, int) else shortened(float(found.value))
+    if isinstance(knob.value, int):
+        return int(found.value), f"live: {found.words}"
+    value = float(found.value) if found.is_exact else shortened(float(found.value))
     return value, f"live: {found.words}"
 
 
@@ -199,16 +203,16 @@ LEDGER: Final = (
     Knob(
         key="managedLedgerMinLedgerRolloverTimeMinutes",
         label="Least age, min",
-        value=10.0,
-        step=5.0,
+        value=10,
+        step=5,
         help="Whatever is in it, a ledger is not closed before.",
         is_upstream=True,
     ),
     Knob(
         key="managedLedgerMaxLedgerRolloverTimeMinutes",
         label="Longest age, min",
-        value=240.0,
-        step=30.0,
+        value=240,
+        step=30,
         is_upstream=True,
     ),
     Knob(
@@ -279,29 +283,29 @@ RETENTION: Final = (
     Knob(
         key="defaultRetentionTimeInMinutes",
         label="Retention, min (-1: no end)",
-        value=0.0,
-        step=60.0,
+        value=0,
+        step=60,
         is_upstream=True,
     ),
     Knob(
         key="defaultRetentionSizeInMB",
         label="Retention, MiB (-1: no end)",
-        value=0.0,
-        step=1024.0,
+        value=0,
+        step=1024,
         is_upstream=True,
     ),
     Knob(
         key="ttlDurationDefaultInSeconds",
         label="Time to live, s (0: off)",
-        value=0.0,
-        step=3600.0,
+        value=0,
+        step=3600,
         is_upstream=True,
     ),
     Knob(
         key="managedLedgerMaxLedgerRolloverTimeMinutes",
         label="Ledger open, min",
-        value=240.0,
-        step=30.0,
+        value=240,
+        step=30,
         help="Only closed ledgers are deleted.",
         is_upstream=True,
     ),
@@ -310,6 +314,21 @@ RETENTION: Final = (
         label="Backlog quota, MiB (-1: none)",
         value=-1.0,
         step=1024.0,
+        is_upstream=True,
+    ),
+    Knob(
+        key="messageExpiryCheckIntervalInMinutes",
+        label="Time to live looked at every, min",
+        value=5,
+        help="A message outlives its time to live by up to that.",
+        is_upstream=True,
+    ),
+    Knob(
+        key="retentionCheckIntervalInSeconds",
+        label="Retention looked at every, s",
+        value=120,
+        step=60,
+        help="A ledger outlives its retention by up to that.",
         is_upstream=True,
     ),
 )

@@ -13,6 +13,14 @@ RESOURCE_NAMES: Final = {
     "bandwidth_in": "bandwidth in",
     "bandwidth_out": "bandwidth out",
 }
+ORIGINS: Final = {
+    "default": "default",
+    "file": "broker.conf",
+    "dynamic": "dynamic",
+    "override": "what if",
+    "assumed": "assumed",
+}
+"""Where the value of a setting comes from."""
 UNKNOWN: Final = "unknown"
 
 

@@ -13,16 +13,9 @@ from core.pulsar.presets import Difference, upstream_words
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
 from dashboard.presenters.dials import DIALS
-from dashboard.presenters.naming import listed
+from dashboard.presenters.naming import ORIGINS, listed
 
 SHOWN: Final = ("all", "changed", "differing", "dynamic", "not read here")
-ORIGINS: Final = {
-    "default": "default",
-    "file": "broker.conf",
-    "dynamic": "dynamic",
-    "override": "what if",
-    "assumed": "assumed",
-}
 _TAKEN_AWAY: Final = "taken away"
 _LONG: Final = "org.apache.pulsar.broker.loadbalance."
 

@@ -3,11 +3,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from core.plan.codec import load_plan
+from core.pulsar.ring import topic_hash
+from core.schemas import PULSAR_TABLES
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot, save_snapshot
 from dashboard import cli
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
+TOPIC = "persistent://acme/orders/created"
 QUOTA = ("quota", "--limit", "100", "--usage", "10,50,30")
 
 
@@ -34,6 +41,12 @@ def test_the_quota_of_the_contract(capsys):
         ("advise partitions a --partitions 3", 2, "--snapshot or --bundles"),
         ("advise queue --partitions 3 --silent 4", 1, "the topic has 3"),
         ("advise ledger --rate=-1 --throughput 1", 1, "negative"),
+        ("advise ledger --rate nan --throughput 1", 1, "no number"),
+        ("advise ledger --throughput 1", 2, "--rate"),
+        ("advise retention --minutes 5", 2, "--throughput"),
+        ("advise retention --throughput 1 --namespace a/b", 2, "--snapshot"),
+        ("advise partitions a/b/c --partitions 3 --bundles 5000000000", 1, "1 to 1,000,000"),
+        ("advise partitions a/b/c --partitions 3 --bundles 4 --plan p", 2, "assumed"),
         ("advise retention --throughput 1 --minutes=-5", 1, "-1 for no end"),
         ("advise bundles --topics 5", 2, "--brokers"),
         ("advise bundles --brokers 3 --namespace a/b", 2, "--snapshot"),
@@ -62,6 +75,9 @@ def test_each_advisor_answers_for_people_and_for_scripts(capsys, tmp_path):
         "advise compaction --live 0.5",
         "advise queue --partitions 30 --routing SinglePartition",
         f"advise lookups {snapshot} --namespace acme/orders",
+        f"advise ledger --snapshot {snapshot} --namespace acme/orders",
+        f"advise retention --snapshot {snapshot} --namespace acme/orders --minutes 60",
+        f"advise disks {snapshot} --directories 3",
     ]
     for command in commands:
         code, body = _json(capsys, *command.split())
@@ -77,3 +93,41 @@ def test_a_namespace_that_is_not_there_is_named(capsys, tmp_path):
     code, body = _json(capsys, *f"advise lookups {snapshot} --namespace acme/ordrs".split())
     assert (code, body["error"]["code"]) == (1, "unknown_name")
     assert "acme/orders" in body["error"]["hint"]
+
+
+def test_the_surgeon_plans_only_for_a_topic_that_the_snapshot_holds(capsys, tmp_path):
+    bare, whole = tmp_path / "bare", tmp_path / "whole"
+    cli.run(["import-zk", str(DUMP), "--out", str(bare)])
+    capsys.readouterr()
+    out = tmp_path / "plan.json"
+    asked = f"advise partitions acme/orders/created --partitions 16 --wanted 2 --plan {out}"
+    code, body = _json(capsys, *f"{asked} --snapshot {bare}".split())
+    assert (code, body["error"]["code"]) == (1, "incomplete_snapshot")
+    assert "cannot be taken back" in body["error"]["message"]
+    assert not out.exists()
+    snapshot = load_snapshot(bare)
+    names = [f"{TOPIC}-partition-{number}" for number in range(16)]
+    lower = {
+        row["lower"]: row["bundle"]
+        for row in snapshot.bundles.to_pylist()
+        if row["namespace"] == "acme/orders"
+    }
+    rows = [
+        dict.fromkeys(PULSAR_TABLES["topics"].names, 1)
+        | {
+            "topic": name,
+            "hash": topic_hash(name),
+            "bundle": lower[max(one for one in lower if one <= topic_hash(name))],
+        }
+        for name in names
+    ]
+    topics = pa.Table.from_pylist(rows, PULSAR_TABLES["topics"])
+    tables = {**snapshot.tables, "topics": topics}
+    save_snapshot(PulsarSnapshot.build(snapshot.manifest, tables), whole)
+    code, body = _json(capsys, *f"{asked} --snapshot {whole}".split())
+    assert code == 0, body
+    plan = load_plan(out)
+    assert {step.bundle for step in plan.steps} == {
+        f"acme/orders/{one['range']}" for one in body["splits"]
+    }
+    assert all(step.algorithm == "specified_positions_divide" for step in plan.steps)

@@ -22,6 +22,7 @@ from core.planning.advisors.ledger import RolloverRule, next_rollover, spread_ov
 from core.planning.advisors.partitions import (
     by_bundle_count,
     by_partition_count,
+    even_boundaries,
     expected_worst,
     partition_hashes,
     spread_of,
@@ -37,6 +38,9 @@ from core.planning.advisors.stalls import routed_stall, stall_curve
 from core.planning.advisors.surgery import partitions_needed, plan_cuts
 from core.pulsar.lookup import parse_topic_name
 from core.pulsar.ring import find_bundle_index, initial_boundaries, topic_hash
+from core.pulsar.settings import EffectiveSettings
+from dashboard.presenters.advisors_facts import live_settings
+from dashboard.presenters.advisors_inputs import RETENTION, live_value
 
 TOPIC = "persistent://acme/orders/created"
 
@@ -440,3 +444,29 @@ def test_bundle_counts_are_judged_by_the_topics_that_are_there():
     none, _ = advise(10, positions, hot, within=0.2)
     assert none is None  # one topic is more than a broker's share: no number of bundles helps
     assert count_of(64, 10, positions, hot).hottest_ratio > 9
+
+
+def test_what_the_brokers_are_set_to_is_taken_whole_and_what_is_not_told_is_no_input():
+    wished = {"defaultRetentionTimeInMinutes": 10_080, "backlogQuotaDefaultLimitBytes": 3 << 20}
+    found = live_settings(EffectiveSettings.defaults("4.2", wished), RETENTION)
+    assert {key: one.value for key, one in found.items()} == {
+        "defaultRetentionTimeInMinutes": 10_080,  # not shortened to three digits
+        "backlogQuotaDefaultLimitBytes": 3.0,
+    }
+    minutes = next(one for one in RETENTION if one.key == "defaultRetentionTimeInMinutes")
+    assert live_value(minutes, found) == (10_080, "live: by what if")
+    assert live_value(minutes, {}) == (0, "default 0")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -2.0])
+def test_a_retention_that_is_no_number_is_refused(bad: float):
+    for name in ("retention_minutes", "retention_megabytes", "ttl_s", "retention_check_s"):
+        with pytest.raises(InputError):
+            RetentionRule(**{name: bad})
+    with pytest.raises(InputError):
+        next_rollover(RolloverRule(), entries_per_s=bad, bytes_per_s=1.0)
+
+
+def test_more_bundles_than_can_be_looked_at_are_refused():
+    with pytest.raises(InputError, match="5000000000 bundles"):
+        even_boundaries(5_000_000_000)

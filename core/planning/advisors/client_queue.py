@@ -71,17 +71,17 @@ class ProducerLoad:
 
     def __post_init__(self) -> None:
         positive = {
-            "msgs_per_s": self.msgs_per_s,
-            "message_bytes": self.message_bytes,
-            "batch_messages": self.batch_messages,
-            "batch_bytes": self.batch_bytes,
-            "batch_delay_s": self.batch_delay_s,
+            "The rate, msg/s,": self.msgs_per_s,
+            "The size of a message": self.message_bytes,
+            "batchingMaxMessages": self.batch_messages,
+            "batchingMaxBytes": self.batch_bytes,
+            "batchingMaxPublishDelay": self.batch_delay_s,
         }
         for name, value in positive.items():
             if not 0 < value < float("inf"):
-                raise InputError(f"{name} is {value}; it must be above 0.")
+                raise InputError(f"{name} is {value:g}; it must be above 0.")
         queue_per_partition(self.max_pending, self.max_pending_across, self.partitions)
-        if self.memory_limit_bytes < 0 or self.send_timeout_s < 0:
+        if not (self.memory_limit_bytes >= 0 and self.send_timeout_s >= 0):
             raise InputError("A limit is negative.", hint="0 means none.")
 
     @property

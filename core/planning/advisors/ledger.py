@@ -33,7 +33,8 @@ class RolloverRule:
     max_megabytes: int = 2048
 
     def __post_init__(self) -> None:
-        if self.min_minutes < 0 or min(self.max_minutes, self.max_entries, self.max_megabytes) <= 0:
+        bounds = (self.max_minutes, self.max_entries, self.max_megabytes)
+        if not (self.min_minutes >= 0 and all(bound > 0 for bound in bounds)):
             raise InputError(
                 "A bound of the rollover rule is not above 0.",
                 hint="Only the least age may be 0.",
@@ -103,8 +104,9 @@ def next_rollover(
     Raises:
         InputError: A negative number.
     """
-    if min(entries_per_s, bytes_per_s, age_minutes, entries, size_bytes) < 0:
-        raise InputError("A rate, age or size is negative.", hint="Give 0 or more.")
+    given = (entries_per_s, bytes_per_s, age_minutes, entries, size_bytes)
+    if not all(0 <= one < np.inf for one in given):
+        raise InputError("A rate, age or size is negative, or no number.", hint="Give 0 or more.")
     if entries_per_s == 0 and entries == 0:
         return None
     most_bytes = rule.max_megabytes * _MIB_BYTES

@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_PARTITIONS: Final = 100_000
+MAX_BUNDLES: Final = 1_000_000
 _TAIL: Final = 1e-12
 
 
@@ -39,6 +40,19 @@ def partition_hashes(topic: str, partitions: int) -> Ints:
         )
     names = (f"{topic}-partition-{number}" for number in range(partitions))
     return np.fromiter((topic_hash(name) for name in names), np.int64, partitions)
+
+
+def even_boundaries(bundles: int) -> tuple[int, ...]:
+    """Return the boundaries of so many bundles of the same width.
+
+    Raises:
+        InputError: None, or more than can be looked at.
+    """
+    if not 1 <= bundles <= MAX_BUNDLES:
+        raise InputError(
+            f"{bundles} bundles cannot be looked at.", hint=f"1 to {MAX_BUNDLES:,} can."
+        )
+    return initial_boundaries(bundles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,12 +34,22 @@ class RetentionRule:
     retention_check_s: float = _RETENTION_CHECK_S
 
     def __post_init__(self) -> None:
-        for name in ("retention_minutes", "retention_megabytes"):
-            value = getattr(self, name)
-            if value < 0 and value != FOREVER:
-                raise InputError(f"{name} is {value:g}; it is 0 or more, or -1 for no end.")
-        if min(self.ttl_s, self.rollover_minutes) < 0 or self.expiry_check_s <= 0:
-            raise InputError("A time is negative.", hint="0 switches a time to live off.")
+        limits = {
+            "time (minutes)": self.retention_minutes,
+            "size (MiB)": self.retention_megabytes,
+        }
+        for name, value in limits.items():
+            if not (value >= 0 or value == FOREVER):
+                raise InputError(
+                    f"The retention {name} is {value:g}; it is 0 or more, or -1 for no end."
+                )
+        if not (self.ttl_s >= 0 and self.rollover_minutes >= 0):
+            raise InputError(
+                "The time to live or the age of a ledger is negative, or no number.",
+                hint="0 switches a time to live off.",
+            )
+        if not (self.expiry_check_s > 0 and self.retention_check_s > 0):
+            raise InputError("The broker looks at retention and time to live at times above 0.")
 
 
 @dataclass(frozen=True)
@@ -74,8 +84,8 @@ def life_of_message(
         Pulsar ``ManagedLedgerImpl#internalTrimLedgers``: oldest first, data stay only while within
         both the time and the size; a time to live acknowledges for the subscriptions.
     """
-    if bytes_per_s < 0 or (consumed_after_minutes or 0) < 0:
-        raise InputError("A rate or time is negative.", hint="Give 0 or more.")
+    if not (bytes_per_s >= 0 and (consumed_after_minutes or 0) >= 0):
+        raise InputError("A rate or time is negative, or no number.", hint="Give 0 or more.")
     expiry = (rule.ttl_s + rule.expiry_check_s) / 60 if rule.ttl_s else None
     acked, why = consumed_after_minutes, "until every subscription has acknowledged it"
     if expiry is not None and (acked is None or rule.ttl_s / 60 < acked):
