@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dashboard.cli_history import From, To, Uri, history
-from dashboard.cli_options import Config, EngineName, Json, Release, Settings, Snapshot
+from dashboard.cli_options import Config, EngineName, Json, Release, Settings, Source
 
 planning = typer.Typer()
 
@@ -22,7 +22,7 @@ Recorded = Annotated[
 
 @planning.command()
 def drill(
-    snapshot: Snapshot,
+    source: Source,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this broker, domain or node. Several times."),
@@ -44,9 +44,7 @@ def drill(
 
     wish = run.DrillCommand(tuple(only or ()), brokers, domains, hot, seed)
     where = run.Where(engine, config, out)
-    return run.drill(
-        snapshot, wish, where, Assumptions.of(None, settings, release), as_json=as_json
-    )
+    return run.drill(source, wish, where, Assumptions.of(None, settings, release), as_json=as_json)
 
 
 @planning.command()

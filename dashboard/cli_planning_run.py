@@ -20,12 +20,13 @@ from core.planning.drill_pegasus import drill_pegasus
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import TopicLoads, place_topics
-from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import load_manifest, load_snapshot
 from core.units import format_bytes_per_s, format_ratio
 from dashboard import services, services_spark
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli_pegasus_live import pegasus_snapshot
 from dashboard.cli_snapshots import Assumptions
+from dashboard.cli_source import pulsar_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,14 +115,13 @@ def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
 
 
 def drill(
-    directory: Path, wish: DrillCommand, where: Where, assumptions: Assumptions, *, as_json: bool
+    source: str, wish: DrillCommand, where: Where, assumptions: Assumptions, *, as_json: bool
 ) -> int:
     """``trimtab drill``."""
     is_spark = where.is_spark
-    _, manifest = load_manifest(directory)
-    if manifest.kind == "pegasus":
-        return _drill_pegasus(directory, wish, where, as_json=as_json)
-    snapshot = load_snapshot(directory)
+    if _is_pegasus(source, where.config):
+        return _drill_pegasus(source, wish, where, as_json=as_json)
+    snapshot = pulsar_snapshot(source, where.config)
     snapshot.require("brokers", "bundles")
     settings = assumptions.settings_of(snapshot)
     asked = DrillWish(wish.brokers, wish.domains, wish.only, wish.hot_line, wish.seed)
@@ -188,8 +188,16 @@ def _show_drill(done: Drill, wish: DrillCommand) -> None:
     say(f"Hot is a usage of {format_ratio(wish.hot_line)} and more.")
 
 
-def _drill_pegasus(directory: Path, wish: DrillCommand, where: Where, *, as_json: bool) -> int:
-    facts = PegasusFacts(load_pegasus_snapshot(directory))
+def _is_pegasus(source: str, config: Path | None) -> bool:
+    """Whether a snapshot, or a configured cluster, is of Pegasus; what is neither is not."""
+    if Path(source).is_dir():
+        return load_manifest(Path(source))[1].kind == "pegasus"
+    loaded = services.load_config(services.config_path(config))
+    return source in [one.name for one in loaded.clusters if one.kind == "pegasus"]
+
+
+def _drill_pegasus(source: str, wish: DrillCommand, where: Where, *, as_json: bool) -> int:
+    facts = PegasusFacts(pegasus_snapshot(source, where.config))
     spark = where.session() if where.is_spark else None
     started = time.perf_counter()
     if spark is not None:

@@ -102,7 +102,7 @@ def _hot(death: BrokerDeath) -> None:
     if not len(rows):
         st.caption(f"Nobody is at {line} or more afterwards.")
         return
-    words.section("Hot afterwards", f"Usage of {line} and more.")
+    words.section("Hot afterwards", f"Usage of {line} and more; some were there before.")
     tables.table(
         rows,
         {

@@ -23,9 +23,11 @@ from core.history.writer import Recorder
 from core.planning.drill import DrillWish
 from core.planning.what_if import PAIRS, WhatIfWish, compare, totals_of, what_if_sentence
 from core.progress import JobStoppedError, Untold
-from core.snapshot.store import Shelf, save_snapshot
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from core.spark.fleet import InDirectory, ask_here
 from core.spark.jobs.planning import DrillQuestion, ask_in_pool
+from dashboard import services, services_pegasus
 from dashboard.cli import run
 
 KIND = {kind.name: kind for kind in KINDS}
@@ -92,6 +94,23 @@ def test_names_engines_and_files_that_are_not_there_are_refused(site, capsys):
     assert said(capsys, *words, "--by", "week")[0] == 2
     assert said(capsys, *words, "--subject", "topics")[0] == 2
     assert said(capsys, *words, "c9")[0] == 1
+
+
+def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -> None:
+    config = tmp_path / "trimtab.toml"
+    config.write_text(
+        f'state_dir = "{tmp_path}"\n'
+        '[[clusters]]\nname = "live"\nzookeeper = "127.0.0.1:1"\n'
+        '[[clusters]]\nname = "stored"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
+    )
+    monkeypatch.setattr(services, "capture", lambda _: load_snapshot(site / "fleet"))
+    monkeypatch.setattr(services_pegasus, "capture", lambda _: load_pegasus_snapshot(site / "peg"))
+    for name, folder in (("live", "fleet"), ("stored", "peg")):
+        alone = body_of(capsys, "drill", name, "--config", config)
+        assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]
+    code, _, told = said(capsys, "drill", "elsewhere", "--config", config)
+    assert code == 1
+    assert "no snapshot directory or Pulsar cluster named 'elsewhere'" in told
 
 
 def test_topics_are_told_by_bundle_and_broker(site, capsys):
