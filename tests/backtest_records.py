@@ -12,9 +12,14 @@ import pyarrow as pa
 from fleet_builder import make_snapshot
 from fleet_edit import with_policies, with_settings
 
+from core.history.agreement import Agreement, agreement
 from core.history.backtest.engine import Played
 from core.history.backtest.fleet import Bundles, fleet_at
+from core.history.backtest.moves import KINDS
+from core.history.backtest.replay import foretold
+from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries, series_of
+from core.history.layout import EVENT_COLUMNS
 from core.schemas import PULSAR_TABLES
 from core.simulation.averages import after_samples
 from core.snapshot import PulsarSnapshot
@@ -161,3 +166,35 @@ def split_in_two(snapshot: PulsarSnapshot, bundle: str, owners: tuple[str, str])
     return PulsarSnapshot.build(
         snapshot.manifest, {**snapshot.tables, "bundles": table.sort_by(order)}
     )
+
+
+def replay_agreement(series: LoadSeries) -> Agreement:
+    """Compare rounds by the recorded strategy and settings with every recorded change of owner."""
+    return agreement(foretold(series), recorded_moves(series), until=int(series.taken_at[-1]))
+
+
+def recorded_moves(series: LoadSeries) -> pa.Table:
+    """Return the recorded changes of owner, and brokers that went, as rows of ``events``."""
+    moves = recorded_run(series).moves
+    brokers = np.array([*series.brokers, None], object)
+    seen = np.minimum(moves.row + 1, series.shape[0] - 1)
+    moved = moves.kind == KINDS.index("unload")
+    rows: list[dict[str, Any]] = [
+        {"taken_at": at, "kind": "move", "subject": bundle, "before": source, "after": end}
+        for at, bundle, source, end in zip(
+            series.taken_at[seen][moved].tolist(),
+            series.bundles[moves.bundle][moved].tolist(),
+            brokers[moves.source][moved].tolist(),
+            brokers[moves.destination][moved].tolist(),
+            strict=True,
+        )
+    ]
+    went = series.broker_here[:-1] & ~series.broker_here[1:]
+    rows += [
+        {"taken_at": int(series.taken_at[row + 1]), "kind": "broker_down", "subject": name}
+        for row, column in np.argwhere(went).tolist()
+        for name in (series.brokers[column],)
+    ]
+    blank = dict.fromkeys(EVENT_COLUMNS.names, "")
+    schema = pa.schema([pa.field("taken_at", pa.int64()), *EVENT_COLUMNS])
+    return pa.Table.from_pylist([blank | {"by": "cluster"} | row for row in rows], schema=schema)

@@ -10,6 +10,8 @@ import pytest
 from backtest_records import (
     as_a_record,
     fleet,
+    recorded_moves,
+    replay_agreement,
     split_in_two,
     still,
     straight,
@@ -23,7 +25,7 @@ from core.errors import InputError
 from core.history.backtest.engine import Played, play
 from core.history.backtest.model import RECORDED, Candidate
 from core.history.backtest.moves import KINDS
-from core.history.backtest.replay import foretold, recorded_moves, replay_agreement
+from core.history.backtest.replay import foretold
 from core.history.backtest.score import deviations, recorded_run, scores
 from core.history.backtest.series import LoadSeries, series_of
 from core.pulsar.settings import effective_settings

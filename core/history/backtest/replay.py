@@ -14,15 +14,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from core.history.agreement import Agreement, agreement
 from core.history.backtest.engine import Rules, manager_for
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.leader import Leader
 from core.history.backtest.model import Candidate
-from core.history.backtest.moves import KINDS
 from core.history.backtest.score import recorded_run
 from core.history.backtest.series import LoadSeries
-from core.history.layout import EVENT_COLUMNS
 from core.history.shadow import SHADOW, rows_of
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import Decision
@@ -31,46 +28,6 @@ from core.pulsar.shedding.unload_checks import Landing
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
-
-
-def replay_agreement(series: LoadSeries, events: pa.Table | None = None) -> Agreement:
-    """Compare rounds by the recorded strategy and settings with what was unloaded.
-
-    Args:
-        series: The record.
-        events: Rows of kind ``events`` of the same cluster and time; ``None``: every recorded
-            change of owner counts as the leader's.
-    """
-    told = foretold(series)
-    found = events if events is not None else recorded_moves(series)
-    return agreement(told, found, until=int(series.taken_at[-1]))
-
-
-def recorded_moves(series: LoadSeries) -> pa.Table:
-    """Return the recorded changes of owner, and brokers that went, as rows of ``events``."""
-    moves = recorded_run(series).moves
-    brokers = np.array([*series.brokers, None], object)
-    seen = np.minimum(moves.row + 1, series.shape[0] - 1)
-    moved = moves.kind == KINDS.index("unload")
-    rows: list[dict[str, Any]] = [
-        {"taken_at": at, "kind": "move", "subject": bundle, "before": source, "after": end}
-        for at, bundle, source, end in zip(
-            series.taken_at[seen][moved].tolist(),
-            series.bundles[moves.bundle][moved].tolist(),
-            brokers[moves.source][moved].tolist(),
-            brokers[moves.destination][moved].tolist(),
-            strict=True,
-        )
-    ]
-    went = series.broker_here[:-1] & ~series.broker_here[1:]
-    rows += [
-        {"taken_at": int(series.taken_at[row + 1]), "kind": "broker_down", "subject": name}
-        for row, column in np.argwhere(went).tolist()
-        for name in (series.brokers[column],)
-    ]
-    blank = dict.fromkeys(EVENT_COLUMNS.names, "")
-    schema = pa.schema([pa.field("taken_at", pa.int64()), *EVENT_COLUMNS])
-    return pa.Table.from_pylist([blank | {"by": "cluster"} | row for row in rows], schema=schema)
 
 
 def foretold(series: LoadSeries, candidate: Candidate | None = None) -> pa.Table:
