@@ -157,7 +157,7 @@ def _plan(wish: SpreadWish, topic: str, surgery: Surgery) -> Plan | None:
     if not any(name.startswith(f"{topic}-partition-") for name in held):
         raise IncompleteSnapshotError(
             f"No partition of {topic} is in {wish.snapshot}, and a split cannot be taken back.",
-            hint="Capture the cluster with its topics, or take the page Advisors.",
+            hint="Capture with --topics-of its bundles, or fetch the topics on the page Advisors.",
         )
     if not surgery.cuts:
         raise InputError(f"There is nothing to plan: {surgery.verdict}")

@@ -83,7 +83,7 @@ def count_lines(
             figure.add_vline(x=place, line={"color": color, "width": 1.5})
             figure.add_annotation(
                 x=np.log10(place),  # annotations of a log axis are placed by the logarithm
-                y=1.0,
+                y=0.9 if text == "now" else 1.0,  # below the other one, which may be near
                 yref="paper",
                 yanchor="top",
                 xanchor="right" if text == "now" else "left",

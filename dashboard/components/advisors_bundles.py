@@ -36,24 +36,21 @@ def draw_bundles(subject: Subject) -> None:
     present = len(subject.facts.bundles)
     with said:
         words.answer(presenter.bundles_answer(advice, present))
-    left, right = st.columns([0.46, 0.54], gap="medium")
-    with left:
-        words.section("How even the brokers can be")
-        figures.chart(
-            count_lines(
-                advice.tried,
-                within=given["within_pct"] / 100,
-                advised=advice.bundles,
-                present=present,
-            ),
-            key="advisor_counts",
-            alt=f"Busiest broker at best by number of bundles; advised: {advice.bundles}",
-        )
-        count = None if subject.topics is None else subject.topics.num_rows
-        st.caption(words.plain(presenter.basis_words(advice, count)))
-    with right:
-        words.section("Why", "The largest of what is asked for at least, up to what is allowed.")
-        _reasons(advice)
+    words.section("How even the brokers can be")
+    figures.chart(
+        count_lines(
+            advice.tried,
+            within=given["within_pct"] / 100,
+            advised=advice.bundles,
+            present=present,
+        ),
+        key="advisor_counts",
+        alt=f"Busiest broker at best by number of bundles; advised: {advice.bundles}",
+    )
+    count = None if subject.topics is None else subject.topics.num_rows
+    st.caption(words.plain(presenter.basis_words(advice, count)))
+    words.section("Why", "The largest of what is asked for at least, up to what is allowed.")
+    _reasons(advice)
 
 
 def _reasons(advice: BundleAdvice) -> None:
