@@ -9,7 +9,7 @@ from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, Plan
-from core.plan.policy_checks import check_policy
+from core.plan.policy_checks import check_name, check_policy
 from core.plan.policy_finding import finding
 from core.plan.policy_kinds import policy_kind
 from core.plan.policy_state import stored_policy
@@ -82,6 +82,13 @@ def _about(basis: Basis, step: SetPolicy, planned: Sequence[SetPolicy]) -> Itera
             "Name it as pulsar_cluster in the configuration.",
         )
     if kind.is_same(step.before, step.value):
-        yield finding("warning", "already_set", step, f"The {step.subject} is so already.")
+        yield from check_name(basis, step)
+        yield finding("warning", "already_set", step, _already(step))
         return
     yield from check_policy(basis, step, planned)
+
+
+def _already(step: SetPolicy) -> str:
+    if step.value is None:
+        return f"There is no {step.subject}: nothing is to be removed."
+    return f"The {step.subject} is so already."

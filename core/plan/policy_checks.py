@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from core.ids import is_broker_bound
 from core.plan.checks import Basis
@@ -55,13 +55,14 @@ def check_policy(
         step: What is to be set.
         planned: What is set before it.
     """
-    yield from _check_name(basis, step)
+    yield from check_name(basis, step)
     before = with_policies(basis.snapshot, planned)
     if step.policy in _CHECKS:
         yield from _CHECKS[step.policy](basis, before, step)
 
 
-def _check_name(basis: Basis, step: SetPolicy) -> Iterator[Diagnostic]:
+def check_name(basis: Basis, step: SetPolicy) -> Iterator[Diagnostic]:
+    """Refuse a namespace or bundle that there is not, and a name that cannot be one."""
     kind = policy_kind(step.policy)
     known = basis.view.namespace_index
     if kind.scope == "namespace" and step.name not in known:
@@ -104,12 +105,11 @@ def _check_rates(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
     del basis, before
     if step.value is None:
         return
-    for field, value in json.loads(step.value).items():
-        if isinstance(value, bool):
-            continue
+    yield from _check_switches(step)
+    for field, value in _numbers(step):
         most = _INT_MAX if field in _INTS else _LONG_MAX
         least = 1 if field == "ratePeriodInSecond" else UNLIMITED
-        if not isinstance(value, int):
+        if not isinstance(value, int) or isinstance(value, bool):
             sentence = f"{field} of the {step.subject} is {value!r}; it is a whole number."
             yield finding("error", "rate_value", step, sentence)
         elif not least <= value <= most:
@@ -119,6 +119,23 @@ def _check_rates(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
             yield finding("error", "rate_range", step, sentence, f"{UNLIMITED} means no limit.")
         elif value == 0:
             yield _zero(step, field)
+
+
+def _numbers(step: SetPolicy) -> Iterator[tuple[str, Any]]:
+    """Give the fields of a document that its kind has as numbers."""
+    fields = policy_kind(step.policy).fields
+    for field, value in json.loads(step.value or "{}").items():
+        if not isinstance(fields.get(field), bool):
+            yield field, value
+
+
+def _check_switches(step: SetPolicy) -> Iterator[Diagnostic]:
+    """Refuse what is neither true nor false in a field that is a switch."""
+    fields = policy_kind(step.policy).fields
+    for field, value in json.loads(step.value or "{}").items():
+        if isinstance(fields.get(field), bool) and not isinstance(value, bool):
+            sentence = f"{field} of the {step.subject} is {value!r}; it is true or false."
+            yield finding("error", "switch_value", step, sentence)
 
 
 def _zero(step: SetPolicy, field: str) -> Diagnostic:
@@ -190,10 +207,10 @@ def _check_quota(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
     del basis, before
     if step.value is None:
         return
-    for field, value in json.loads(step.value).items():
-        if isinstance(value, bool):
-            continue
-        if not isinstance(value, int | float) or not 0 <= value <= _LONG_MAX:
+    yield from _check_switches(step)
+    for field, value in _numbers(step):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= _LONG_MAX:
             sentence = (
                 f"{field} of the {step.subject} is {value!r}; it is a number from 0 to "
                 f"{_LONG_MAX:,}."

@@ -118,8 +118,8 @@ def _like(default: Any, value: Any) -> Any:
     """Return a value in the form of its default; lists of names have no order."""
     if value is None:
         return default
-    if isinstance(default, float) and isinstance(value, int):
-        return float(value)
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(str(value))  # endless beyond a double's range, where float(int) raises
     if isinstance(default, tuple) and isinstance(value, list):
         return sorted(value, key=str)
     return value

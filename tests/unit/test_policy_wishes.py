@@ -34,6 +34,12 @@ def fleet() -> PulsarSnapshot:
         ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
         ('set resource_group g {"publishRateInMsg": 5}', "no field named 'publishRateInMsg'"),
         ("set resource_group g h i", "is JSON"),
+        ('set resource_group g {"publishRateInMsgs": true}', "True; it is a whole number"),
+        (f'set dispatch_rate {MAIL} {{"relativeToPublishRate": 1}}', "1; it is true or false"),
+        ('set resource_quota default {"msgRateIn": true}', "True; it is a number from 0"),
+        (f'set resource_quota default {{"msgRateIn": {10**400}}}', "a number from 0"),
+        ('set resource_quota default {"dynamic": 7}', "7; it is true or false"),
+        ("delete publish_rate acme/nowhere", "no namespace"),
         ('set publish_rate acme/nowhere {"publishThrottlingRateInMsg": 5}', "no namespace"),
         (f"set namespace_resource_group {MAIL} gould", "no resource group 'gould'"),
         ('set resource_quota acme/mail/0x0_0x1 {"msgRateIn": 1}', "no bundle"),
@@ -52,6 +58,13 @@ def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
     except OpsError as error:
         told = f"{error.message} {error.hint}"
     assert words in told
+
+
+def test_what_is_not_set_cannot_be_removed(fleet):
+    plan = build_policy_plan(fleet, [PolicyWish("resource_group", "gold", None)], Terms(now=NOON))
+    told = [one.sentence for one in plan.diagnostics if one.code == "already_set"]
+    assert told == ["There is no resource group gold: nothing is to be removed."]
+    assert not plan.steps
 
 
 @pytest.mark.parametrize(
