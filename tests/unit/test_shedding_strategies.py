@@ -46,6 +46,20 @@ def test_threshold_shedder_goes_on_shedding_for_six_rounds_after_the_load_is_gon
     assert [bool(decision.moves) for decision in decisions] == [True] * 7 + [False]
 
 
+def test_the_history_of_a_broker_falls_by_a_tenth_of_the_gap_in_each_round() -> None:
+    others = {"b": Broker(50, even(2, 50 * MIB)), "c": Broker(20, even(2, 20 * MIB))}
+    strategy = find_shedding_strategy("ThresholdShedder")
+    state, seen = strategy.initial_state(), []
+    for usage in (80, *[20] * 7):
+        world = World({"a": Broker(usage, even(10, 100 * MIB)), **others})
+        config = strategy.config(world.settings())
+        _, state = strategy.decide(world.view(), config, state, frozenset())
+        seen.append(round(state.smoothed_usage["a:8080"], 4))
+    assert seen == pytest.approx(
+        [0.8, 0.74, 0.686, 0.6374, 0.5937, 0.5543, 0.5189, 0.4870], abs=1e-4
+    )
+
+
 def test_lower_boundary_shedding_smooths_usage_twice_in_one_round() -> None:
     world = World({"a": Broker(60, even(4, 400 * MB)), "b": Broker(20, even(2, MB))})
     strategy = find_shedding_strategy("ThresholdShedder")
