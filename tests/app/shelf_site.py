@@ -25,6 +25,8 @@ PAGES = (
     "splits",
     "advisors",
     "settings",
+    "ownership",
+    "isolation",
     "rebalance",
 )
 PEGASUS_PAGES = ("pegasus", "pegasus_tables", "pegasus_balance", "pegasus_maintenance")
