@@ -342,8 +342,8 @@ def _namespaces(last: pa.Table) -> pa.Table:
 
 
 def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -> str:
-    minutes = sum(one.taken_at.size for one in recorded.values())
-    words = [f"{counted(len(recorded), 'cluster')}, {counted(minutes, 'minute')}"]
+    snapshots = sum(one.taken_at.size for one in recorded.values())
+    words = [f"{counted(len(recorded), 'cluster')}, {counted(snapshots, 'recorded snapshot')}"]
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()
     if worst and worst[0]["deviation_max"] is not None:
         one = worst[0]

@@ -14,9 +14,9 @@ from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
 from dashboard.components import explain, figures, frame, tables, words
 from dashboard.components.activity import past_of
+from dashboard.components.moves_seen import moves_seen
 from dashboard.presenters import bundle as presenter
 from dashboard.presenters.bundles import ring_data
-from dashboard.presenters.moves import moves_frame, moves_sentence
 from dashboard.reading import bundle_history, span_minutes, thinned, within
 
 
@@ -88,8 +88,8 @@ with left:
     if note := presenter.exposed_note(snapshot, exposed, owner):
         st.caption(words.plain(note))
     words.section("History", "Traffic over the kept snapshots; a triangle marks a new owner.")
-    hour = timedelta(hours=1)
-    window = thinned(within(page.kept.entries, page.shelved.taken_at, hour), 40)
+    past = within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1))
+    window = thinned(past, 40)
     history = bundle_history(window, namespace, lower)
     times, series, moves = presenter.history_series(history)
     figures.chart(
@@ -97,19 +97,7 @@ with left:
         key="bundle_history",
         alt=f"Traffic of {bundle} over the last hour",
     )
-    st.caption(moves_sentence(moves, span_minutes(window)))
-    if moves:
-        tables.table(
-            moves_frame(moves),
-            {
-                "seen_at": st.column_config.DatetimeColumn("Seen (UTC)", format="HH:mm:ss"),
-                "from": tables.words("From"),
-                "to": tables.words("To"),
-                "mark": tables.words("Mark"),
-            },
-            key="bundle_moves",
-            alt="Owners of the bundle over time",
-        )
+    moves_seen(moves, span_minutes(window))
 with right:
     words.section("Place on the ring", f"Bundles of {namespace}; this one is framed.")
     hashes = read.table["hash"].to_pylist() if read is not None else []
