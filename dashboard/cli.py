@@ -319,7 +319,8 @@ def run(arguments: list[str]) -> int:
     except OpsError as error:
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
-        usage = UsageFaultError(error.format_message(), hint="See `trimtab COMMAND --help`.")
+        said = error.format_message().rstrip(".") + "."
+        usage = UsageFaultError(said, hint="See the same command with --help alone.")
         return fail(usage, as_json=as_json)
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

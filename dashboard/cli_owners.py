@@ -10,18 +10,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.errors import InputError, UnknownNameError
+from core.errors import UnknownNameError
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_snapshot
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
-from dashboard import services
-from dashboard.cli_config import configured
 from dashboard.cli_output import EXIT_DONE, EXIT_REFUSED, Answer, emit, say, table
+from dashboard.cli_source import pulsar_snapshot
 
 _MOST_SHOWN: Final = 20
 
@@ -43,7 +41,7 @@ class OwnersWish:
 
 def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
     """``trimtab owners``: exit code 1 with ``--orphans`` where there are some."""
-    snapshot = _snapshot(wish.source, config)
+    snapshot = pulsar_snapshot(wish.source, config)
     snapshot.require("bundles")
     started = time.perf_counter()
     settings = effective_settings(snapshot)
@@ -72,24 +70,6 @@ def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
         ),
         as_json=as_json,
     )
-
-
-def _snapshot(source: str, config: Path | None) -> PulsarSnapshot:
-    directory = Path(source)
-    if directory.is_dir():
-        return load_snapshot(directory)
-    if "/" in source:
-        raise InputError(
-            f"There is no snapshot in {source}.",
-            hint="Name a snapshot directory, or a cluster of the configuration.",
-        )
-    cluster = configured(config).cluster(source)
-    if cluster.kind != "pulsar":
-        raise InputError(
-            f"{source} is a {cluster.kind} cluster: bundles and their owners are Pulsar's.",
-            hint="Its partitions are told by `trimtab pegasus health`.",
-        )
-    return services.capture(cluster)
 
 
 def _chosen(found: Ownership, wish: OwnersWish) -> pa.Table:

@@ -159,6 +159,7 @@ def _by_broker(page: PageContext, group: GroupUse) -> None:
         list(QUANTITIES),
         default=limited[0] if limited else "publish_msgs",
         required=True,
+        wrap=True,
         format_func=lambda key: QUANTITIES[key].title,
         key=state.QUANTITY,
         bind="query-params",

@@ -48,6 +48,7 @@ def draw_rates(page: PageContext, limits: kernel.Limits) -> None:
             list(RATE_KINDS),
             default="publish_rate",
             required=True,
+            wrap=True,
             format_func=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
             key=state.KIND,
             bind="query-params",
