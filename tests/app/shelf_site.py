@@ -27,6 +27,7 @@ PAGES = (
     "settings",
     "ownership",
     "isolation",
+    "policies",
     "rebalance",
 )
 PEGASUS_PAGES = ("pegasus", "pegasus_tables", "pegasus_balance", "pegasus_maintenance")

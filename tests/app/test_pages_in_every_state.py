@@ -37,6 +37,7 @@ def params_of(page, snapshot):
         "bundle": {"bundle": bundle},
         "unload": {"bundles": [bundle]},
         "lookup": {"topic": f"persistent://{namespace}/topic-1"},
+        "policies": {"view": "tenants"},
     }.get(page, {})
 
 
