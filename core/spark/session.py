@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -127,7 +127,6 @@ def _make(options: SparkOptions) -> SparkSession:
         builder = builder.remote(options.master)
         conf = {**_QUERY_DEFAULTS, **options.conf}
     else:
-        _point_at_java(options.java_home)
         # workers must run an interpreter that has Trimtab: here this one, elsewhere one by its name
         interpreter = options.conf.get("spark.pyspark.python", sys.executable)
         os.environ["PYSPARK_PYTHON"] = interpreter
@@ -137,7 +136,8 @@ def _make(options: SparkOptions) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
-        spark: SparkSession = builder.getOrCreate()
+        with _java_at(None if options.master.startswith("sc://") else options.java_home):
+            spark: SparkSession = builder.getOrCreate()
     except Exception as exc:  # Spark raises many kinds, all of them mean the same here
         first = str(exc).strip().partition("\n")[0]
         raise ConfigError(
@@ -175,10 +175,21 @@ def _defaults(master: str) -> dict[str, str]:
     return chosen
 
 
-def _point_at_java(home: Path | None) -> None:
+@contextlib.contextmanager
+def _java_at(home: Path | None) -> Iterator[None]:
+    """Let Spark start this Java; who looks for one afterwards finds what was there before."""
     if home is None:
+        yield
         return
+    before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(_without_module(home / "bin" / "java"))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
 
 
 def _without_module(java: Path) -> Path:

@@ -57,9 +57,10 @@ class JavaProcess:
     @classmethod
     def started(cls, log: Path, *words: str) -> JavaProcess:
         """Start a main class of Spark's with its arguments."""
-        spark_session._point_at_java(find_java().home)  # the way that sessions find theirs
+        with spark_session._java_at(find_java().home):  # the way that sessions find theirs
+            around = dict(os.environ)
         env = {
-            **os.environ,
+            **around,
             "SPARK_HOME": str(_SPARK),
             "SPARK_LOCAL_IP": HOST,
             # what a worker asks a whole distribution's folders for; PySpark's has none
