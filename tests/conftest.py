@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from folder_ends import end_what_others_left
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 # Real processes, sockets, browsers and timers: a loaded machine can make one of them late. A test
@@ -53,3 +56,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(_ROOT).parts[0]
         if folder in _REAL or item.path.stem in _REAL_MODULES:
             item.add_marker(pytest.mark.flaky(reruns=2))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    end_what_others_left(item)
+
+
+@pytest.fixture(autouse=True)
+def _main_module() -> Iterator[None]:
+    """A page under test takes the main module's place; processes started later would run it."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main

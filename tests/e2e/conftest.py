@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from folder_ends import end_with_folder
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 from core.snapshot.store import load_snapshot
@@ -104,6 +105,8 @@ class Product:
         return str(load_snapshot(newest).brokers["broker"][number].as_py())
 
     def end(self) -> None:
+        if self.process.poll() is not None:
+            return
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(20)
@@ -114,8 +117,9 @@ class Product:
 
 
 @pytest.fixture(scope="session")
-def product(tmp_path_factory, browser) -> Iterator[Product]:
+def product(tmp_path_factory, browser, pytestconfig) -> Iterator[Product]:
     running = Product(tmp_path_factory.mktemp("demo"))
+    end_with_folder(pytestconfig, Path(__file__).parent, running.end)
     try:
         running.wait()
         yield running

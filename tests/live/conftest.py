@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster_truth import ClusterTruth
+from folder_ends import end_with_folder
 from java_process import wait_until
 from pulsar_files import Mode
 from real_pulsar import RealPulsar, RealPulsarOptions, why_not
@@ -15,7 +16,6 @@ from traffic import Traffic, make_namespaces, topic_names
 
 _HERE = Path(__file__).parent
 _FIRST_TEST_S = 600
-_HOLDER = pytest.StashKey["ClusterHolder"]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,14 +28,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.live)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_FIRST_TEST_S))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the cluster with this folder: a fifth of a small machine is what it costs when idle."""
-    is_last = nextitem is None or _HERE not in nextitem.path.parents
-    if is_last and (holder := item.config.stash.get(_HOLDER, None)) is not None:
-        holder.close()
 
 
 class ClusterHolder:
@@ -84,7 +76,7 @@ def clusters(
     if reason is not None:
         pytest.skip(f"no real Pulsar: {reason}")
     holder = ClusterHolder(tmp_path_factory)
-    pytestconfig.stash[_HOLDER] = holder
+    end_with_folder(pytestconfig, _HERE, holder.close)
     yield holder
     holder.close()
 
