@@ -144,7 +144,17 @@ def _huge(asked: argparse.Namespace, root: Path) -> int:
         words: _timed(f"in process, {words}", bundles, partial(ask, snapshot))
         for words, ask in _questions_here(asked.ask)
     }
-    return _verdict(all(told[words] == answer for words, answer in here.items()))
+    return _verdict(all(_bare(told[words]) == _bare(answer) for words, answer in here.items()))
+
+
+def _bare(answer: Any) -> Any:
+    """Leave out the id: nobody hashed a cluster that was never in memory whole."""
+    if not isinstance(answer, dict):
+        return answer
+    return {
+        name: table.drop_columns(sorted({"snapshot_id"} & set(table.column_names)))
+        for name, table in answer.items()
+    }
 
 
 def _questions(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -223,6 +233,8 @@ def write_huge(directory: Path, brokers: int, bundles: int) -> None:
     path = directory / "manifest.json"
     body = json.loads(path.read_text())
     body["manifest"]["tables"]["bundles"]["rows"] = bundles
+    for entry in body["manifest"]["tables"].values():
+        entry["expected"] = None  # the frame's own counts: its tables were replaced
     path.write_text(json.dumps(body))
 
 
