@@ -16,7 +16,7 @@ from core.plan.preview import OtherPreview, preview_plan
 from core.plan.words import tally
 from core.snapshot.pegasus import KIND as PEGASUS
 from core.snapshot.store import load_manifest, load_snapshot
-from core.units import format_ratio
+from core.units import counted, format_ratio
 from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_pegasus_preview import preview_of_pegasus
@@ -133,7 +133,7 @@ def _show_plan(plan: Plan) -> None:
 
 def refusal(errors: Sequence[Diagnostic]) -> OpsError:
     """Return the first error of a plan, which says how many more there are."""
-    more = f" ({len(errors) - 1} more errors)" if len(errors) > 1 else ""
+    more = f" ({counted(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
     error = PlanError(f"{errors[0].sentence}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error
