@@ -101,7 +101,7 @@ def answer(cluster: str, system: str, told: Told, evenness: Evenness, recorded: 
         evenness: How even the load was.
         recorded: From the first to the last recorded minute of the period.
     """
-    span = span_words(recorded)
+    span = span_words(recorded) if recorded else "the only minute recorded so far"
     return (
         f"In {span}, {cluster} saw {_happened(system, told, recorded)}; {_even(system, evenness)}."
     )
