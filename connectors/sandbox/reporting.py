@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from connectors.sandbox.state import NOBODY, FleetState, Rows
 from connectors.sandbox.workload import Floats
+from core.pulsar.load import RATE_STEP_MSGS_S, TRAFFIC_STEP_BYTES_S, in_steps
 from core.pulsar.reports import ReportedLoad, needs_report
 from core.pulsar.settings import EffectiveSettings
-
-_TRAFFIC_STEP_BYTES_S: Final = 1e5
-_RATE_STEP_MSGS_S: Final = 100.0
 
 
 class ReportLedger:
@@ -90,7 +88,7 @@ def rows_to_average(state: FleetState, limit: int) -> Rows:
         return known
     keys: list[Any] = []
     for average in (state.long[known], state.short[known]):
-        keys.append(np.round((average[:, 0] + average[:, 2]) / _RATE_STEP_MSGS_S))
-        keys.append(np.round(average[:, 3] / _TRAFFIC_STEP_BYTES_S))
-        keys.append(np.round(average[:, 1] / _TRAFFIC_STEP_BYTES_S))
+        keys.append(in_steps(average[:, 0] + average[:, 2], RATE_STEP_MSGS_S))
+        keys.append(in_steps(average[:, 3], TRAFFIC_STEP_BYTES_S))
+        keys.append(in_steps(average[:, 1], TRAFFIC_STEP_BYTES_S))
     return known[np.lexsort(keys)[::-1][:most]]

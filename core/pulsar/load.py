@@ -22,6 +22,10 @@ DEFAULT_MSGS_PER_S: Final = 50.0
 DEFAULT_BYTES_PER_S: Final = 50_000.0
 """What Pulsar takes for a bundle that nobody has measured yet, in each direction."""
 
+TRAFFIC_STEP_BYTES_S: Final = 1e5
+RATE_STEP_MSGS_S: Final = 100.0
+"""Bundles whose load is the same in these steps rank as equally loaded."""
+
 WEIGHED: Final = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 """Resources in a broker's usage, in upstream order; JVM heap is not among them."""
 
@@ -158,3 +162,19 @@ def next_average(
 def next_smoothed_usage(smoothed: Floats, usage: Floats, history_ratio: float) -> Floats:
     """Return usage smoothed over time: ``history_ratio`` of the past, the rest of the newest."""
     return smoothed * history_ratio + (1 - history_ratio) * usage
+
+
+def in_steps(load: Floats, step: float) -> Floats:
+    """Return loads as upstream compares them: in whole steps, halves upwards.
+
+    Args:
+        load: In the unit of ``step``, not negative.
+        step: :data:`TRAFFIC_STEP_BYTES_S` or :data:`RATE_STEP_MSGS_S`.
+    Source:
+        Pulsar ``NamespaceBundleStats#compareTo`` and ``TimeAverageMessageData#compareTo``, which
+        round as ``java.lang.Math#round`` does, not to the even neighbour.
+    Example:
+        >>> in_steps(np.array([49_999.0, 50_000.0, 250_000.0]), TRAFFIC_STEP_BYTES_S).tolist()
+        [0.0, 1.0, 3.0]
+    """
+    return np.floor(load / step + 0.5)

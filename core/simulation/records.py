@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.health.measures import column_values, row_of
-from core.pulsar.load import max_resource_usage, next_smoothed_usage, weighted_max_usage
+from core.pulsar.load import (
+    RATE_STEP_MSGS_S,
+    TRAFFIC_STEP_BYTES_S,
+    in_steps,
+    max_resource_usage,
+    next_smoothed_usage,
+    weighted_max_usage,
+)
 from core.pulsar.placement.filters import SYSTEM_NAMESPACE
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
@@ -28,8 +35,6 @@ TICKS_PER_MINUTE: Final = 12
 """Brokers smooth their usage every 5 s (``loadBalancerReportUpdateMinIntervalMillis``)."""
 
 _COUNTS: Final = ("topic_count", "producer_count", "consumer_count", "cache_size_bytes")
-_BYTES_STEP: Final = 1e5
-_MSGS_STEP: Final = 100.0
 
 
 def after_reports(
@@ -136,8 +141,8 @@ def hottest(
     """
     flow = np.nan_to_num(ways[0] + ways[1])
     listed = np.flatnonzero(_is_listed(view, settings) & (flow > 0) & (view.owner >= 0))
-    keys = [np.round(way[listed] / _BYTES_STEP) for way in ways]
-    rate = np.round(view.bundle_msg_rate[listed] / _MSGS_STEP)
+    keys = [in_steps(way[listed], TRAFFIC_STEP_BYTES_S) for way in ways]
+    rate = in_steps(view.bundle_msg_rate[listed], RATE_STEP_MSGS_S)
     owner = view.owner[listed].astype(np.int64)
     order = np.lexsort((-rate, -keys[1], -keys[0], owner))
     listed, owner = listed[order], owner[order]

@@ -54,6 +54,18 @@ def test_the_published_example_of_shares() -> None:
 
 
 @pytest.mark.parametrize(
+    ("usage", "formula", "found"),
+    [  # what the real class gives at once, and what it gives to the published next step
+        ([10, 50, 30], "upstream", [11, 55, 33]),
+        ([20, 60, 40], "upstream", [16, 50, 33]),
+        ([20, 60, 40], "published", [16.67, 50.0, 33.33]),
+    ],
+)
+def test_the_worked_usages_of_three_brokers(usage, formula, found) -> None:
+    assert [round(value, 2) for value in shares(100, usage, formula)] == found
+
+
+@pytest.mark.parametrize(
     ("limit", "mine", "total", "share"),
     [  # what the real 4.2.4 class answers
         (100, 20, 40, 50),

@@ -7,6 +7,11 @@ import pyarrow as pa
 import pytest
 
 from core.pulsar.load import (
+    DEFAULT_BYTES_PER_S,
+    DEFAULT_MSGS_PER_S,
+    RATE_STEP_MSGS_S,
+    TRAFFIC_STEP_BYTES_S,
+    in_steps,
     limiting_resource,
     max_resource_usage,
     next_average,
@@ -134,3 +139,28 @@ def test_smoothing_keeps_the_given_share_of_the_past() -> None:
     assert float(next_smoothed_usage(np.array([0.8]), np.array([0.2]), 0.9)[0]) == pytest.approx(
         0.74
     )
+
+
+@pytest.mark.parametrize("seed", [DEFAULT_MSGS_PER_S, DEFAULT_BYTES_PER_S])
+def test_the_first_sample_takes_the_place_of_what_is_assumed(seed: float) -> None:
+    assert (DEFAULT_MSGS_PER_S, DEFAULT_BYTES_PER_S) == (50.0, 50_000.0)
+    average, samples = next_average(
+        np.array([seed]), np.zeros(1, np.int64), np.array([7.0]), max_samples=10
+    )
+    assert (float(average[0]), int(samples[0])) == (7.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("load", "step", "steps"),
+    [
+        (49_999.0, TRAFFIC_STEP_BYTES_S, 0.0),
+        (50_000.0, TRAFFIC_STEP_BYTES_S, 1.0),
+        (250_000.0, TRAFFIC_STEP_BYTES_S, 3.0),  # halves go up, not to the even neighbour
+        (49.0, RATE_STEP_MSGS_S, 0.0),
+        (50.0, RATE_STEP_MSGS_S, 1.0),
+    ],
+)
+def test_loads_rank_by_steps_as_the_real_class_compares_them(
+    load: float, step: float, steps: float
+) -> None:
+    assert float(in_steps(np.array([load]), step)[0]) == steps

@@ -42,7 +42,8 @@ def test_threshold_shedder_goes_on_shedding_for_six_rounds_after_the_load_is_gon
     before = World({"a": Broker(80, busy), **others})
     gone = World({"a": Broker(20, busy), **others})
     decisions = decide_through("ThresholdShedder", [before, *[gone] * 7])
-    assert len(decisions[0].moves) == 1
+    # 200 MiB/s times (0.8 - 0.5 - 0.1 + 0.05) is 50 MiB/s: the largest bundle alone, of 100
+    assert decisions[0].bundles_by_broker() == {"a:8080": ["acme/orders/0x00000000_0x00010000"]}
     assert [bool(decision.moves) for decision in decisions] == [True] * 7 + [False]
 
 
@@ -76,6 +77,22 @@ def test_lower_boundary_shedding_smooths_usage_twice_in_one_round() -> None:
     assert seen[False] == pytest.approx(0.609)
     # twice in the first round changes nothing (a mean of itself), twice in the second does
     assert seen[True] == pytest.approx(0.6081)
+
+
+@pytest.mark.parametrize(("is_tried", "smoothed"), [(True, 0.586), (False, 0.595)])
+def test_a_history_of_605_falls_to_586_where_one_step_is_595(
+    smoothed: float, *, is_tried: bool
+) -> None:
+    names = ("a", "b", "c")
+    world = World({name: Broker(50.5, even(2, MB)) for name in names}).having(
+        lowerBoundarySheddingEnabled=is_tried
+    )
+    strategy = find_shedding_strategy("ThresholdShedder")
+    held = {f"{name}:8080": 0.605 for name in names}
+    state = replace(strategy.initial_state(), smoothed_usage=held)
+    _, state = strategy.decide(world.view(), strategy.config(world.settings()), state, frozenset())
+    # 0.605 * 0.9 + 0.0505 = 0.595, and once more 0.586
+    assert list(state.smoothed_usage.values()) == pytest.approx([smoothed] * 3, abs=1e-8)
 
 
 def test_a_broker_far_below_the_average_makes_the_busiest_one_give_when_asked_for() -> None:
@@ -232,6 +249,27 @@ def test_with_600_messages_and_minimums_of_0_release_4_0_moves_everything() -> N
     (old,) = replace(world, release="4.0.8").decide("UniformLoadShedder")
     assert len(old.moves) == 30
     assert len(new.moves) == 5  # a fifth of the gap: 119 msg/s in bundles of 20
+
+
+def test_what_is_left_to_unload_is_a_whole_number_and_idle_bundles_go_too() -> None:
+    # a fifth of the gap of 1099 is 219.8 and counts as 219: after 110, 109.6 is too much for 109
+    loads = [110.0, 109.6, 100.5, 8.7, 0.0, *[96.525] * 8]
+    brokers = {"a": Broker(5, [Bundle(0.0, rate) for rate in loads]), "b": Broker(5, even(2, 0, 2))}
+    world = World(brokers, {"minUnloadMessage": 0})
+    (decision,) = world.decide("UniformLoadShedder")
+    moved = [int(move.bundle.rpartition("/")[2][2:6], 16) for move in decision.moves]
+    # 100.5 takes 100 and leaves 9, so that 8.7 fits; what carries nothing always does
+    assert moved == [0, 2, 3, 4]
+
+
+@pytest.mark.parametrize("strategy", ["OverloadShedder", "ThresholdShedder"])
+def test_one_bundle_leaves_even_where_none_carries_anything(strategy: str) -> None:
+    world = World(
+        {"a": Broker(95, even(3, 0.0)), "b": Broker(5, even(2, 0.0))},
+        {"loadBalancerBundleUnloadMinThroughputThreshold": 0.0},
+    )
+    (decision,) = world.decide(strategy)
+    assert len(decision.moves) == 1
 
 
 def test_an_idle_broker_beside_one_at_10_percent_moves_only_the_uniform_shedder() -> None:

@@ -74,6 +74,26 @@ def test_topic_count_cuts_between_the_middle_topics() -> None:
     assert left == len(RATES) // 2
 
 
+@pytest.mark.parametrize(
+    ("hashes", "at"),
+    [([10, 20], 15), ([10, 21], 15), ([10, 20, 40], 15), ([10, 20, 40, 90], 30), ([7, 7], 7)],
+    ids=["two", "rounded down", "three", "four", "one hash"],
+)
+def test_topic_count_takes_the_middle_of_the_two_middle_hashes(hashes: list[int], at: int) -> None:
+    idle = np.zeros(len(hashes))
+    topics = TopicLoads(
+        names=tuple(map(str, hashes)),
+        hashes=np.array(hashes, np.int64),
+        msg_rate=idle,
+        throughput=idle,
+        sessions=idle.astype(np.int64),
+    )
+    found = split_positions("topic_count_equally_divide", (7, 100), topics, limits=SplitLimits())
+    assert found.values == (at,)
+    # equal hashes give a position that may be the lower bound itself, which a broker refuses
+    assert bool(refusal((7, 100), found.values)) is (at == 7)
+
+
 def test_one_topic_is_never_cut_by_count_flow_or_given_positions() -> None:
     one = loads({"t1": 90_000.0})
     for algorithm in ALGORITHMS[1:]:
