@@ -2,20 +2,22 @@
 
 The file is a zip archive of Parquet members, ``<kind>/<hour>.parquet``, and ``history.json``, which
 names each member with its size and SHA-256. A range begins with the hour in which it starts: what
-is recorded of a minute are changes since the beginning of its hour.
+is recorded of a minute are changes since the beginning of its hour. Rows go from the tables into
+the file a row group at a time, so that a long range takes no more memory than a short one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import IO, TYPE_CHECKING, Final, Self
 
 import msgspec
 import pyarrow as pa
@@ -35,8 +37,11 @@ from core.history.layout import (
     Kind,
 )
 from core.history.reading import Between, is_committed, where
-from core.history.tables import Tables
+from core.history.tables import ROW_GROUP, Tables
 from core.progress import Progress, Untold
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 FORMAT: Final = "trimtab-history"
 CONTENTS: Final = "history.json"
@@ -96,7 +101,7 @@ def export(
     """
     if span.start is not None:
         span = Between(span.start - span.start % HOUR_MS, span.end)
-    minutes = tables.scan(MINUTES, MINUTES.stored.names, where(cluster, span)).sort_by(TAKEN_AT)
+    minutes = tables.scan(MINUTES, (TAKEN_AT, SEGMENT), where(cluster, span)).sort_by(TAKEN_AT)
     if not minutes.num_rows:
         raise HistoryError(
             f"Nothing of {cluster!r} was recorded in that time.",
@@ -132,12 +137,12 @@ def _write(
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
         for done, kind in enumerate(KINDS.values()):
             progress.step(done, len(KINDS), f"writing {kind.name}")
-            for hour, rows in _hours(tables, kind, cluster, span, minutes):
-                name = f"{kind.name}/{hour}.parquet"
-                content = _parquet(rows)
-                archive.writestr(name, content)
-                digest = hashlib.sha256(content).hexdigest()
-                members.append(Member(name, kind.name, hour, rows.num_rows, digest))
+            for hour in _hours(tables, kind, cluster, span):
+                part = Between(hour * HOUR_MS, _end_of(hour, span))
+                rows = _committed(tables, kind, where(cluster, part), minutes)
+                member = write_member(archive, kind, hour, rows)
+                if member is not None:
+                    members.append(member)
         contents = Contents(
             FORMAT,
             SCHEMA_VERSION,
@@ -150,25 +155,82 @@ def _write(
         archive.writestr(CONTENTS, msgspec.json.format(msgspec.json.encode(contents), indent=1))
 
 
-def _hours(
-    tables: Tables, kind: Kind, cluster: str, span: Between, minutes: pa.Table
-) -> Iterator[tuple[int, pa.Table]]:
-    """A kind's committed rows, hour by hour: never more than one hour is held."""
-    times = tables.scan(kind, [TAKEN_AT], where(cluster, span))[TAKEN_AT]
-    for hour in sorted(pc.unique(pc.divide(times, HOUR_MS)).to_pylist()):
-        start, end = hour * HOUR_MS, (hour + 1) * HOUR_MS - 1
-        part = Between(start, end if span.end is None else min(end, span.end))
-        rows = tables.scan(kind, kind.stored.names, where(cluster, part))
+def _hours(tables: Tables, kind: Kind, cluster: str, span: Between) -> list[int]:
+    """Hours of which rows of a kind may be there, oldest first."""
+    found: set[int] = set()
+    for batch in tables.batches(kind, [TAKEN_AT], where(cluster, span)):
+        found.update(pc.unique(pc.divide(batch[TAKEN_AT], HOUR_MS)).to_pylist())
+    return sorted(found)
+
+
+def _end_of(hour: int, span: Between) -> int:
+    end = (hour + 1) * HOUR_MS - 1
+    return end if span.end is None else min(end, span.end)
+
+
+def _committed(tables: Tables, kind: Kind, predicate: str, minutes: pa.Table) -> Iterator[pa.Table]:
+    """A kind's rows that count, without cluster and day, as they are read."""
+    for batch in tables.batches(kind, kind.stored.names, predicate):
+        kept = batch
         if kind is not MINUTES:
-            rows = rows.filter(pa.array(is_committed(rows, minutes)))
-        if rows.num_rows:
-            yield hour, rows.drop_columns([CLUSTER, DAY])
+            kept = batch.filter(pa.array(is_committed(batch, minutes)))
+        if kept.num_rows:
+            yield kept.drop_columns([CLUSTER, DAY])
 
 
-def _parquet(rows: pa.Table) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(rows, sink, compression="zstd")
-    return sink.getvalue()
+class _Hashed(io.RawIOBase):
+    """A member that is written: what goes through it is hashed."""
+
+    def __init__(self, member: IO[bytes]) -> None:
+        super().__init__()
+        self._member = member
+        self.sha256 = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        self.sha256.update(content)
+        return self._member.write(content)
+
+
+def write_member(
+    archive: zipfile.ZipFile, kind: Kind, hour: int, batches: Iterable[pa.Table]
+) -> Member | None:
+    """Write rows as one Parquet member, a row group at a time.
+
+    Args:
+        archive: Open for writing.
+        kind: Of the rows.
+        hour: Theirs.
+        batches: The rows; each is let go before many more are asked for.
+    Returns:
+        What was written; ``None`` without a row.
+    """
+    groups = _groups(batches)
+    first = next(groups, None)
+    if first is None:
+        return None
+    name, rows = f"{kind.name}/{hour}.parquet", 0
+    with archive.open(name, "w", force_zip64=True) as raw:
+        hashed = _Hashed(raw)
+        with pq.ParquetWriter(hashed, first.schema, compression="zstd") as writer:
+            for group in itertools.chain([first], groups):
+                rows += group.num_rows
+                writer.write_table(group)
+    return Member(name, kind.name, hour, rows, hashed.sha256.hexdigest())
+
+
+def _groups(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Put batches together to tables of :data:`ROW_GROUP` rows or a few more."""
+    held: list[pa.Table] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= ROW_GROUP:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
 
 
 class Archive:

@@ -191,6 +191,21 @@ class Tables:
             stream = table.scan(columns=list(columns), predicate=predicate)
             return pa.RecordBatchReader.from_stream(stream).read_all().cast(wanted)
 
+    def batches(self, kind: Kind, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
+        """Return the rows that fit as :meth:`scan` does, a batch at a time as they are read.
+
+        Raises:
+            HistoryError: They cannot be read.
+        """
+        wanted = pa.schema([kind.stored.field(name) for name in columns])
+        table = self.table(kind.name)
+        if table is None:
+            return
+        with translated(self.address(kind.name)):
+            stream = table.scan(columns=list(columns), predicate=predicate)
+            for batch in pa.RecordBatchReader.from_stream(stream):
+                yield pa.Table.from_batches([batch]).cast(wanted)
+
     def last_rows(self, kind: Kind, columns: Sequence[str], before: str, at: str) -> pa.Table:
         """Return the rows that fit ``at``, and of ``before`` those whose key is not among them.
 

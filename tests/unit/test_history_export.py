@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import weakref
 import zipfile
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import SnapshotError
+from core.history.export import write_member
 from core.history.importing import export_snapshots
-from core.history.layout import HistoryError
+from core.history.layout import KINDS, HistoryError
 from core.history.store import HistoryLocation, HistoryStore
+from core.history.tables import ROW_GROUP
 from core.history.writer import Recorder
 from core.snapshot.store import Shelf, save_snapshot
 
@@ -182,3 +190,40 @@ def test_a_place_without_snapshots_is_named(tmp_path) -> None:
         store_at(tmp_path / "b").import_snapshots(tmp_path)
     with pytest.raises(SnapshotError, match="cannot be read"):
         store_at(tmp_path / "b").import_snapshots(tmp_path / "nowhere")
+
+
+class Counting(io.BytesIO):
+    """A file that counts what reaches it."""
+
+    total = 0
+
+    def write(self, content) -> int:
+        self.total += len(memoryview(content))
+        return super().write(content)
+
+
+def test_rows_reach_the_file_as_they_are_read_and_are_let_go() -> None:
+    """Of 40 groups of rows, never more than two are held: a long range needs no more memory."""
+    groups, drawn, alive = 40, [], []
+    raw = Counting()
+    chance = np.random.default_rng(7)
+
+    def rows():
+        for at in range(groups * 4):
+            batch = pa.table({"taken_at": chance.integers(0, 3_600_000, ROW_GROUP // 4)})
+            alive.append(weakref.ref(batch))
+            drawn.append(raw.total)
+            assert sum(one() is not None for one in alive) <= 9, at
+            yield batch
+            del batch
+
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as archive:
+        member = write_member(archive, KINDS["brokers"], 0, rows())
+        assert write_member(archive, KINDS["nodes"], 0, iter(())) is None
+        assert archive.namelist() == ["brokers/0.parquet"]
+    held_back = [later - earlier for earlier, later in pairwise(drawn[::4])]
+    assert min(held_back[2:]) > 0.5 * raw.total / groups
+    with zipfile.ZipFile(raw) as archive:
+        content = archive.read(member.name)
+    assert hashlib.sha256(content).hexdigest() == member.sha256
+    assert pq.read_metadata(io.BytesIO(content)).num_rows == member.rows == groups * ROW_GROUP
