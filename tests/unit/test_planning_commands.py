@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from connectors.config import TrimtabConfig
 from connectors.jobs.catalogue import checked
 from connectors.jobs.kinds_history import KINDS
 from connectors.jobs.model import JobAnswer, JobContext
-from core.errors import InputError
+from core.errors import ComputeError, InputError
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from core.planning.drill import DrillWish
@@ -203,6 +204,20 @@ def test_a_person_ends_the_processes(site):
     sources = {"a": InDirectory(path), "b": InDirectory(path)}
     with pytest.raises(JobStoppedError):
         ask_in_pool(sources, DrillQuestion(), Stopped(), workers=2)
+
+
+class Dies:
+    """A cluster at which whoever is to read it ends at once."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def test_a_process_that_dies_is_told_and_not_waited_for(site):
+    sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
+    with pytest.raises(ComputeError, match="One of the 2 processes") as told:
+        ask_in_pool(sources, DrillQuestion(), Untold(), workers=2)
+    assert "fewer workers" in told.value.hint
 
 
 def test_topics_as_a_job_are_told_by_cluster(site, tmp_path):

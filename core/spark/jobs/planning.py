@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 
+from core.errors import ComputeError
 from core.pegasus.snapshot import PegasusFacts
 from core.planning.drill import DrillWish, drill
 from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
@@ -89,25 +92,45 @@ def ask_in_pool(
         workers: Processes; 0: as many as there are processors.
     Raises:
         JobStoppedError: A person stopped it; the processes are ended.
+        ComputeError: A process could not start, or died.
     """
     count = min(workers or os.cpu_count() or 1, len(sources))
     if count < 2:
         return ask_here(sources, question, progress)
-    work = [({name: source}, question) for name, source in sorted(sources.items())]
-    found: list[Answers] = []
-    words = "asking clusters"
     # not forked: a process with threads would hand its locks on
-    with multiprocessing.get_context("spawn").Pool(count) as pool:
-        answers = pool.imap(_one, work)
-        while len(found) < len(work):
-            progress.step(len(found), len(work), words)
-            try:
-                found.append(answers.next(_POLL_S))
-            except multiprocessing.TimeoutError:
-                continue
-    progress.step(len(work), len(work), words)
+    spawned = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(count, spawned) as pool:
+        work = [
+            pool.submit(ask_here, {name: source}, question, Untold())
+            for name, source in sorted(sources.items())
+        ]
+        try:
+            _follow(work, progress)
+            found = [one.result() for one in work]
+        except BrokenProcessPool as exc:
+            raise _broken(count) from exc
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+            raise
     return {name: pa.concat_tables([one[name] for one in found]) for name in found[0]}
 
 
-def _one(asked: tuple[Mapping[str, Source], Question]) -> Answers:
-    return ask_here(*asked, Untold())
+def _follow(work: Sequence[Future[Answers]], progress: Progress) -> None:
+    """Tell how many are done until all are, or one failed."""
+    is_over = False
+    while not is_over:
+        done, open_ones = wait(work, _POLL_S, FIRST_EXCEPTION)
+        progress.step(len(done), len(work), "asking clusters")
+        is_over = not open_ones or any(one.exception() is not None for one in done)
+
+
+def _broken(count: int) -> ComputeError:
+    return ComputeError(
+        f"One of the {count} processes that were asking clusters ended by itself: it could not "
+        "start, or the machine had no memory left for it.",
+        hint="Ask with fewer workers, or of fewer clusters at a time; with one worker nothing is "
+        "started beside this process.",
+    )
