@@ -21,7 +21,8 @@ Kind = Annotated[
     typer.Argument(
         metavar="KIND",
         help="isolation, anti_affinity, failure_domain, resource_group, namespace_resource_group, "
-        "publish_rate, dispatch_rate, subscription_dispatch_rate, subscribe_rate, resource_quota.",
+        "publish_rate, dispatch_rate, subscription_dispatch_rate, replicator_dispatch_rate, "
+        "subscribe_rate, resource_quota.",
     ),
 ]
 Name = Annotated[

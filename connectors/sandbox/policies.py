@@ -18,6 +18,7 @@ RATE_FIELDS: Final = {
     "publishRate": "publishMaxMessageRate",
     "dispatchRate": "topicDispatchRate",
     "subscriptionDispatchRate": "subscriptionDispatchRate",
+    "replicatorDispatchRate": "replicatorDispatchRate",
     "subscribeRate": "clusterSubscribeRate",
 }
 """Last part of a rate's address, and where it is in the policies of a namespace."""

@@ -36,6 +36,7 @@ _LIMITS: Final = frozenset(
         "publish_rate",
         "dispatch_rate",
         "subscription_dispatch_rate",
+        "replicator_dispatch_rate",
         "subscribe_rate",
     }
 )
@@ -224,6 +225,7 @@ _CHECKS: Final[Mapping[str, Callable[[Basis, PulsarSnapshot, SetPolicy], Iterato
     "publish_rate": _check_rates,
     "dispatch_rate": _check_rates,
     "subscription_dispatch_rate": _check_rates,
+    "replicator_dispatch_rate": _check_rates,
     "subscribe_rate": _check_rates,
     "resource_quota": _check_quota,
     "isolation": check_isolation,

@@ -191,6 +191,17 @@ POLICY_KINDS: Final[Mapping[str, PolicyKind]] = MappingProxyType(
                 ),
             ),
             PolicyKind(
+                name="replicator_dispatch_rate",
+                title="replicator dispatch rate of namespace",
+                scope="namespace",
+                resource="replicatorDispatchRate",
+                fields=_DISPATCH,
+                admin=(
+                    "namespaces set-replicator-dispatch-rate",
+                    "namespaces remove-replicator-dispatch-rate",
+                ),
+            ),
+            PolicyKind(
                 name="subscribe_rate",
                 title="subscribe rate of namespace",
                 scope="namespace",

@@ -32,6 +32,11 @@ _OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "dispatchThrottlingRateInByte": "--byte-dispatch-rate",
         "ratePeriodInSecond": "--dispatch-rate-period",
     },
+    "replicator_dispatch_rate": {
+        "dispatchThrottlingRateInMsg": "--msg-dispatch-rate",
+        "dispatchThrottlingRateInByte": "--byte-dispatch-rate",
+        "ratePeriodInSecond": "--dispatch-rate-period",
+    },
     "subscribe_rate": {
         "subscribeThrottlingRatePerConsumer": "--subscribe-rate",
         "ratePeriodInSecond": "--subscribe-rate-period",

@@ -1,8 +1,9 @@
 """Rate limits of namespaces beside live rates: who must be at a limit, and who cannot be.
 
-Brokers apply the limits of a namespace to each of its topics (subscribe rates: to each consumer),
-while reports tell sums of bundles. So a namespace is judged by what must be so: a sum within the
-limit keeps every topic within it, and a mean at the limit puts one topic there at least.
+Brokers apply the limits of a namespace to each of its topics (subscribe rates: to each consumer;
+replicator rates: to each topic and remote cluster), while reports tell sums of bundles. So a
+namespace is judged by what must be so: a sum within the limit keeps every topic within it, and a
+mean at the limit puts one topic there at least.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ RATE_KINDS: Final = (
     "publish_rate",
     "dispatch_rate",
     "subscription_dispatch_rate",
+    "replicator_dispatch_rate",
     "subscribe_rate",
 )
 _WORST: Final[Mapping[str, int]] = {
@@ -30,6 +32,16 @@ _WORST: Final[Mapping[str, int]] = {
     "unknown": 2,
     "within": 3,
     "unlimited": 4,
+}
+
+
+_HOLDERS: Final[Mapping[str, str]] = {
+    "subscription_dispatch_rate": "subscription",
+    "replicator_dispatch_rate": "replicator",
+}
+_UNSEEN: Final[Mapping[str, str]] = {
+    "replicator_dispatch_rate": "no snapshot tells what is sent to other clusters",
+    "subscribe_rate": "no snapshot tells how often consumers subscribe",
 }
 
 
@@ -43,7 +55,8 @@ class RateLimit:
         field: Of its document.
         unit: ``msg/s``, ``bytes/s`` or ``subscribes/s``.
         limit: Per second for each holder; 0 or less: none.
-        holder: What the limit is for each of: topic, subscription, consumer.
+        holder: What the limit is for each of: topic, subscription, replicator (of one topic to one
+            remote cluster), consumer.
         live: What the whole namespace carries, per second; ``None``: not in snapshots.
         most_holders: How many holders can share that; 0: unknown.
         allowance: What holders may carry together above the limit (a limit relative to the
@@ -87,7 +100,7 @@ class RateLimit:
             "may be": f"all together they carry more than one {self.holder} may",
             "within": f"all its {self.holder}s together carry less than one of them may",
             "unlimited": "brokers take 0 and less for no limit",
-            "unknown": "no snapshot tells how often consumers subscribe",
+            "unknown": _UNSEEN.get(self.kind, ""),
         }
         return told[self.verdict]
 
@@ -122,7 +135,7 @@ def _limits(use: NamespaceUse, row: int, kind: str, body: str) -> Iterator[RateL
         yield _subscribing(use, row, told)
         return
     side, prefix = ("in", "publish") if kind == "publish_rate" else ("out", "dispatch")
-    holder = "subscription" if kind == "subscription_dispatch_rate" else "topic"
+    holder = _HOLDERS.get(kind, "topic")
     holders = use.consumers if holder == "subscription" else use.topics
     is_relative = bool(told.get("relativeToPublishRate"))
     for what, column, unit in (("Msg", "msg_rate", "msg/s"), ("Byte", "msg_throughput", "bytes/s")):
@@ -135,7 +148,7 @@ def _limits(use: NamespaceUse, row: int, kind: str, body: str) -> Iterator[RateL
             unit=unit,
             limit=_per_second(told, field),
             holder=holder,
-            live=float(use.rate(f"{column}_{side}")[row]),
+            live=None if kind in _UNSEEN else float(use.rate(f"{column}_{side}")[row]),
             most_holders=int(holders[row]),
             allowance=published,
         )

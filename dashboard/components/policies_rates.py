@@ -10,7 +10,7 @@ from core.plan.policy_kinds import policy_kind
 from core.planning.rate_limits import RATE_KINDS
 from dashboard import planning_policies as kernel
 from dashboard import state
-from dashboard.components import policies_form, tables, words
+from dashboard.components import choice, policies_form, tables, words
 from dashboard.presenters import bundles
 from dashboard.presenters import policies as presenter
 
@@ -43,21 +43,16 @@ def draw_rates(page: PageContext, limits: kernel.Limits) -> None:
             accept_new_options=True,
             help="The busiest first; a name may be typed.",
         )
-        kind = st.segmented_control(
+        kind = choice.segmented(
             "Limit",
             list(RATE_KINDS),
-            default="publish_rate",
-            required=True,
-            wrap=True,
-            format_func=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
             key=state.KIND,
-            bind="query-params",
+            say=lambda one: policy_kind(one).title.removesuffix(" of namespace"),
+            has_label=True,
         )
-        policies_form.policy_form(
-            page, kind or "publish_rate", namespace or "", delete="Take the limit away"
-        )
+        policies_form.policy_form(page, kind, namespace or "", delete="Take the limit away")
     with right:
-        words.notes(_FACTS[kind or "publish_rate"])
+        words.notes(_FACTS[kind])
         _live(limits, namespace or "")
 
 
@@ -73,6 +68,10 @@ _FACTS = {
     "subscription_dispatch_rate": (
         "Each subscription of a topic may get so much in a period.",
         "The limit of the topic (dispatch rate) holds as well.",
+    ),
+    "replicator_dispatch_rate": (
+        "Each topic may send so much in a period to each remote cluster that it is replicated to.",
+        "What is held back waits in the replicator's backlog, which retention counts too.",
     ),
     "subscribe_rate": (
         "Each consumer may subscribe so often in a period; more attempts are refused.",

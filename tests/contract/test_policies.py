@@ -57,6 +57,7 @@ def _values(fleet: Fleet) -> list[tuple[str, str, str, object]]:
         ("publish_rate", space, json.dumps(publish), publish),
         ("dispatch_rate", space, json.dumps(rate), rate),
         ("subscription_dispatch_rate", space, json.dumps(rate), rate),
+        ("replicator_dispatch_rate", space, json.dumps(rate), rate),
         ("subscribe_rate", space, json.dumps(subscribe), subscribe),
         ("resource_quota", bundle, json.dumps(quota), quota),
         ("anti_affinity", space, "apart", "apart"),
@@ -85,7 +86,7 @@ def _isolation(space: str, host: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("at", range(9))
+@pytest.mark.parametrize("at", range(10))
 def test_a_policy_is_set_told_and_taken_back(fleet: Fleet, at: int, capsys, tmp_path: Path) -> None:
     kind, name, value, wanted = _values(fleet)[at]
     before = _told(capsys, fleet, kind)

@@ -161,6 +161,17 @@ def test_subscribe_rates_are_not_in_snapshots():
     assert _verdict(snapshot, "subscribe_rate") == ["unknown"]
 
 
+def test_what_is_sent_to_other_clusters_is_not_in_snapshots():
+    body = {"dispatchThrottlingRateInMsg": 5, "ratePeriodInSecond": 1}
+    snapshot = limited([("replicator_dispatch_rate", ORDERS, body)])
+    found = rate_limits(snapshot, namespace_use(snapshot))
+    assert [(one.holder, one.limit, one.verdict) for one in found] == [
+        ("replicator", 5.0, "unknown"),
+        ("replicator", -1.0, "unlimited"),
+    ]
+    assert "other clusters" in found[0].why
+
+
 def test_tenants_are_summed_against_their_limits():
     gold = {"publishRateInMsgs": 500}
     each = {"publishThrottlingRateInMsg": 10}

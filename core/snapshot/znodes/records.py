@@ -183,6 +183,10 @@ class NamespacePolicies(msgspec.Struct, gc=False):
     subscription_dispatch_rates: _ByCluster = msgspec.field(
         default=None, name="subscriptionDispatchRate"
     )
+    # of all remote clusters; rates of a single one have keys of another form
+    replicator_dispatch_rates: _ByCluster = msgspec.field(
+        default=None, name="replicatorDispatchRate"
+    )
     subscribe_rates: _ByCluster = msgspec.field(default=None, name="clusterSubscribeRate")
 
     def rates_of(self, cluster: str) -> dict[str, bytes]:
@@ -191,6 +195,7 @@ class NamespacePolicies(msgspec.Struct, gc=False):
             "publish_rate": self.publish_rates,
             "dispatch_rate": self.dispatch_rates,
             "subscription_dispatch_rate": self.subscription_dispatch_rates,
+            "replicator_dispatch_rate": self.replicator_dispatch_rates,
             "subscribe_rate": self.subscribe_rates,
         }
         return {kind: bytes(by[cluster]) for kind, by in stored.items() if by and cluster in by}
