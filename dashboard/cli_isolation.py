@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from core.errors import UnknownNameError
 from core.health.findings import assess
+from core.plan.policy import PolicyWish
+from core.planning.isolation_mends import Mender
 from core.pulsar.isolation import failure_domains
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.settings import effective_settings
@@ -63,8 +66,20 @@ class _Told:
         )
         for one in self.wrong:
             say(f"{one.severity}: {one.sentence} {one.hint}".rstrip())
+            for mend in one.mends:
+                say(f"  {mend.label}: {mend.why}")
+                for wish in mend.wishes:
+                    say(f"    {self._line(wish)}")
         if not self.wrong:
             say("Every bundle lies where it may, and no policy is odd.")
+
+    def _line(self, wish: PolicyWish) -> str:
+        """Return the command that plans a change; the cluster as the snapshot names it."""
+        name = self.serving.view.cluster
+        words = ["trimtab", "policy", "set", name, wish.policy, wish.name]
+        if wish.value is None:
+            words[2] = "delete"
+        return shlex.join([*words, *([] if wish.value is None else [wish.value])])
 
     def brokers_of(self, row: int) -> dict[str, list[str]]:
         """Return the brokers of a row by their role, those that are nothing to it left out."""
@@ -99,6 +114,10 @@ class _Told:
                     "sentence": one.sentence,
                     "hint": one.hint,
                     "unload": list(one.bundles),
+                    "mends": [
+                        {"why": mend.why, "commands": [self._line(wish) for wish in mend.wishes]}
+                        for mend in one.mends
+                    ],
                 }
                 for one in self.wrong
             ],
@@ -140,7 +159,7 @@ def show_isolation(
         spread,
         crowds,
         failure_domains(snapshot.policies),
-        violations(found, serving, crowds),
+        violations(found, Mender(snapshot, serving), crowds),
     )
     return emit(Answer(told.as_json(), told.say), as_json=as_json)
 

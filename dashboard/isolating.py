@@ -8,12 +8,14 @@ from core.plan.bare import Terms
 from core.plan.policy import PolicyWish
 from core.plan.policy_moves import PolicyOutlook, change_policies
 from core.plan.preview import Preview, preview_plan
+from core.planning.isolation_mends import Mender
 from core.pulsar.isolation import failure_domains
 from core.pulsar.serving import Serving
 from core.pulsar.spread import Crowd, Spread
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo
+from dashboard.presenters.isolation_words import Violation, violations
 from dashboard.reading import reading
 
 _RENEW_AFTER_S = 300
@@ -28,12 +30,14 @@ class Isolation:
         spread: Anti-affinity groups.
         crowds: Where members of one share a place without need.
         domains: Failure domain to its brokers, as stored.
+        wrong: What is wrong now, each with what would mend it.
     """
 
     serving: Serving
     spread: Spread
     crowds: tuple[Crowd, ...]
     domains: dict[str, tuple[str, ...]]
+    wrong: tuple[Violation, ...]
 
 
 def _isolation(shelved: Shelved) -> Isolation:
@@ -41,7 +45,8 @@ def _isolation(shelved: Shelved) -> Isolation:
     serving = Serving.of(one.view, one.settings)
     spread = Spread(one.view, one.settings, serving)
     crowds = tuple(crowd for group in one.view.groups for crowd in spread.crowds(group))
-    return Isolation(serving, spread, crowds, failure_domains(one.snapshot.policies))
+    wrong = tuple(violations(one.findings, Mender(one.snapshot, serving), crowds))
+    return Isolation(serving, spread, crowds, failure_domains(one.snapshot.policies), wrong)
 
 
 isolation_of = Memo(_isolation, max_entries=4)

@@ -29,6 +29,7 @@ UNREADABLE: Final = (
 """What a stored policy may hold that cannot be read."""
 
 _NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+_PORT: Final = re.compile(r":(?:\d+|\.\*|\\d\+|\[0-9\]\+)$")
 _PLAIN: Final = re.compile(r"(?:[\w:/-]|\\[.-])+")
 
 
@@ -172,6 +173,16 @@ def _compile(expressions: Iterable[str]) -> _Expressions:
     if len(patterns) < 2 or any(_REFERRING.search(text) for text in texts):
         return _Expressions(names, tuple(patterns))
     return _Expressions(names, (re.compile("|".join(f"(?:{text})" for text in texts)),))
+
+
+def host_expression(host: str) -> str:
+    """Return an expression for just the host of a broker, as placement compares it."""
+    return re.escape(host).replace("\\-", "-")
+
+
+def without_port(expression: str) -> str:
+    """Return an expression without the port that placement never compares."""
+    return _PORT.sub("", expression)
 
 
 def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:

@@ -8,7 +8,6 @@ from dashboard import state
 from dashboard.components import frame, isolation, isolation_changes, words
 from dashboard.isolating import isolation_of
 from dashboard.presenters import isolation as presenter
-from dashboard.presenters.isolation_words import violations
 
 DRAW = {
     "policies": isolation.draw_policies,
@@ -22,7 +21,7 @@ if not reading.view.brokers:
     words.nothing("No broker is in this snapshot", reading.snapshot.manifest)
     st.stop()
 found = isolation_of(page.shelved)
-wrong = violations(reading.findings, found.serving, found.crowds)
+wrong = found.wrong
 words.answer(presenter.answer(found.serving, wrong, len(reading.view.groups), len(found.domains)))
 isolation_changes.draw_changes(page)
 isolation.draw_violations(wrong)

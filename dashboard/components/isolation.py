@@ -14,6 +14,7 @@ from dashboard.presenters import isolation as presenter
 from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
+    from core.planning.isolation_mends import Mend
     from dashboard.components.frame import PageContext
     from dashboard.isolating import Isolation
 
@@ -37,9 +38,27 @@ def draw_violations(found: Sequence[Violation]) -> None:
         shown = shown[:_FIRST]
     for number, one in enumerate(shown):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
-            hint = f" :gray[{words.plain(one.hint)}]" if one.hint else ""
+            hint = f" :gray[{words.plain(one.hint)}]" if one.hint and not one.mends else ""
             st.markdown(f"{_ICONS[one.severity]} {words.plain(one.sentence)}{hint}")
-            _mend(one, f"_mend_{number}")
+            if not one.mends:
+                _mend(one, f"_mend_{number}")
+        for rank, mend in enumerate(one.mends):
+            _suggest(one, mend, f"_mend_{number}_{rank}")
+
+
+def _suggest(one: Violation, mend: Mend, key: str) -> None:
+    """Offer a change that mends it, with the reason why it does."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        st.caption(f":material/subdirectory_arrow_right: {words.plain(mend.why)}")
+        st.button(
+            mend.label,
+            key=key,
+            type="tertiary",
+            icon=":material/build:",
+            help="Put into the changes, and into the form: previewed first, nothing is sent",
+            on_click=isolation_forms.take,
+            args=(mend.wishes, one.policy),
+        )
 
 
 def _mend(one: Violation, key: str) -> None:
@@ -56,7 +75,7 @@ def _mend(one: Violation, key: str) -> None:
         )
     elif one.policy or one.is_domain:
         st.button(
-            "Fill in the form",
+            "Open the form",
             key=key,
             type="tertiary",
             icon=":material/edit:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
@@ -40,6 +41,13 @@ def edit_domain(name: str) -> None:
     st.session_state[state.DOMAIN] = name
 
 
+def take(wishes: Sequence[PolicyWish], policy: str) -> None:
+    """Put suggested changes into the wished ones, and the policy into its form; for callbacks."""
+    _wish(*wishes)
+    if policy:
+        edit_policy(policy)
+
+
 def _chosen(label: str, known: list[str], key: str) -> str:
     """Draw the choice between what there is and a new one; blank: a new one without a name."""
     chosen = st.selectbox(label, [NEW, *known], key=key, bind="query-params", width=260)
@@ -54,9 +62,11 @@ def policy_form(page: PageContext) -> None:
     stored = policies_of(page.reading.snapshot, "isolation")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = _chosen("Policy", list(stored), state.POLICY)
-    fields = presenter.stored_fields(stored.get(name))
-    entered = _expressions(page, name if name in stored else "", fields)
-    entered |= _numbers(page, name if name in stored else "", fields)
+    begun = policy_changes.wished("isolation", name) or stored.get(name)
+    at = f"{name if name in stored else ''}_{begun or ''}"
+    fields = presenter.stored_fields(begun)
+    entered = _expressions(page, at, fields)
+    entered |= _numbers(page, at, fields)
     _advise_ports(entered)
     with st.container(horizontal=True):
         _submit("isolation", name, presenter.isolation_body(entered), is_new=name not in stored)
@@ -222,8 +232,8 @@ def _remove(kind: str, name: str, *, is_there: bool) -> None:
         )
 
 
-def _wish(wish: PolicyWish) -> None:
+def _wish(*wishes: PolicyWish) -> None:
     try:
-        policy_changes.wish([wish])
+        policy_changes.wish(wishes)
     except OpsError as error:
         policy_changes.refuse(error)

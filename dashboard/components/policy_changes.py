@@ -61,6 +61,12 @@ def _held() -> list[PolicyWish]:
     return found
 
 
+def wished(kind: str, name: str) -> str | None:
+    """Return the value that is wished for a policy; ``None``: none is."""
+    found = [one.value for one in _held() if (one.policy, one.name) == (kind, name)]
+    return found[-1] if found else None
+
+
 def _keep(wishes: Sequence[PolicyWish]) -> None:
     state.keep_list(state.CHANGE, [presenter.wish_text(one) for one in wishes])
 

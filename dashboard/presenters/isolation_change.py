@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,16 +14,16 @@ from core.plan.policy_impact import NamespaceChange, PolicyImpact
 from core.plan.policy_kinds import policy_kind
 from core.plan.policy_moves import MAX_MOVES, PolicyOutlook
 from core.plan.preview import Preview
+from core.pulsar.isolation import host_expression, without_port
 from core.units import counted
 from dashboard.presenters.naming import listed
 
 MAX_ROWS: Final = 300
-_PORT: Final = re.compile(r":(?:\d+|\.\*|\\d\+|\[0-9\]\+)$")
 
 
 def host_expressions(brokers: Sequence[str]) -> list[str]:
     """Return an expression for the host of each broker, as a policy needs it."""
-    return list(dict.fromkeys(re.escape(host_of(one)).replace("\\-", "-") for one in brokers))
+    return [host_expression(one) for one in dict.fromkeys(map(host_of, brokers))]
 
 
 def namespace_expressions(namespaces: Sequence[str]) -> list[str]:
@@ -35,7 +34,7 @@ def namespace_expressions(namespaces: Sequence[str]) -> list[str]:
 
 def without_ports(expressions: Sequence[str]) -> list[str]:
     """Return expressions without the port that placement never compares."""
-    return [_PORT.sub("", one) for one in expressions]
+    return [without_port(one) for one in expressions]
 
 
 def isolation_body(entered: Mapping[str, Any]) -> str:

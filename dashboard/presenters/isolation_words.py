@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.health.findings import Finding, Severity
+from core.planning.isolation_mends import Mend, Mender
 from core.pulsar.serving import Serving, ServingRow
 from core.pulsar.spread import Crowd
 from core.units import counted
@@ -57,6 +58,7 @@ class Violation:
         bundles: To be unloaded, at most :data:`MAX_UNLOADED`.
         policy: To be changed; blank: none.
         is_domain: Domains are to be changed.
+        mends: Changes that would mend it, the best first.
     """
 
     severity: Severity
@@ -65,6 +67,7 @@ class Violation:
     bundles: tuple[str, ...] = ()
     policy: str = ""
     is_domain: bool = False
+    mends: tuple[Mend, ...] = ()
 
 
 def row_name(row: ServingRow) -> str:
@@ -73,7 +76,7 @@ def row_name(row: ServingRow) -> str:
 
 
 def violations(
-    findings: Sequence[Finding], serving: Serving, crowds: Sequence[Crowd]
+    findings: Sequence[Finding], mender: Mender, crowds: Sequence[Crowd]
 ) -> list[Violation]:
     """Return what is wrong now, in the order of the findings, crowded groups behind them."""
     found = [
@@ -81,11 +84,12 @@ def violations(
             severity=one.severity,
             sentence=one.sentence,
             hint=one.hint,
-            bundles=_to_unload(one, serving),
+            bundles=_to_unload(one, mender.serving),
             policy=one.subject
             if one.subject_kind == "policy" and one.code not in _HARMLESS
             else "",
             is_domain=one.code in _OF_DOMAINS,
+            mends=mender.mends_of(one),
         )
         for one in findings
         if one.code in CODES

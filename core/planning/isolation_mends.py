@@ -1,0 +1,285 @@
+"""What would mend an isolation policy or a failure domain: the very document, and why that one.
+
+A mend is a wish like one that a person types: it is previewed and checked before anything is sent.
+Nothing is suggested where only a person can know, such as which rack a broker stands in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from core.health.findings import Finding
+from core.ids import host_of
+from core.plan.policy import PolicyWish
+from core.plan.policy_kinds import policy_kind
+from core.plan.policy_state import policies_of
+from core.pulsar.isolation import (
+    IsolationPolicy,
+    failure_domains,
+    governing_policy,
+    host_expression,
+    matcher_of,
+    without_port,
+)
+from core.pulsar.serving import Serving
+from core.snapshot import PulsarSnapshot
+from core.units import counted
+
+_MOST_NAMED: Final = 50
+"""Namespaces that take the place of an expression; more would be no policy to read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mend:
+    """A change that mends a finding.
+
+    Attributes:
+        label: In a few words.
+        why: What is set, why just that, and what it costs; a sentence.
+        wishes: The changes.
+    """
+
+    label: str
+    why: str
+    wishes: tuple[PolicyWish, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Mender:
+    """Suggests mends for the findings of one snapshot.
+
+    Attributes:
+        snapshot: The cluster.
+        serving: Who may serve what there.
+    """
+
+    snapshot: PulsarSnapshot
+    serving: Serving
+
+    def mends_of(self, finding: Finding) -> tuple[Mend, ...]:
+        """Return what would mend a finding, the best first; nothing where a person must judge."""
+        make = _MENDS.get(finding.code)
+        return () if make is None else tuple(make(self, finding.subject))
+
+    @cached_property
+    def _policies(self) -> Mapping[str, IsolationPolicy]:
+        return {policy.name: policy for policy in self.serving.view.policies}
+
+    @cached_property
+    def _bodies(self) -> Mapping[str, str]:
+        return policies_of(self.snapshot, "isolation")
+
+    @cached_property
+    def _namespaces(self) -> tuple[str, ...]:
+        declared = self.snapshot.namespaces["namespace"].to_pylist()
+        return tuple(sorted({*declared, *self.serving.view.namespaces}))
+
+    @cached_property
+    def _hosts(self) -> Mapping[str, tuple[int, ...]]:
+        """Host to the rows of its brokers, those with the least traffic first."""
+        view = self.serving.view
+        found: dict[str, tuple[int, ...]] = {}
+        for row in view.broker_throughput.argsort(kind="stable").tolist():
+            host = host_of(view.brokers[row])
+            found[host] = (*found.get(host, ()), row)
+        return found
+
+    @cached_property
+    def _is_governed(self) -> bool:
+        """Whether every namespace matches a policy, so that nobody needs shared brokers."""
+        policies = self.serving.view.policies
+        return all(governing_policy(policies, name) is not None for name in self._namespaces)
+
+    def _primaries(self, policy: IsolationPolicy) -> list[str]:
+        view = self.serving.view
+        return [
+            broker
+            for broker in view.brokers
+            if policy.placement_role_of(broker, view.release) == "primary"
+        ]
+
+    def _changed(self, name: str, **fields: Any) -> PolicyWish:
+        body = {**json.loads(self._bodies[name]), **fields}
+        value = policy_kind("isolation").canonical(json.dumps(body))
+        return PolicyWish("isolation", name, value)
+
+    def _spare(self, policy: IsolationPolicy) -> list[str]:
+        """Return hosts that are primary nowhere: the policy's secondaries, then the calmest."""
+        view = self.serving.view
+        taken = np.asarray(view.is_primary.any(axis=0))
+        free = [host for host, rows in self._hosts.items() if not taken[list(rows)].any()]
+        return sorted(free, key=lambda host: policy.role_of(host) != "secondary")
+
+    def _more_primaries(self, name: str, primary: Sequence[str]) -> Iterator[Mend]:
+        """Add as many brokers as min_limit asks for, if any stays for what has no policy."""
+        policy, view = self._policies[name], self.serving.view
+        lacking = max(policy.min_limit, 1) - len(self._primaries(policy))
+        spare, chosen, count = self._spare(policy), list[str](), 0
+        while spare and count < lacking:
+            chosen.append(spare.pop(0))
+            count += len(self._hosts[chosen[-1]])
+        if count < lacking or (not spare and not self._is_governed):
+            return
+        added = ", ".join(view.brokers[row] for host in chosen for row in self._hosts[host])
+        stepped = sum(policy.role_of(host) == "secondary" for host in chosen)
+        which = "its secondaries" if stepped == len(chosen) else "those with the least traffic"
+        yield Mend(
+            label=f"Add {counted(count, 'primary broker')}",
+            why=f"Adds {added} to primary, as min_limit {policy.min_limit} asks: {which} "
+            "among the brokers that no policy has for itself. They then serve this policy alone.",
+            wishes=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
+        )
+
+    def short(self, name: str) -> Iterator[Mend]:
+        """Add primaries; or ask for as many as there are."""
+        policy = self._policies[name]
+        yield from self._more_primaries(name, policy.primary)
+        there = len(self._primaries(policy))
+        if not there:
+            return
+        failover = json.loads(self._bodies[name])["auto_failover_policy"]
+        parameters = {**failover["parameters"], "min_limit": str(there)}
+        yield Mend(
+            label=f"Lower min_limit to {there}",
+            why=f"Lowers min_limit from {policy.min_limit} to {there}, as many primaries as run: "
+            "secondaries then stand by until one of these is gone.",
+            wishes=(
+                self._changed(name, auto_failover_policy={**failover, "parameters": parameters}),
+            ),
+        )
+
+    def portless(self, name: str) -> Iterator[Mend]:
+        """Take ports out of the expressions."""
+        policy = self._policies[name]
+        bare = {
+            field: [without_port(one) for one in getattr(policy, field)]
+            for field in ("primary", "secondary")
+        }
+        named = [
+            f"{old} becomes {new}"
+            for field, texts in bare.items()
+            for old, new in zip(getattr(policy, field), texts, strict=True)
+            if old != new
+        ]
+        if named:
+            yield Mend(
+                label="Take out the port",
+                why=f"{'; '.join(named[:3])}{'; and more' if named[3:] else ''}: placement "
+                "compares the host of a broker, never its port.",
+                wishes=(self._changed(name, **bare),),
+            )
+
+    def nobody(self, name: str) -> Iterator[Mend]:
+        """Let a policy match brokers that are there: without ports, or more of them."""
+        policy = self._policies[name]
+        bare = [without_port(one) for one in policy.primary]
+        if bare != list(policy.primary) and any(map(matcher_of(bare), self._hosts)):
+            yield from self.portless(name)
+        else:
+            yield from self._more_primaries(name, policy.primary)
+
+    def overlapping(self, name: str) -> Iterator[Mend]:
+        """Leave to the first policy what is its own already."""
+        policies, later = self.serving.view.policies, self._policies[name]
+        mine = {one for one in self._namespaces if governing_policy(policies, one) is later}
+        kept: list[str] = []
+        for expression in later.namespaces:
+            matched = list(filter(matcher_of([expression]), self._namespaces))
+            own = [_escaped(one) for one in matched if one in mine]
+            kept += [expression] if len(own) == len(matched) else own
+        if len(kept) > _MOST_NAMED:
+            return
+        if not mine:
+            yield Mend(
+                label="Delete it",
+                why=f"Deletes {name}: every namespace that it matches is another policy's, which "
+                "comes first, so it decides nothing. Its primary brokers serve others again.",
+                wishes=(PolicyWish("isolation", name, None),),
+            )
+            return
+        yield Mend(
+            label="Narrow its expressions",
+            why=f"Names for {name} just {counted(len(mine), 'namespace')} that no earlier policy "
+            "has. Nothing moves: the others are placed by the earlier policy already. New "
+            "namespaces are to be added by hand.",
+            wishes=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
+        )
+
+    def idle(self, name: str) -> Iterator[Mend]:
+        """Delete a policy that keeps brokers for nothing."""
+        count = len(self._primaries(self._policies[name]))
+        yield Mend(
+            label="Delete it",
+            why=f"Deletes {name}: it keeps {counted(count, 'broker')} for namespaces that are not "
+            "there. They then serve what has no policy, and no bundle has to move.",
+            wishes=(PolicyWish("isolation", name, None),),
+        )
+
+    def unshared(self, _: str) -> Iterator[Mend]:
+        """Take the calmest broker out of a policy that has more than it asks for."""
+        for host, rows in self._hosts.items():
+            held = [one for one in self._policies.values() if _is_primary(self, one, rows)]
+            if all(len(self._primaries(one)) - len(rows) >= max(one.min_limit, 1) for one in held):
+                yield self._without(host, rows, held)
+                return
+
+    def _without(self, host: str, rows: Sequence[int], held: Sequence[IsolationPolicy]) -> Mend:
+        names = ", ".join(self.serving.view.brokers[row] for row in rows)
+        wishes = []
+        for policy in held:
+            hosts = dict.fromkeys(host_of(one) for one in self._primaries(policy))
+            left = [host_expression(one) for one in hosts if one != host]
+            wishes.append(self._changed(policy.name, primary=left))
+        return Mend(
+            label=f"Share {names}",
+            why=f"Takes {names} out of primary of {', '.join(one.name for one in held)}: it "
+            "carries the least of those that min_limit can spare. The primaries that stay are "
+            "named one by one.",
+            wishes=tuple(wishes),
+        )
+
+    def twice(self, broker: str) -> Iterator[Mend]:
+        """Leave a broker in one domain, a mend for each: which is right only a person knows."""
+        domains = failure_domains(self.snapshot.policies)
+        held = [name for name, brokers in domains.items() if broker in brokers]
+        for kept in held:
+            others = [name for name in held if name != kept]
+            yield Mend(
+                label=f"Leave it in {kept}",
+                why=f"Takes {broker} out of {', '.join(others)}: right if it fails together with "
+                f"the others of {kept}.",
+                wishes=tuple(_domain_without(name, domains[name], broker) for name in others),
+            )
+
+
+def _is_primary(mender: Mender, policy: IsolationPolicy, rows: Sequence[int]) -> bool:
+    view = mender.serving.view
+    roles = [policy.placement_role_of(view.brokers[row], view.release) for row in rows]
+    return "primary" in roles
+
+
+def _escaped(namespace: str) -> str:
+    return re.escape(namespace).replace("\\-", "-")
+
+
+def _domain_without(name: str, brokers: Sequence[str], broker: str) -> PolicyWish:
+    body = json.dumps({"brokers": [one for one in brokers if one != broker]})
+    return PolicyWish("failure_domain", name, policy_kind("failure_domain").canonical(body))
+
+
+_MENDS: Final = {
+    "isolation_short": Mender.short,
+    "isolation_port_in_regex": Mender.portless,
+    "isolation_without_brokers": Mender.nobody,
+    "isolation_overlaps": Mender.overlapping,
+    "isolation_idle": Mender.idle,
+    "isolation_nothing_shared": Mender.unshared,
+    "domain_twice": Mender.twice,
+}
