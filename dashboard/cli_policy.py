@@ -23,6 +23,7 @@ from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_plans import refusal, tell_plan_file, write_plan
+from dashboard.cli_source import pulsar_cluster
 
 _SHOWN = 12
 
@@ -47,7 +48,7 @@ class PolicyChange:
 def show_policies(config_file: Path | None, name: str, kind: str, *, as_json: bool) -> int:
     """``trimtab policy list``: what is set, of one kind or of all."""
     kinds = [policy_kind(kind)] if kind else list(POLICY_KINDS.values())
-    snapshot = services.capture(configured(config_file).cluster(name))
+    snapshot = services.capture(pulsar_cluster(configured(config_file), name))
     found = {one.name: policies_of(snapshot, one.name) for one in kinds}
 
     def show() -> None:
@@ -74,7 +75,7 @@ def change_policy(
 ) -> int:
     """``trimtab policy set`` and ``delete``: the plan, what it would do, and to whom."""
     config = configured(config_file)
-    cluster = config.cluster(name)
+    cluster = pulsar_cluster(config, name)
     snapshot = services.capture(cluster)
     terms = Terms(
         now=services.now(), reason=change.reason, exclusions=frozenset(cluster.exclusions)

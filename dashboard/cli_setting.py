@@ -15,6 +15,7 @@ from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, UsageFaultError, emit, say
 from dashboard.cli_plans import refusal, tell_plan_file, write_plan
+from dashboard.cli_source import pulsar_cluster
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_j
     """``trimtab set``."""
     wanted = wish.wanted()
     config = configured(config_file)
-    cluster = config.cluster(name)
+    cluster = pulsar_cluster(config, name)
     snapshot = services.capture(cluster)
     terms = Terms(now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions))
     plan = build_setting_plan(snapshot, wanted, terms)

@@ -23,13 +23,25 @@ def pulsar_snapshot(source: str, config: Path | None) -> PulsarSnapshot:
     if Path(source).is_dir():
         return load_snapshot(Path(source))
     loaded = services.load_config(services.config_path(config))
-    names = [one.name for one in loaded.clusters if one.kind == "pulsar"]
-    if source not in names:
-        if source in [one.name for one in loaded.clusters]:
-            raise UsageFaultError(
-                f"{source} is no Pulsar cluster.", hint="See `trimtab pegasus --help`."
-            )
-        raise UnknownNameError.of(
-            "snapshot directory or Pulsar cluster", source, names, place="the configuration"
-        )
-    return services.capture(loaded.cluster(source))
+    return services.capture(pulsar_cluster(loaded, source, "snapshot directory or Pulsar cluster"))
+
+
+def pulsar_cluster(
+    config: services.Config, name: str, what: str = "Pulsar cluster"
+) -> services.Cluster:
+    """Return a Pulsar cluster of the configuration.
+
+    Args:
+        config: The configuration.
+        name: Of the cluster.
+        what: It is called where there is none of that name.
+    Raises:
+        UnknownNameError: There is none; near names are those of Pulsar clusters only.
+        UsageFaultError: It is a cluster of another system.
+    """
+    names = [one.name for one in config.clusters if one.kind == "pulsar"]
+    if name in names:
+        return config.cluster(name)
+    if name in [one.name for one in config.clusters]:
+        raise UsageFaultError(f"{name} is no Pulsar cluster.", hint="See `trimtab pegasus --help`.")
+    raise UnknownNameError.of(what, name, names, place="the configuration")
