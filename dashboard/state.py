@@ -172,6 +172,38 @@ def keep_in_address(key: str, value: str, *, default: str) -> None:
         del st.query_params[key]
 
 
+def begin_choice(key: str, options: Mapping[str, str], default: str) -> None:
+    """Give a widget that is not bound its option: the address's when that changed, else its own.
+
+    Unlike :func:`from_address` this is of one page: what another page chose is forgotten.
+
+    Args:
+        key: Of the widget and of the parameter.
+        options: What an address may say, to the option that is meant.
+        default: Option of an address that says nothing.
+    """
+    written = _choices().get(key)
+    named = options.get(st.query_params.get(key, default), default)
+    if named != written or key not in st.session_state:
+        st.session_state[key] = named
+    elif st.session_state[key] not in options.values():
+        st.session_state[key] = default
+
+
+def end_choice(key: str, value: str, *, default: str) -> None:
+    """Write what was chosen into the address, after the widget is drawn; a default is left out."""
+    _choices()[key] = value
+    if value == default:
+        st.query_params.pop(key, None)
+    elif st.query_params.get(key) != value:
+        st.query_params[key] = value
+
+
+def _choices() -> dict[str, str]:
+    """Return what :func:`end_choice` wrote on this page."""
+    return cast("dict[str, str]", st.session_state.setdefault("_choices", {}))
+
+
 def last_of_kind(kind: str) -> str:
     """Return the cluster of a kind that was looked at last in this session; empty: none yet."""
     return str(st.session_state.get(f"_last_{kind}", ""))
@@ -231,6 +263,7 @@ def note_page(page: str) -> None:
         note_ticked(is_any=False)
         set_dialog_open(is_open=False)
         keep_asking(None)
+        _choices().clear()
         _stop_ticks()
     st.session_state[_PAGE] = page
     params = {key: st.query_params.get_all(key) for key in st.query_params}

@@ -10,7 +10,7 @@ from core.health.answer import balance_sentence
 from core.history.asking import Period
 from dashboard import state
 from dashboard.charts.heatmap import broker_heatmap
-from dashboard.components import figures, frame, metrics, tables, words
+from dashboard.components import choice, figures, frame, metrics, tables, words
 from dashboard.presenters import brokers as presenter
 from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
 from dashboard.presenters.metrics import source_line
@@ -34,15 +34,11 @@ if reading.snapshot.brokers.num_rows == 0:
     st.stop()
 
 with st.container(horizontal=True, vertical_alignment="center"):
-    key = st.segmented_control(
+    key = choice.segmented(
         "Measure",
         [measure.key for measure in BROKER_MEASURES],
-        format_func=lambda key: broker_measure(key).label,
-        default=BROKER_MEASURES[0].key,
-        required=True,
         key=state.MEASURE,
-        bind="query-params",
-        label_visibility="collapsed",
+        say=lambda key: broker_measure(key).label,
     )
     window = st.segmented_control(
         "Window",
@@ -53,7 +49,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
         bind="query-params",
         label_visibility="collapsed",
     )
-measure = broker_measure(key or BROKER_MEASURES[0].key)
+measure = broker_measure(key)
 end, span = page.shelved.taken_at, WINDOWS[window or "1 h"]
 entries = within(page.kept.entries, end, span)
 history = brokers_over(page.config, page.cluster, entries, Period(end - span, end))

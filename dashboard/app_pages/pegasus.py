@@ -7,6 +7,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.charts.pegasus_nodes import node_bars
 from dashboard.components import (
+    choice,
     figures,
     frame,
     pegasus_level,
@@ -39,17 +40,14 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center"):
 is_previewed = pegasus_level.level_switch(page)
 
 words.section("Nodes", presenter.nodes_note(facts))
-measure = st.segmented_control(
+measure = choice.segmented(
     "Measure",
     list(presenter.NODE_MEASURES),
-    format_func=lambda key: presenter.NODE_MEASURES[key],
     default="replicas",
-    required=True,
     key=state.MEASURE,
-    bind="query-params",
-    label_visibility="collapsed",
+    say=lambda key: presenter.NODE_MEASURES[key],
 )
-bars = presenter.node_bars(facts, measure or "replicas")
+bars = presenter.node_bars(facts, measure)
 figures.chart(node_bars(bars), key="pegasus_nodes", alt=presenter.bars_sentence(bars))
 rows = presenter.nodes_frame(facts)
 view = st.segmented_control(

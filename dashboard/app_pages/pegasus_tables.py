@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
-from dashboard.components import frame, pegasus_partitions, pegasus_past, tables, words
+from dashboard.components import choice, frame, pegasus_partitions, pegasus_past, tables, words
 from dashboard.components.pegasus_table_columns import table_columns
 from dashboard.presenters import pegasus_tables as presenter
 
@@ -22,15 +22,12 @@ if facts.columns.table_count == 0:
     st.stop()
 
 names = sorted(facts.columns.app_names)
-words.tell_unknown("table", state.unknown_in_address(state.TABLE, names), names)
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    table = st.selectbox(
+    table = choice.selected(
         "Table",
         ["", *names],
-        format_func=lambda name: name or "every table",
         key=state.TABLE,
-        bind="query-params",
-        width=320,
+        say=lambda name: name or "every table",
     )
     if table:
         st.text_input(

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import InputError, RemoteError
 from core.units import counted
 from dashboard import advising, services, state
-from dashboard.components import words
+from dashboard.components import choice, words
 from dashboard.presenters.advisors_facts import (
     NamespaceFacts,
     PartitionedTopic,
@@ -104,12 +104,11 @@ def topic_choice(subject: Subject) -> PartitionedTopic | None:
     if not subject.partitioned:
         return None
     names = ["", *(one.topic for one in subject.partitioned[:500])]
-    chosen = st.selectbox(
+    chosen = choice.selected(
         "Rates of",
         names,
-        format_func=lambda name: name or "the namespace's average",
         key=state.OF,
-        bind="query-params",
+        say=lambda name: name or "the namespace's average",
         width=460,
     )
-    return subject.topic(chosen or "")
+    return subject.topic(chosen)

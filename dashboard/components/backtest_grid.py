@@ -13,7 +13,7 @@ from core.errors import OpsError
 from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS
 from core.pulsar.settings import EffectiveSettings
 from dashboard import backtesting, state
-from dashboard.components import jobs, misnamed, words
+from dashboard.components import choice, jobs, misnamed, words
 from dashboard.presenters import backtest_grid as presenter
 
 if TYPE_CHECKING:
@@ -93,14 +93,13 @@ def draw(about: Editing) -> None:
         shedding, placement = _strategies(about)
     with third:
         deviation, unloads = _target(is_pegasus=about.is_pegasus)
-        engine = st.segmented_control(
+        engine = choice.segmented(
             "Computed on",
             list(presenter.ENGINES),
             default=presenter.LOCAL,
-            required=True,
             key=ENGINE,
-            bind="query-params",
-            format_func=lambda one: presenter.ENGINES.get(str(one), str(one)),
+            say=lambda one: presenter.ENGINES.get(one, one),
+            has_label=True,
         )
     values, problems = _values(about)
     form = presenter.GridForm(
@@ -314,16 +313,14 @@ def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
     preset = TARGETS["pegasus" if is_pegasus else "vivo"]
     noun = "moves" if is_pegasus else "unloads"
     words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
-    chosen = st.segmented_control(
+    chosen = choice.segmented(
         "Good enough",
         ["vivo", OWN_TARGET],
-        default="vivo",
-        required=True,
         key=TARGET,
-        bind="query-params",
-        format_func=lambda one: words if one == "vivo" else "own",
-        help="A new primary copies nothing: evenness decides." if is_pegasus else _LARGE,
+        say=lambda one: words if one == "vivo" else "own",
+        has_label=True,
     )
+    st.caption("A new primary copies nothing: evenness decides." if is_pegasus else _LARGE)
     if chosen != OWN_TARGET:
         return None, None
     with st.container(horizontal=True):

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.history.asking import Period
 from dashboard import state
-from dashboard.components import misnamed
+from dashboard.components import choice, misnamed
 from dashboard.presenters.history import FREE, PRESETS, period_of
 from dashboard.presenters.history_measures import HistoryMeasure, history_measure, measures_of
 
@@ -39,22 +39,18 @@ def pick_range(
             help="Presets end at the minute that the header shows",
         )
         known = measures_of(system)
-        key = st.segmented_control(
+        key = choice.segmented(
             "Measure",
             [one.key for one in known],
-            format_func=lambda key: history_measure(system, key).label,
-            default=known[0].key,
-            required=True,
             key=state.MEASURE,
-            bind="query-params",
-            label_visibility="collapsed",
+            say=lambda key: history_measure(system, key).label,
         )
         free = _dates(span) if preset == FREE else (None, None)
     for name, end in ((state.START, free[0]), (state.END, free[1])):
         misnamed.draw(name, (preset, end))
     return (
         period_of(str(preset or _FIRST_PRESET), span[0], newest, free),
-        history_measure(system, str(key or known[0].key)),
+        history_measure(system, key),
     )
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 from core.history.agreement import agreement
 from dashboard import services, state
 from dashboard.cli_config import words_of
-from dashboard.components import tables, words
+from dashboard.components import choice, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.history_minute import look_at, period_words
 from dashboard.presenters import history_agreement as told
@@ -121,16 +121,15 @@ def draw_agreement(asked: Asked) -> None:
     strategies = sorted({str(one) for one in shadow["strategy"].unique().to_pylist()})
     in_force = shadow.filter(shadow["is_configured"])["strategy"].unique().to_pylist()
     configured = told.configured_words([str(one) for one in in_force])
-    chosen = st.selectbox(
+    chosen = choice.selected(
         "Strategy",
         [told.CONFIGURED, *strategies],
         key=state.STRATEGY,
-        bind="query-params",
-        format_func=lambda one: configured if one == told.CONFIGURED else str(one),
+        say=lambda one: configured if one == told.CONFIGURED else one,
         width=360,
     )
     events = store.rows("events", cluster, period.start, period.end)
-    strategy = None if chosen in (None, told.CONFIGURED) else str(chosen)
+    strategy = None if chosen == told.CONFIGURED else chosen
     found = agreement(shadow, events, strategy=strategy)
     st.markdown(words.plain(found.sentence))
     words.notes(told.notes(found))

@@ -11,7 +11,7 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard import services, services_jobs, state
 from dashboard.charts.job_shapes import SUFFIXES, shape_bars, shape_lines
-from dashboard.components import figures, tables, words
+from dashboard.components import choice, figures, tables, words
 from dashboard.presenters import jobs_tables as presenter
 
 if TYPE_CHECKING:
@@ -29,18 +29,15 @@ def draw_tables(job: Job) -> None:
     known = job.answer.tables if job.answer else {}
     if not known:
         return
-    name = st.segmented_control(
+    name = choice.segmented(
         "Table",
         list(known),
-        default=next(iter(known)),
-        required=True,
         key=state.TABLE,
-        bind="query-params",
-        format_func=lambda one: str(one).replace("_", " ").capitalize(),
+        say=lambda one: one.replace("_", " ").capitalize(),
+        has_label=True,
     )
-    chosen = str(name) if name in known else next(iter(known))
-    st.caption(words.plain(known[chosen]))
-    draw_table(job, chosen)
+    st.caption(words.plain(known[name]))
+    draw_table(job, name)
 
 
 def draw_table(job: Job, name: str) -> None:

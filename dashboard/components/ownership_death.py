@@ -8,7 +8,7 @@ from core.errors import OpsError
 from core.planning.broker_death import BrokerDeath
 from core.planning.drill import HOT_LINE
 from dashboard import owning, state
-from dashboard.components import frame, tables, words
+from dashboard.components import choice, frame, tables, words
 from dashboard.components.frame import PageContext
 from dashboard.presenters import ownership as presenter
 
@@ -19,18 +19,14 @@ def drill(page: PageContext) -> None:
     if not names:
         words.nothing("No broker is in this snapshot", page.reading.snapshot.manifest)
         return
-    words.tell_unknown("broker", state.unknown_in_address(state.BROKER, names), names)
     leader = page.reading.snapshot.manifest.leader
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox(
+        broker = choice.selected(
             "Broker that dies",
             names,
             key=state.BROKER,
-            bind="query-params",
-            width=320,
-            format_func=lambda name: f"{name} (leads)" if name == leader else str(name),
+            say=lambda name: f"{name} (leads)" if name == leader else name,
         )
-        broker = chosen or names[0]
         st.button(
             "Open the broker",
             icon=":material/dns:",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import state
-from dashboard.components import tables, words
+from dashboard.components import choice, tables, words
 from dashboard.components.pegasus_past import past_of
 from dashboard.presenters import pegasus_cluster_node as presenter
 
@@ -24,15 +24,12 @@ def one_node(page: PegasusPage) -> None:
     """Draw the chosen node; nothing but the choice while none is."""
     names = page.facts.columns.nodes
     words.section("One node", "Its disks, and what it carries of every table.")
-    words.tell_unknown("node", state.unknown_in_address(state.NODE, names), names)
-    node = st.selectbox(
+    node = choice.selected(
         "Node",
         ["", *names],
-        format_func=lambda name: name or "choose a node",
         key=state.NODE,
-        bind="query-params",
-        label_visibility="collapsed",
-        width=320,
+        say=lambda name: name or "choose a node",
+        has_label=False,
     )
     if not node:
         return

@@ -11,7 +11,7 @@ from core.pegasus.outlook import Outlook
 from core.units import counted
 from dashboard import state
 from dashboard.charts.pegasus_grid import partition_matrix, table_grid
-from dashboard.components import figures, tables, words
+from dashboard.components import choice, figures, tables, words
 from dashboard.components.pegasus_past import past_of
 from dashboard.components.pegasus_table_columns import operation_columns
 from dashboard.presenters import pegasus_partitions as presenter
@@ -40,17 +40,14 @@ def choose(table: str) -> None:
 def tables_by_node(page: PegasusPage) -> None:
     """Draw a measure by table and node."""
     words.section("Tables by node")
-    measure = st.segmented_control(
+    measure = choice.segmented(
         "Measure",
         list(pegasus_tables.GRID_MEASURES),
-        format_func=lambda key: pegasus_tables.GRID_MEASURES[key][0],
         default="primaries",
-        required=True,
         key=_GRID,
-        bind="query-params",
-        label_visibility="collapsed",
+        say=lambda key: pegasus_tables.GRID_MEASURES[key][0],
     )
-    data = pegasus_tables.grid(page.facts, measure or "primaries")
+    data = pegasus_tables.grid(page.facts, measure)
     st.caption(pegasus_tables.grid_note(data))
     figures.chart(
         table_grid(data),

@@ -11,7 +11,7 @@ from core.plan.policy import PolicyWish
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, period_of
 from dashboard import planning_policies as kernel
 from dashboard import state
-from dashboard.components import frame, policies_form, policy_changes, tables, words
+from dashboard.components import choice, frame, policies_form, policy_changes, tables, words
 from dashboard.presenters import policies as presenter
 
 if TYPE_CHECKING:
@@ -154,18 +154,14 @@ def _by_broker(page: PageContext, group: GroupUse) -> None:
         "Each broker's share", f"Shared out anew every {period_of(page.reading.settings)} s."
     )
     limited = [key for key in QUANTITIES if group.limits[key] >= 0]
-    quantity = st.segmented_control(
+    quantity = choice.segmented(
         "Limit of",
         list(QUANTITIES),
         default=limited[0] if limited else "publish_msgs",
-        required=True,
-        wrap=True,
-        format_func=lambda key: QUANTITIES[key].title,
         key=state.QUANTITY,
-        bind="query-params",
-        label_visibility="collapsed",
+        say=lambda key: QUANTITIES[key].title,
     )
-    shared = kernel.shared_of((page.shelved, group.name, quantity or "publish_msgs"))
+    shared = kernel.shared_of((page.shelved, group.name, quantity))
     rows = presenter.shares_table(shared)
     if rows.empty:
         why = "carries anything of its namespaces now" if group.namespaces else "is concerned"

@@ -1,0 +1,58 @@
+"""Choices in addresses: the option's own name, whatever the page shows for it."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from shelf_site import Site, assert_calm, now, texts
+
+from dashboard.presenters.ownership import DEATH
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    made = Site(tmp_path)
+    monkeypatch.setenv("TRIMTAB_CONFIG", str(made.config))
+    made.put(make_snapshot(brokers=6, bundles=80, now=now()))
+    return made
+
+
+@pytest.mark.parametrize("said", ["dispatch_rate", "dispatch rate"])
+def test_the_address_says_the_upstream_name_and_old_words_are_read(site, said):
+    app = site.open("policies", view="rates", kind=said)
+    assert_calm(app)
+    assert "to all its subscriptions together" in texts(app)
+    assert app.query_params["kind"] == "dispatch_rate"
+
+
+def test_what_is_chosen_is_written_and_the_default_is_left_out(site):
+    app = site.open("brokers")
+    assert "measure" not in app.query_params
+    chosen = app.button_group(key="measure")
+    chosen.set_value("cpu").run()
+    assert_calm(app)
+    assert app.query_params["measure"] == "cpu"
+    assert "CPU, last" in texts(app)
+    app.button_group(key="measure").set_value("usage").run()
+    assert "measure" not in app.query_params
+
+
+def test_another_address_wins_and_an_unknown_word_is_told(site):
+    app = site.open("brokers", measure="cpu")
+    assert "CPU, last" in texts(app)
+    app.query_params["measure"] = "memory"
+    app.run()
+    assert "CPU, last" not in texts(app)
+    app.query_params["measure"] = "speed"
+    app.run()
+    assert_calm(app)
+    assert any("speed" in one.value for one in app.toast)
+
+
+def test_a_broker_that_leads_is_named_without_the_word(site):
+    leader = "10.1.0.1:8080"
+    app = site.open("ownership", view=DEATH, broker=leader)
+    assert_calm(app)
+    assert app.selectbox(key="broker").value == leader
+    app = site.open("ownership", view=DEATH, broker="10.1.0.4:8080")
+    assert app.selectbox(key="broker").value == "10.1.0.4:8080"
