@@ -2,8 +2,7 @@
 
 Every period has mean, maximum and 95th percentile of what was recorded in it. A day of a cluster is
 computed by itself, so that days can be spread over a machine or over many; periods never cross a
-day. What is put together from days (top movers, hot bundles, the gap between brokers) is in
-:mod:`core.history.trends_answer`.
+day. What is put together from days is in :mod:`core.history.trends_answer`.
 """
 
 from __future__ import annotations
@@ -192,7 +191,7 @@ def node_day(rows: pa.Table, period: Period) -> pa.Table:
     }
     times = _times(rows)
     whole = _by_minute(times, reads + writes, np.full(times.size, np.nan))
-    at = whole.pop("taken_at").astype(np.int64)
+    at, whole["request_gap"] = whole.pop("taken_at").astype(np.int64), whole.pop("gap")
     names = pa.array([""] * at.size, pa.string())
     return pa.concat_tables(
         [

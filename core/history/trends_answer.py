@@ -194,6 +194,7 @@ def _gaps(rows: pa.Table, cluster: str) -> pa.Table:
             found.append(
                 {
                     "cluster": cluster,
+                    "kind": kind,
                     "starts_at": start,
                     "busiest": names[high],
                     "busiest_flow": float(mean[high]),

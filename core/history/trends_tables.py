@@ -18,6 +18,7 @@ LAST_OF_CLUSTERS: Final = pa.schema([_CLUSTER, *LAST])
 GAPS: Final = pa.schema(
     [
         _CLUSTER,
+        pa.field("kind", pa.string(), nullable=False),  # broker | node
         pa.field("starts_at", pa.int64(), nullable=False, metadata={"unit": "ms"}),
         pa.field("busiest", pa.string(), nullable=False),
         pa.field("busiest_flow", pa.float64(), nullable=False),

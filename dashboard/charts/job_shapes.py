@@ -9,7 +9,14 @@ import plotly.graph_objects as go
 
 from dashboard.charts.template import ACCENT, SERIES, styled
 
-SUFFIXES: Final = {"percent": " %", "megabytes": " MB/s", "rate": " msg/s", "seconds": " s"}
+SUFFIXES: Final = {
+    "percent": " %",
+    "megabytes": " MB/s",
+    "rate": " msg/s",
+    "requests": " req/s",
+    "seconds": " s",
+    "milliseconds": " s",
+}
 """By the form of a column."""
 
 

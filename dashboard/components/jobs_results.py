@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from core.errors import OpsError
@@ -13,6 +15,7 @@ from dashboard import services, services_jobs, state
 from dashboard.charts.job_shapes import SUFFIXES, shape_bars, shape_lines
 from dashboard.components import choice, figures, tables, words
 from dashboard.presenters import jobs_tables as presenter
+from dashboard.presenters import jobs_units as units
 
 if TYPE_CHECKING:
     from dashboard.services_jobs import Job
@@ -71,13 +74,14 @@ def _table(job: Job, name: str) -> None:
     found = services_jobs.result_rows(
         job,
         name,
-        contains=(contains or "").strip(),
+        contains=units.as_recorded(contains or "") if units.is_mixed(head) else contains or "",
         sort="" if sort in (None, AS_WRITTEN) else str(sort),
         is_descending=is_descending,
         most=MOST_ROWS,
     )
-    columns = presenter.shown_columns(found.table)
-    frame = presenter.frame_of(found.table, columns)
+    rows = units.told(found.table)
+    columns = presenter.shown_columns(rows)
+    frame = presenter.frame_of(rows, columns)
     st.caption(presenter.counts(found.matching, found.total, len(frame)))
     tables.table(
         frame,
@@ -97,6 +101,8 @@ def column_of(column: presenter.Shown) -> Any:
         "percent": tables.percent,
         "megabytes": tables.megabytes,
         "rate": tables.rate,
+        "requests": lambda label: st.column_config.NumberColumn(f"{label} req/s", format="%,.0f"),
+        "milliseconds": lambda label: st.column_config.NumberColumn(f"{label} s", format="%,.1f"),
         "count": tables.whole,
         "seconds": lambda label: st.column_config.NumberColumn(f"{label} s", format="%.1f"),
         "number": lambda label: st.column_config.NumberColumn(label, format="%.4g"),
@@ -114,53 +120,87 @@ def _shape(job: Job, name: str, total: int) -> None:
     if not 1 < total <= DRAWN_ROWS:
         return
     table = services_jobs.result(job, name)
-    columns = presenter.shown_columns(table)
-    charts = presenter.charts_of(table, columns)
-    if not charts.is_any:
+    if not presenter.charts_of(table, presenter.shown_columns(table)).is_any:
         return
-    frame = presenter.frame_of(table, columns)
-    named = presenter.labels_of(table)
-    measures = presenter.measures_of(frame)
-    with st.expander("Chart", icon=":material/show_chart:", expanded=bool(charts.time)):
+    measures = units.measures_of(table)
+    is_open = bool(presenter.charts_of(table, presenter.shown_columns(table)).time)
+    with st.expander("Chart", icon=":material/show_chart:", expanded=is_open):
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            at = _pick_measure(measures, f"_measure_{job.id}_{name}") if measures else 0
-            labels = {one.name: one.label for one in charts.quantities}
-            value = st.selectbox(
-                "Value",
-                list(labels),
-                format_func=lambda one: labels.get(str(one), str(one)),
-                key=f"_value_{job.id}_{name}",
-                width=260,
-            )
-            groups = [*charts.groups, _ONE] if charts.time else list(charts.groups)
-            group = st.selectbox(
-                "By",
-                groups,
-                index=groups.index("subject") if measures and "subject" in groups else 0,
-                format_func=lambda one: named.get(str(one), str(one)),
-                key=f"_by_{job.id}_{name}",
-                width=260,
-            )
-        chosen = next((one for one in charts.quantities if one.name == value), charts.quantities[0])
-        if measures:
-            frame, chosen = presenter.measured(frame, chosen, measures[at])
-        _draw(frame, charts, chosen, "" if group in (None, _ONE) else str(group))
+            if measures:
+                table = units.only(table, *_pick_measure(measures, f"_measure_{job.id}_{name}"))
+            drawn = _Drawn.of(units.told(table))
+            value = _pick_value(drawn.charts, f"_value_{job.id}_{name}")
+            group = _pick_group(drawn, f"_by_{job.id}_{name}", is_by_subject=bool(measures))
+        if value is not None:
+            _draw(drawn, value, group)
 
 
-def _pick_measure(measures: list[tuple[str, str]], key: str) -> int:
-    """Draw the picker of the measure that is drawn; return its place."""
-    names = [f"{kind}: {measure.replace('_', ' ')}" for kind, measure in measures]
+@dataclass(frozen=True)
+class _Drawn:
+    """A table that is drawn.
+
+    Attributes:
+        frame: As shown.
+        charts: What may be drawn of it.
+        labels: What its columns are called.
+    """
+
+    frame: pd.DataFrame
+    charts: presenter.Charts
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Drawn:
+        columns = presenter.shown_columns(table)
+        return cls(
+            presenter.frame_of(table, columns),
+            presenter.charts_of(table, columns),
+            presenter.labels_of(table),
+        )
+
+
+def _pick_value(charts: presenter.Charts, key: str) -> presenter.Shown | None:
+    """Draw the picker of the column that is drawn."""
+    picked = st.selectbox(
+        "Value",
+        range(len(charts.quantities)),
+        format_func=lambda at: charts.quantities[at].label,
+        key=key,
+        width=260,
+    )
+    return None if picked is None else charts.quantities[picked]
+
+
+def _pick_group(drawn: _Drawn, key: str, *, is_by_subject: bool) -> str:
+    """Draw the picker of what tells lines or bars apart; empty: one line."""
+    groups = [*drawn.charts.groups, _ONE] if drawn.charts.time else list(drawn.charts.groups)
+    group = st.selectbox(
+        "By",
+        groups,
+        index=groups.index("subject") if is_by_subject and "subject" in groups else 0,
+        format_func=lambda one: drawn.labels.get(str(one), str(one)),
+        key=key,
+        width=260,
+    )
+    return "" if group in (None, _ONE) else str(group)
+
+
+def _pick_measure(measures: list[tuple[str, str]], key: str) -> tuple[str, str]:
+    """Draw the picker of the measure that is drawn."""
     first = next((at for at, (_, one) in enumerate(measures) if one in _TRAFFIC), 0)
     picked = st.selectbox(
-        "Measure", range(len(names)), index=first, format_func=lambda at: names[at], key=key
+        "Measure",
+        range(len(measures)),
+        index=first,
+        format_func=lambda at: units.words_of(*measures[at]),
+        key=key,
     )
-    return picked if picked is not None else 0
+    return measures[picked if picked is not None else 0]
 
 
-def _draw(
-    frame: pd.DataFrame, charts: presenter.Charts, value: presenter.Shown, group: str
-) -> None:
+def _draw(drawn: _Drawn, value: presenter.Shown, group: str) -> None:
     suffix = SUFFIXES.get(value.form, "")
+    frame, charts = drawn.frame, drawn.charts
     if charts.time:
         wide = presenter.lines_of(frame, charts, value.name, group)
         figures.chart(

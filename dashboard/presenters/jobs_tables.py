@@ -9,11 +9,24 @@ from typing import Final, Literal
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from core.units import counted
 
-Form = Literal["text", "count", "number", "percent", "megabytes", "rate", "seconds", "time", "flag"]
+Form = Literal[
+    "text",
+    "count",
+    "number",
+    "percent",
+    "megabytes",
+    "rate",
+    "requests",
+    "seconds",
+    "milliseconds",
+    "time",
+    "flag",
+]
 
 _TIMES: Final = (
     "_at",
@@ -32,20 +45,41 @@ _FORMS: Final[Mapping[Form, re.Pattern[str]]] = {
     "percent": re.compile(r"(_ratio|_share|probability)$|deviation"),
     "megabytes": re.compile(r"bytes_per_s|throughput$"),
     "rate": re.compile(r"msgs_per_s|msg_rate$"),
+    "milliseconds": re.compile(r"_ms$"),
     "seconds": re.compile(r"_s$"),
 }
 _UNITS: Final[Mapping[Form, str]] = {
     "percent": "ratio",
     "megabytes": "bytes/s",
     "rate": "msg/s",
+    "requests": "req/s",
     "seconds": "s",
 }
-_MEASURED: Final = ("kind", "measure")
-_MEASURE_FORMS: Final[Mapping[Form, re.Pattern[str]]] = {
-    "percent": re.compile(r"usage|ratio|deviation|share"),
-    "megabytes": re.compile(r"throughput|bytes"),
-    "rate": re.compile(r"msg_rate"),
+_NAMES: Final[Mapping[str, str]] = {
+    "starts_at": "From",
+    "taken_at": "Seen at",
+    "max": "Maximum",
+    "p95": "95th percentile",
+    "worst_p95": "Worst 95th percentile",
+    "topic_count": "Topics",
+    "topics_mean": "Topics a bundle",
+    "topics_max": "Most in a bundle",
+    "flow": "Throughput",
+    "flow_max": "In its busiest bundle",
+    "largest_share": "Share of its busiest bundle",
+    "busiest_flow": "Busiest carried",
+    "idlest_flow": "Idlest carried",
+    "deviation_p95": "Deviation, 95th percentile",
+    "deviation_max": "Deviation at worst",
+    "uneven_share": "Uneven minutes",
+    "change_ratio": "Relative change",
+    "dwell_ms": "Stayed away",
+    "shortest_dwell_ms": "Shortest away",
+    "left_at": "Left at",
+    "back_at": "Back at",
+    "flaps": "Came back",
 }
+"""What columns are called whose name does not say it."""
 _EPOCH_MS: Final = 1e11
 """Greater whole numbers in a column that is named like a time are milliseconds since the epoch."""
 
@@ -88,10 +122,10 @@ def _form(field: pa.Field, values: pa.ChunkedArray) -> Form:
         return "time"
     unit = (field.metadata or {}).get(b"unit", b"").decode()
     plain: Form = "count" if pt.is_integer(kind) else "number"
-    return next(
-        (form for form, rule in _FORMS.items() if rule.search(field.name) or unit == _UNITS[form]),
-        plain,
-    )
+    for form, known in _UNITS.items():
+        if unit == known:
+            return form
+    return next((form for form, rule in _FORMS.items() if rule.search(field.name)), plain)
 
 
 def _is_epoch(values: pa.ChunkedArray) -> bool:
@@ -101,7 +135,14 @@ def _is_epoch(values: pa.ChunkedArray) -> bool:
 
 def _label(name: str) -> str:
     """Return ``moved_bytes_per_s_per_day`` as ``moved per day``."""
-    plain = name.removesuffix("_ratio").replace("_bytes_per_s", "").replace("_msgs_per_s", "")
+    if name in _NAMES:
+        return _NAMES[name]
+    plain = (
+        name.removesuffix("_ratio")
+        .removesuffix("_ms")
+        .replace("_bytes_per_s", "")
+        .replace("_msgs_per_s", "")
+    )
     return plain.replace("_at", "").replace("_", " ").strip().capitalize() or name
 
 
@@ -114,6 +155,8 @@ def frame_of(table: pa.Table, columns: tuple[Shown, ...]) -> pd.DataFrame:
             frame[column.name] = values * 100
         elif column.form == "megabytes":
             frame[column.name] = values / 1e6
+        elif column.form == "milliseconds":
+            frame[column.name] = values / 1e3
         elif column.form == "time" and pd.api.types.is_numeric_dtype(values):
             frame[column.name] = pd.to_datetime(values, unit="ms", utc=True)
         elif column.form == "text":
@@ -165,32 +208,8 @@ def charts_of(table: pa.Table, columns: tuple[Shown, ...]) -> Charts:
         if one.form == "text" and not table.schema.field(one.name).type.equals(pa.null())
     )
     several = table.num_rows > 1
-    return Charts(time if several else "", numeric if several else (), groups)
-
-
-def measures_of(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return ``(kind, measure)`` of a table that holds several measures in one column, else none.
-
-    They differ in their units, so that no sum or mean goes over two of them.
-    """
-    if not {*_MEASURED} <= set(frame.columns):
-        return []
-    pairs = frame[list(_MEASURED)].drop_duplicates().sort_values(list(_MEASURED))
-    return [(str(kind), str(measure)) for kind, measure in pairs.to_numpy()]
-
-
-def measured(
-    frame: pd.DataFrame, value: Shown, chosen: tuple[str, str]
-) -> tuple[pd.DataFrame, Shown]:
-    """Return the rows of one measure in its unit, and how its values are shown."""
-    kind, measure = chosen
-    rows = frame[(frame["kind"] == kind) & (frame["measure"] == measure)].copy()
-    if value.form != "number":
-        return rows, value
-    form = next((form for form, rule in _MEASURE_FORMS.items() if rule.search(measure)), value.form)
-    factor = {"percent": 100.0, "megabytes": 1e-6}.get(form, 1.0)
-    rows[value.name] = rows[value.name] * factor
-    return rows, Shown(value.name, f"{value.label} of {measure.replace('_', ' ')}", form)
+    is_course = bool(time) and pc.count_distinct(table[time]).as_py() > 1
+    return Charts(time if is_course else "", numeric if several else (), groups)
 
 
 def lines_of(frame: pd.DataFrame, charts: Charts, value: str, group: str) -> pd.DataFrame:
