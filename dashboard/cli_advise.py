@@ -176,6 +176,9 @@ def retention(
     quota: Annotated[
         float | None, typer.Option(metavar="MIB", help="Backlog quota, else -1, which is none.")
     ] = None,
+    copies: Annotated[
+        int | None, typer.Option(help="Bookies that each entry is written to, else 2.")
+    ] = None,
     snapshot: Fills = None,
     namespace: Average = None,
     as_json: Json = False,
@@ -191,6 +194,7 @@ def retention(
         "ttlDurationDefaultInSeconds": ttl,
         "managedLedgerMaxLedgerRolloverTimeMinutes": rollover,
         "backlogQuotaDefaultLimitBytes": quota,
+        "managedLedgerDefaultWriteQuorum": copies,
     }
     wish = cli_advising_storage.StorageWish(given=given, snapshot=snapshot, namespace=namespace)
     return cli_advising_storage.retention(wish, consumed_after=consumed_after, as_json=as_json)

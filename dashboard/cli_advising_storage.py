@@ -14,11 +14,16 @@ from core.errors import IncompleteSnapshotError, UnknownNameError
 from core.planning.advisors.contradictions import contradictions
 from core.planning.advisors.disks import disk_picture, disks_words
 from core.planning.advisors.ledger import Rollover, RolloverRule, next_rollover
-from core.planning.advisors.retention import RetentionRule, life_of_message
+from core.planning.advisors.retention import RetentionRule, held_words, life_of_message
 from core.pulsar.settings import effective_settings
 from core.snapshot.store import load_snapshot
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
-from dashboard.presenters.advisors_facts import live_ledger, live_settings, namespace_facts
+from dashboard.presenters.advisors_facts import (
+    live_ledger,
+    live_settings,
+    live_storage,
+    namespace_facts,
+)
 from dashboard.presenters.advisors_inputs import LEDGER, RETENTION, Knob, Live, Number
 
 _MEASURED: Final = frozenset({"entries", "written"})
@@ -97,6 +102,7 @@ def retention(wish: StorageWish, *, consumed_after: float | None, as_json: bool)
         rollover_minutes=float(held["managedLedgerMaxLedgerRolloverTimeMinutes"]),
         expiry_check_s=held["messageExpiryCheckIntervalInMinutes"] * 60.0,
         retention_check_s=float(held["retentionCheckIntervalInSeconds"]),
+        copies=int(held["managedLedgerDefaultWriteQuorum"]),
     )
     bytes_per_s = held["written"] * 1e6
     phases = life_of_message(rule, consumed_after_minutes=consumed_after, bytes_per_s=bytes_per_s)
@@ -106,8 +112,10 @@ def retention(wish: StorageWish, *, consumed_after: float | None, as_json: bool)
         bytes_per_s=bytes_per_s,
         quota_megabytes=float(held["backlogQuotaDefaultLimitBytes"]),
     )
+    stored = held_words(rule, phases, bytes_per_s)
     body = {
         "phases": [dataclasses.asdict(phase) for phase in phases],
+        "held": stored,
         "contradictions": list(told),
         "inputs": {key: value for key, value in held.items() if key != "consumed"},
         "taken_from_snapshot": dict(inputs.words),
@@ -124,6 +132,8 @@ def retention(wish: StorageWish, *, consumed_after: float | None, as_json: bool)
             for phase in phases
         ]
         table(("phase", "from", "until at the latest", "why"), rows)
+        if stored:
+            say(f"Until then {stored}.")
         for sentence in told:
             say(f"warning: {sentence}")
         inputs.tell()
@@ -218,4 +228,7 @@ def _live(wish: StorageWish, knobs: Sequence[Knob]) -> dict[str, Live]:
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", wish.namespace, known, place=str(wish.snapshot))
+    own = live_storage(snapshot, wish.namespace)
+    asked = {knob.key for knob in knobs}
+    found |= {key: one for key, one in own.items() if key in asked}
     return found | live_ledger(facts, None)

@@ -186,9 +186,9 @@ def local_policies(boundaries: Any, group: str | None) -> Json:
     return {"bundles": bundles(boundaries), **named, "migrated": False}
 
 
-def told_policies(boundaries: Any, cluster: str) -> Json:
+def told_policies(stored: Json) -> Json:
     """Return the policies of a namespace as REST tells them: with one default filled in."""
-    return {**policies(boundaries, cluster), "is_allow_auto_update_schema": True}
+    return {**stored, "is_allow_auto_update_schema": True}
 
 
 def policies(boundaries: Any, cluster: str) -> Json:
@@ -220,6 +220,25 @@ def policies(boundaries: Any, cluster: str) -> Json:
         "subscription_types_enabled": [],
         "properties": {},
         "migrated": False,
+    }
+
+
+def storage_policies() -> Json:
+    """Return what a namespace with policies for its data has: three days, in three copies."""
+    days_s = 3 * 86_400
+    limit = {"limit": -1, "limitSize": 10 << 30, "limitTime": -1}
+    return {
+        "retention_policies": {"retentionTimeInMinutes": days_s // 60, "retentionSizeInMB": -1},
+        "message_ttl_in_seconds": days_s,
+        "backlog_quota_map": {
+            "destination_storage": {**limit, "policy": "consumer_backlog_eviction"}
+        },
+        "persistence": {
+            "bookkeeperEnsemble": 3,
+            "bookkeeperWriteQuorum": 3,
+            "bookkeeperAckQuorum": 2,
+            "managedLedgerMaxMarkDeleteRate": 0.0,
+        },
     }
 
 

@@ -128,7 +128,7 @@ def standing_nodes(
     }
     for name, bounds in zip(state.namespaces, state.boundaries, strict=True):
         nodes[f"/admin/policies/{name.partition('/')[0]}"] = _tenant(options, ["admin"])
-        nodes[f"/admin/policies/{name}"] = encode(documents.policies(bounds, options.cluster))
+        nodes[f"/admin/policies/{name}"] = encode(policies.document(name, bounds, options.cluster))
         local = documents.local_policies(bounds, policies.groups.get(name))
         nodes[f"/admin/local-policies/{name}"] = encode(local)
     whole = np.array(initial_boundaries(_SYSTEM_BUNDLES))

@@ -42,6 +42,7 @@ class Policies:
         resource_groups: Limits by name.
         attached: Resource group by namespace.
         rates: By namespace: field of its policies to the rate there.
+        storage: By namespace: fields of its policies that are about its data.
         file_values: Value of every setting at start.
         dynamic_names: Settings that may be set while the brokers run.
     """
@@ -56,10 +57,12 @@ class Policies:
     resource_groups: dict[str, Json] = field(default_factory=dict)
     attached: dict[str, str] = field(default_factory=dict)
     rates: dict[str, dict[str, Json]] = field(default_factory=dict)
+    storage: dict[str, Json] = field(default_factory=dict)
 
     def document(self, namespace: str, boundaries: Any, cluster: str) -> Json:
         """Return ``/admin/policies`` of a namespace with its rates and its resource group."""
-        return documents.policies(boundaries, cluster) | self.limits(namespace, cluster)
+        whole = documents.policies(boundaries, cluster) | self.storage.get(namespace, {})
+        return whole | self.limits(namespace, cluster)
 
     def limits(self, namespace: str, cluster: str) -> Json:
         """Return the fields of a namespace's policies that limit it."""
@@ -114,6 +117,7 @@ def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) ->
         dynamic=dict(options.dynamic),
         file_values=values,
         dynamic_names=tuple(known["dynamic"]),
+        storage={layout.namespaces[0]: documents.storage_policies()},
     )
 
 

@@ -277,9 +277,9 @@ class Reads(Rest):
     async def namespace(self, request: Request) -> Response:
         """Policies of a namespace."""
         row = self.namespace_row(request)
-        cluster = self.engine.options.cluster
-        told = documents.told_policies(self.state.boundaries[row], cluster)
-        return as_json(told | self.engine.policies.limits(self.state.namespaces[row], cluster))
+        name, bounds = self.state.namespaces[row], self.state.boundaries[row]
+        whole = self.engine.policies.document(name, bounds, self.engine.options.cluster)
+        return as_json(documents.told_policies(whole))
 
     async def bundles(self, request: Request) -> Response:
         """Bundle boundaries of a namespace."""

@@ -131,9 +131,12 @@ the release's default is then assumed by kernels, and shown as assumed."""
 STORED_PREFIX: Final = "stored:"
 """Before the key of a dynamic value that is stored and not in force."""
 
+NAMESPACE_STORAGE: Final = "namespace_storage"
+"""Kind of the policy that holds what a namespace sets for its data, by upstream field names."""
+
 POLICIES: Final = pa.schema(
     [
-        # isolation, failure_domain, resource_group ... (core.plan.policy_kinds)
+        # isolation, failure_domain, resource_group ... (core.plan.policy_kinds), NAMESPACE_STORAGE
         _field("kind", pa.string(), nullable=False),
         _field("name", pa.string(), nullable=False),  # of the policy, or the namespace or bundle
         _field("body", pa.string(), nullable=False),  # the JSON as the cluster stores it

@@ -8,7 +8,7 @@ from core.errors import InputError
 from core.planning.advisors.contradictions import contradictions
 from core.planning.advisors.disks import disk_picture, disks_words
 from core.planning.advisors.ledger import RolloverRule
-from core.planning.advisors.retention import life_of_message
+from core.planning.advisors.retention import held_words, life_of_message
 from dashboard.charts.advisors_storage import (
     compaction_line,
     disk_bars,
@@ -18,7 +18,7 @@ from dashboard.charts.advisors_storage import (
 from dashboard.components import advisors_inputs, figures, tables, words
 from dashboard.components.advisors_topics import Subject, topic_choice, topics_button
 from dashboard.presenters import advisors_storage as presenter
-from dashboard.presenters.advisors_facts import live_ledger, live_settings
+from dashboard.presenters.advisors_facts import live_ledger, live_settings, live_storage
 from dashboard.presenters.advisors_inputs import DISKS, LEDGER, RETENTION, Number
 
 
@@ -121,6 +121,7 @@ def draw_retention(subject: Subject) -> None:
     chosen = topic_choice(subject)
     live = live_ledger(subject.facts, chosen)
     live |= live_settings(subject.page.reading.settings, RETENTION)
+    live |= live_storage(subject.page.reading.snapshot, subject.facts.namespace)
     given = advisors_inputs.draw(RETENTION, live)
     topics_button(subject)
     bytes_per_s = given["written"] * 1e6
@@ -131,8 +132,9 @@ def draw_retention(subject: Subject) -> None:
     except InputError as error:
         words.failed(error, what="That cannot be computed")
         return
+    answer = presenter.retention_answer(phases, held_words(rule, phases, bytes_per_s))
     with said:
-        words.answer(presenter.retention_answer(phases, bytes_per_s))
+        words.answer(answer)
     told = contradictions(
         rule,
         consumed_after_minutes=after,
@@ -143,7 +145,7 @@ def draw_retention(subject: Subject) -> None:
     figures.chart(
         life_bars(phases),
         key="advisor_life",
-        alt=presenter.retention_answer(phases, bytes_per_s),
+        alt=answer,
     )
     tables.table(
         presenter.phases_table(phases),

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
+from core.pulsar.storage_policies import storage_policies
+from core.snapshot import PulsarSnapshot
 from core.units import counted
 from dashboard.presenters.advisors_inputs import Knob, Live, Number
 from dashboard.presenters.naming import ORIGINS
@@ -199,6 +201,14 @@ def live_settings(settings: EffectiveSettings, knobs: Sequence[Knob]) -> dict[st
 def _in_unit(key: str, value: float) -> Number:
     """The input's unit: MiB for what upstream counts in bytes; a negative one is no limit."""
     return value / _MIB_BYTES if key == _QUOTA and value >= 0 else value
+
+
+def live_storage(snapshot: PulsarSnapshot, namespace: str) -> dict[str, Live]:
+    """Return what the namespace sets for its data itself: it goes before brokers' defaults."""
+    return {
+        key: Live(_in_unit(key, value), "set on the namespace", is_exact=True)
+        for key, value in storage_policies(snapshot, namespace).items()
+    }
 
 
 def live_bundles(facts: NamespaceFacts) -> dict[str, Live]:

@@ -317,6 +317,13 @@ RETENTION: Final = (
         is_upstream=True,
     ),
     Knob(
+        key="managedLedgerDefaultWriteQuorum",
+        label="Copies (write quorum)",
+        value=2,
+        help="Bookies that each entry is written to.",
+        is_upstream=True,
+    ),
+    Knob(
         key="messageExpiryCheckIntervalInMinutes",
         label="Time to live looked at every, min",
         value=5,

@@ -208,6 +208,7 @@ def retention_of(given: Mapping[str, Number]) -> RetentionRule:
         rollover_minutes=float(given["managedLedgerMaxLedgerRolloverTimeMinutes"]),
         expiry_check_s=float(given["messageExpiryCheckIntervalInMinutes"]) * 60,
         retention_check_s=float(given["retentionCheckIntervalInSeconds"]),
+        copies=int(given["managedLedgerDefaultWriteQuorum"]),
     )
 
 
@@ -216,17 +217,21 @@ def consumed_after(given: Mapping[str, Number]) -> float | None:
     return None if given["consumed"] == -1 else float(given["consumed"])
 
 
-def retention_answer(phases: Sequence[Phase], bytes_per_s: float) -> str:
-    """Return how long a message lives and what that takes on disk, in one sentence."""
+def retention_answer(phases: Sequence[Phase], held: str) -> str:
+    """Return how long a message lives and what that takes on disk, in one sentence.
+
+    Args:
+        phases: Of its life.
+        held: By :func:`core.planning.advisors.retention.held_words`.
+    """
     last = phases[-1]
     if last.ends is None:
         verb = "is never deleted" if last.name == "kept" else "stays in the backlog"
         return f"A message {verb}: {last.why}."
-    stored = last.ends * 60 * bytes_per_s / 1e9
     first = phases[0].ends or 0.0
     return (
         f"A message is backlog for {span(first)} and gone after {span(last.ends)} at the latest; "
-        f"until then the topic holds up to {stored:,.1f} GB before replication."
+        f"until then {held}."
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from core.errors import InputError
+from core.units import counted
 
 FOREVER: Final = -1
 _MIB_BYTES: Final = 1024**2
@@ -24,6 +26,7 @@ class RetentionRule:
         rollover_minutes: How old a ledger becomes: only closed ones are deleted.
         expiry_check_s: ``messageExpiryCheckIntervalInMinutes`` in seconds.
         retention_check_s: ``retentionCheckIntervalInSeconds``.
+        copies: ``managedLedgerDefaultWriteQuorum`` or the namespace's: bookies with each entry.
     """
 
     retention_minutes: float = 0.0
@@ -32,6 +35,7 @@ class RetentionRule:
     rollover_minutes: float = 240.0
     expiry_check_s: float = _EXPIRY_CHECK_S
     retention_check_s: float = _RETENTION_CHECK_S
+    copies: int = 2
 
     def __post_init__(self) -> None:
         limits = {
@@ -50,6 +54,10 @@ class RetentionRule:
             )
         if not (self.expiry_check_s > 0 and self.retention_check_s > 0):
             raise InputError("The broker looks at retention and time to live at times above 0.")
+        if self.copies < 1:
+            raise InputError(
+                f"The write quorum is {self.copies}.", hint="Each entry has one copy at least."
+            )
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,18 @@ def life_of_message(
         )
     )
     return tuple(phases)
+
+
+def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float) -> str:
+    """Return what a topic holds at the most, and with all copies; blank where that has no end."""
+    last = phases[-1].ends
+    if last is None:
+        return ""
+    gigabytes = last * 60 * bytes_per_s / 1e9
+    return (
+        f"the topic holds up to {gigabytes:,.1f} GB, {gigabytes * rule.copies:,.1f} GB on the "
+        f"bookies with {counted(rule.copies, 'copy')}"
+    )
 
 
 def kept_minutes(rule: RetentionRule, bytes_per_s: float) -> float | None:

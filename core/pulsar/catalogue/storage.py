@@ -150,4 +150,14 @@ STORAGE_SETTINGS: Final = (
         managers=_BROKERS,
         meaning="A ledger of this size is closed.",
     ),
+    Setting(
+        key="managedLedgerDefaultWriteQuorum",
+        kind="int",
+        default=2,
+        unit="copies",
+        is_dynamic=False,
+        takes_effect="restart",
+        managers=_BROKERS,
+        meaning="Bookies that each entry is written to where a namespace says nothing.",
+    ),
 )

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from core.ids import FULL_UPPER, is_broker_bound, tenant_of
-from core.schemas.pulsar import NAMESPACES, POLICIES
+from core.schemas.pulsar import NAMESPACE_STORAGE, NAMESPACES, POLICIES
 from core.snapshot.znodes.decode import UNREADABLE, decode_record, note_missing
 from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import (
@@ -43,6 +43,7 @@ class Spaces:
         anti_affinity: Namespace -> group.
         resource_groups: Namespace -> group.
         rates: Kind of policy and namespace -> JSON of the rate.
+        storage: Namespace -> JSON of what it sets for its data.
         replication: Namespace -> clusters.
         named: Namespaces that have policies of any kind.
     """
@@ -52,6 +53,7 @@ class Spaces:
     anti_affinity: dict[str, str] = field(default_factory=dict)
     resource_groups: dict[str, str] = field(default_factory=dict)
     rates: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    storage: dict[str, bytes] = field(default_factory=dict)
     replication: dict[str, list[str]] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
 
@@ -118,6 +120,8 @@ def _take_policies(
         spaces.resource_groups[namespace] = policies.resource_group_name
     for kind, rate in policies.rates_of(cluster).items():
         spaces.rates[kind, namespace] = rate
+    if storage := policies.storage():
+        spaces.storage[namespace] = msgspec.json.encode(storage)
     if policies.replication_clusters is not None:
         spaces.replication[namespace] = policies.replication_clusters
 
@@ -248,7 +252,10 @@ def policies_table(readings: Readings, spaces: Spaces, problems: ProblemLog) -> 
             body = _object_text(raw, f"{root}/{name}", problems)
             if body is not None:
                 rows.append((kind, name, body))
-    for (kind, name), raw in spaces.rates.items():
+    of_namespaces = spaces.rates | {
+        (NAMESPACE_STORAGE, name): raw for name, raw in spaces.storage.items()
+    }
+    for (kind, name), raw in of_namespaces.items():
         body = _object_text(raw, f"{POLICIES_ROOT}/{name}", problems)
         if body is not None:
             rows.append((kind, name, body))

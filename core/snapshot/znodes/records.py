@@ -10,7 +10,7 @@ Source:
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -188,6 +188,22 @@ class NamespacePolicies(msgspec.Struct, gc=False):
         default=None, name="replicatorDispatchRate"
     )
     subscribe_rates: _ByCluster = msgspec.field(default=None, name="clusterSubscribeRate")
+
+    # of its data
+    retention_policies: dict[str, Any] | None = None
+    message_ttl_in_seconds: int | None = None
+    backlog_quota_map: dict[str, Any] | None = None
+    persistence: dict[str, Any] | None = None
+
+    def storage(self) -> dict[str, Any]:
+        """Return what is set of retention, time to live, quotas and copies, by upstream name."""
+        stored = {
+            "retention_policies": self.retention_policies,
+            "message_ttl_in_seconds": self.message_ttl_in_seconds,
+            "backlog_quota_map": self.backlog_quota_map or None,
+            "persistence": self.persistence,
+        }
+        return {name: value for name, value in stored.items() if value is not None}
 
     def rates_of(self, cluster: str) -> dict[str, bytes]:
         """Return the rates that are set for a cluster, by their kind of policy."""
