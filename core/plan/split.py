@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_bundle, check_cluster
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SplitBundle
-from core.pulsar.split import BY_FLOW, BY_HAND, SplitWhatIf, explain_split
+from core.pulsar.split import BY_FLOW, BY_HAND, SplitCost, SplitWhatIf, cost_of, explain_split
 from core.snapshot import PulsarSnapshot
 
 SPECIFIED: Final = BY_HAND
 FLOW: Final = BY_FLOW
+_FINAL, _OVER = "split_is_final", "namespace_bundle_limit"
+_COSTS: Final = (_FINAL, _OVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +59,7 @@ def build_split_plan(
             f"Positions are given for {len(names)} bundles at once.",
             hint="Positions lie in one bundle: make a plan for each.",
         )
-    basis = basis_of(snapshot, terms)
-    found = list(check_cluster(basis))
-    steps: list[SplitBundle] = []
-    for name in names:
-        about, step = _one(basis, name, wish, terms)
-        found += about
-        if step is not None:
-            steps.append(step)
-    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(names))
+    return _plan(basis_of(snapshot, terms), dict.fromkeys(names, wish), terms)
 
 
 def build_cuts_plan(
@@ -87,16 +81,60 @@ def build_cuts_plan(
     """
     if not cuts:
         raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
-    basis = basis_of(snapshot, terms)
-    found = list(check_cluster(basis))
+    wishes = {
+        bundle: SplitWish(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
+        for bundle, positions in cuts.items()
+    }
+    return _plan(basis_of(snapshot, terms), wishes, terms)
+
+
+def _plan(basis: Basis, wishes: Mapping[str, SplitWish], terms: Terms) -> Plan:
+    found: list[Diagnostic] = []
     steps: list[SplitBundle] = []
-    for bundle, positions in cuts.items():
-        wish = SplitWish(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
+    for bundle, wish in wishes.items():
         about, step = _one(basis, bundle, wish, terms)
         found += about
         if step is not None:
             steps.append(step)
-    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(cuts))
+    if len(wishes) > 1:
+        found = _told_together(basis, steps, found)
+    whole = [*check_cluster(basis), *found]
+    return bare_plan(basis, terms, steps, whole, is_complete=len(steps) == len(wishes))
+
+
+def _told_together(
+    basis: Basis, steps: Sequence[SplitBundle], found: Sequence[Diagnostic]
+) -> list[Diagnostic]:
+    """Name the bundle in every sentence, and add up what the splits of one namespace cost."""
+    spaces: dict[str, list[SplitBundle]] = {}
+    for step in steps:
+        spaces.setdefault(step.bundle.rpartition("/")[0], []).append(step)
+    added = {name: some for name, some in spaces.items() if _adds_up(some)}
+    covered = {step.bundle for some in added.values() for step in some}
+    told = [
+        item
+        if not item.subject or item.subject in item.sentence
+        else replace(item, sentence=f"{item.subject}: {item.sentence}")
+        for item in found
+        if not (item.code in _COSTS and item.subject in covered)
+    ]
+    return told + [_of_cost(name, _cost_together(basis, some)) for name, some in added.items()]
+
+
+def _adds_up(steps: Sequence[SplitBundle]) -> bool:
+    """Whether there are several splits, and of all of them is known where they cut."""
+    return len(steps) > 1 and all(step.boundaries for step in steps)
+
+
+def _cost_together(basis: Basis, steps: Sequence[SplitBundle]) -> SplitCost:
+    costs = [_explained(basis, step.bundle, step.algorithm, step.positions).cost for step in steps]
+    before = costs[0].bundles_before
+    return cost_of(
+        steps[0].bundle.rpartition("/")[0],
+        (before, before + sum(len(step.boundaries) for step in steps)),
+        maximum=costs[0].maximum_bundles,
+        znodes=sum(one.znodes_added or 0 for one in costs),
+    )
 
 
 def check_split(basis: Basis, step: SplitBundle) -> Iterator[Diagnostic]:
@@ -168,13 +206,17 @@ def _about_cost(where: SplitWhatIf) -> Diagnostic:
     bundle, cost = where.subject.bundle, where.cost
     if not where.positions:
         sentence = f"{where.subject.namespace} gets more bundles, and they cannot be merged again."
-        return _finding("info", "split_is_final", bundle, sentence)
+        return _finding("info", _FINAL, bundle, sentence)
+    return _of_cost(bundle, cost)
+
+
+def _of_cost(subject: str, cost: SplitCost) -> Diagnostic:
     after = cost.bundles_after
     is_over = after is not None and after > cost.maximum_bundles
     return _finding(
         "warning" if is_over else "info",
-        "namespace_bundle_limit" if is_over else "split_is_final",
-        bundle,
+        _OVER if is_over else _FINAL,
+        subject,
         cost.sentence,
         "A split by hand goes through all the same." if is_over else "",
     )

@@ -278,12 +278,14 @@ _TOLD: Final = {
 
 
 def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int]) -> str:
-    owned = pc.count(bundles["owner"]).as_py()
-    owners = pc.count_distinct(bundles["owner"]).as_py()
+    movable = bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
+    owned = pc.count(movable["owner"]).as_py()
+    owners = pc.count_distinct(movable["owner"]).as_py()
+    own = bundles.num_rows - movable.num_rows
     head = (
-        f"{counted(owners, 'broker')} own {owned:,} of {counted(bundles.num_rows, 'bundle')}"
-        if owners != 1
-        else f"1 broker owns {owned:,} of {counted(bundles.num_rows, 'bundle')}"
+        f"{counted(owners, 'broker')} {'owns' if owners == 1 else 'own'} {owned:,} of "
+        f"{counted(movable.num_rows, 'bundle')}"
+        + (f" that can move, beside {own:,} of the brokers' own" if own else "")
     )
     wrong = [f"{counts[state]:,} {_TOLD[state]}" for state in WRONG if state in counts]
     if wrong:
@@ -298,8 +300,9 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     bound = pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0
     own = (
-        f"{counted(bound, 'bundle')} of these belong to one broker each (heartbeat and SLA "
-        "namespaces): nobody else can have them, and no plan moves them."
+        f"{counted(bound, 'bundle')} in these tables {'belongs' if bound == 1 else 'belong'} to "
+        "one broker each (heartbeat and SLA namespaces): nobody else can have them, no plan moves "
+        "them, and counts elsewhere, as in the header, leave them out."
     )
     return (*_of_sessions(snapshot), *((own,) if bound else ()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,12 @@ from dashboard.charts.template import ACCENT, FAINT, FAR, LINE, NEAR, NEUTRAL, S
 Floats = NDArray[np.float64]
 
 _HEIGHT_PX = 260
+_MOST_TICKS = 7
+_STEPS = (
+    *(1 / 60, 5 / 60, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0),
+    *(1440.0 * days for days in (1, 2, 5, 10, 30, 60, 90, 180, 365)),
+)
+_UNITS = ((1440.0, "d"), (60.0, "h"), (1.0, "min"), (0.0, "s"))
 _COLORS = {"backlog": SERIES[1], "kept": SERIES[0], "waits for deletion": SERIES[7]}
 
 
@@ -188,14 +195,22 @@ def life_bars(phases: Sequence[Phase]) -> go.Figure:
         )
     styled(figure, height=130, legend=True)
     figure.update_layout(barmode="overlay", bargap=0.3)
-    factor, unit = (1.0, "min") if shown_end < 180 else (60.0, "h")
-    if shown_end >= 2880:
-        factor, unit = 1440.0, "d"
-    ticks = np.linspace(0, shown_end, 7)
-    figure.update_xaxes(
-        range=[0, shown_end],
-        tickvals=ticks,
-        ticktext=[f"{tick / factor:,.3g} {unit}" for tick in ticks.tolist()],
-    )
+    ticks = plain_ticks(shown_end)
+    figure.update_xaxes(range=[0, shown_end], tickvals=list(ticks), ticktext=list(ticks.values()))
     figure.update_yaxes(visible=False)
     return figure
+
+
+def plain_ticks(end: float) -> dict[float, str]:
+    """Return moments that are whole in one unit, in minutes, as few as a narrow chart holds.
+
+    Example:
+        >>> plain_ticks(247.0)
+        {0.0: '0', 60.0: '1 h', 120.0: '2 h', 180.0: '3 h', 240.0: '4 h'}
+    """
+    step = next((one for one in _STEPS if end / one <= _MOST_TICKS), 0.0)
+    if not step:  # years
+        step = _STEPS[-1] * math.ceil(end / _STEPS[-1] / _MOST_TICKS)
+    size, name = next((size or 1 / 60, name) for size, name in _UNITS if step >= size)
+    ticks = [number * step for number in range(1, int(end / step + 1e-9) + 1)]
+    return {0.0: "0", **{tick: f"{tick / size:,.0f} {name}" for tick in ticks}}

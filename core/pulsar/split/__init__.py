@@ -9,7 +9,7 @@ from core.pulsar.split.algorithms import (
     TopicLoads,
     split_positions,
 )
-from core.pulsar.split.answer import explain_split
+from core.pulsar.split.answer import cost_of, explain_split
 from core.pulsar.split.conditions import split_conditions
 from core.pulsar.split.find import SplitChoice, SplitState, find_bundles_to_split
 from core.pulsar.split.model import (
@@ -36,6 +36,7 @@ __all__ = [
     "SplitVerdict",
     "SplitWhatIf",
     "TopicLoads",
+    "cost_of",
     "explain_split",
     "find_bundles_to_split",
     "split_conditions",

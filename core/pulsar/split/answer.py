@@ -281,19 +281,36 @@ def _cost(case: _Case) -> SplitCost:
     in_store = view.rpartition(".")[2] == _TABLE_VIEW_IN_STORE
     # modular: an ownership node and, once written, an averages node for each bundle
     znodes = more * (int(in_store) if case.is_extensible else 2)
-    after = subject.bundles_in_namespace + more
+    return cost_of(
+        subject.namespace,
+        (subject.bundles_in_namespace, subject.bundles_in_namespace + more),
+        maximum=case.limits.bundles,
+        znodes=znodes,
+    )
+
+
+def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: int) -> SplitCost:
+    """Return what splits of one namespace cost together.
+
+    Args:
+        namespace: Its name.
+        bundles: Before and after.
+        maximum: ``loadBalancerNamespaceMaximumBundles``.
+        znodes: ZooKeeper nodes more.
+    """
+    before, after = bundles
     over = (
-        f"; that is more than {case.limits.bundles} "
+        f"; that is more than {maximum} "
         "(loadBalancerNamespaceMaximumBundles): automatic splits of the namespace end"
-        if after > case.limits.bundles
+        if after > maximum
         else ""
     )
     return SplitCost(
-        bundles_before=subject.bundles_in_namespace,
+        bundles_before=before,
         bundles_after=after,
-        maximum_bundles=case.limits.bundles,
+        maximum_bundles=maximum,
         znodes_added=znodes,
-        sentence=f"{subject.namespace} goes from {before} to {after:,}, with "
+        sentence=f"{namespace} goes from {counted(before, 'bundle')} to {after:,}, with "
         f"{counted(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be merged again.",
     )
 
