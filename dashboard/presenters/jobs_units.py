@@ -38,7 +38,7 @@ MEASURES: Final[Mapping[str, Told]] = {
     "usage": Told("usage of the busiest resource", "ratio"),
     "bundle_count": Told("bundles", ""),
     "topic_count": Told("topics", ""),
-    "client_count": Told("producers and consumers", ""),
+    "client_count": Told("clients", ""),
     "read_rate": Told("reads", "req/s"),
     "write_rate": Told("writes", "req/s"),
     "request_rate": Told("requests", "req/s"),
