@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from backtest_series import series_of
 from fleet_builder import make_snapshot
 from fleet_edit import with_policies, with_settings
 
@@ -18,7 +19,7 @@ from core.history.backtest.fleet import Bundles, fleet_at
 from core.history.backtest.moves import KINDS
 from core.history.backtest.replay import foretold
 from core.history.backtest.score import recorded_run
-from core.history.backtest.series import LoadSeries, series_of
+from core.history.backtest.series import LoadSeries
 from core.history.layout import EVENT_COLUMNS
 from core.schemas import PULSAR_TABLES
 from core.simulation.averages import after_samples

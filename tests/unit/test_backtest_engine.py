@@ -18,16 +18,19 @@ from backtest_records import (
     waves,
     without_broker,
 )
+from backtest_series import series_of
 from fleet_builder import broker_names
 from fleet_edit import every, with_manifest
 
 from core.errors import InputError
 from core.history.backtest.engine import Played, play
+from core.history.backtest.fleet import Bundles, Fleet
+from core.history.backtest.leader import Leader
 from core.history.backtest.model import RECORDED, Candidate
 from core.history.backtest.moves import KINDS
 from core.history.backtest.replay import foretold
 from core.history.backtest.score import deviations, recorded_run, scores
-from core.history.backtest.series import LoadSeries, series_of
+from core.history.backtest.series import LoadSeries
 from core.pulsar.settings import effective_settings
 from core.simulation import Run, simulate
 from core.simulation.records import after_reports
@@ -353,3 +356,27 @@ def test_moments_that_do_not_fall_on_minutes_are_one_a_minute():
     minutes = series_of(snapshots).minutes
     assert (np.diff(minutes) == 1).all()
     assert minutes.size == 10
+
+
+@pytest.mark.parametrize(
+    ("writers", "begins_anew"),
+    [((True, True), True), ((True, False), True), ((False, True), False)],
+)
+def test_a_bundle_that_no_report_named_for_a_moment_begins_its_averages_anew(writers, begins_anew):
+    series = waves(3)
+    bundle = int(np.argmax(series.owner[0] == 0))
+    parts = {name: getattr(series, name).copy() for name in ("owner", "reporter", "has_reported")}
+    parts["has_reported"][1, :2] = writers  # the one that gave it, the one that got it
+    parts["owner"][1:, bundle] = parts["reporter"][1:, bundle] = 1
+    parts["reporter"][1, bundle] = 1 if writers[1] else -1
+    rates = tuple(rate.copy() for rate in series.rates)
+    for rate in rates:
+        rate[1:, bundle] = rate[0, bundle] * 3
+    series = replace(series, **parts, rates=rates)
+    leader = Leader(series, effective_settings(series.template))
+    for row in range(3):
+        load = Bundles.recorded(series, row)
+        leader.read(row, float(row > 0), Fleet.recorded(series, row), load, series.owner[row])
+    now = sum(rate[2, bundle] for rate in rates[:2])
+    assert (leader.long_averages[0][bundle] == pytest.approx(now)) == begins_anew
+    assert leader.long_averages[0][bundle] <= now * (1 + 1e-9)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from backtest_records import fleet, still, waves, without_broker
+from backtest_series import series_of
 from fleet_builder import broker_names, make_snapshot
 from pegasus_snapshots import generated
 
@@ -30,7 +31,7 @@ from core.history.backtest.recorded import load_series
 from core.history.backtest.results import UnitResult, run_unit, together
 from core.history.backtest.schemas import CANDIDATES, RECOMMENDED, RUNS
 from core.history.backtest.score import deviations
-from core.history.backtest.series import LoadSeries, series_of
+from core.history.backtest.series import LoadSeries
 from core.history.backtesting import run_window
 from core.history.layout import HistoryError
 from core.history.store import HistoryLocation, HistoryStore
