@@ -55,6 +55,11 @@ class BrokerMetrics:
         """Bytes/s in plus out."""
         return self.column("msg_throughput_in") + self.column("msg_throughput_out")
 
+    @cached_property
+    def msg_rate(self) -> Floats:
+        """Messages/s in plus out."""
+        return self.column("msg_rate_in") + self.column("msg_rate_out")
+
     def of(self, broker: str) -> dict[str, Any] | None:
         """Return a broker's row; ``None`` where it has none."""
         row = pc.index(self.snapshot.broker_metrics["broker"], broker).as_py()

@@ -116,6 +116,62 @@ def test_load_report_and_metrics_that_differ_twice_are_named_with_both() -> None
     assert "16.0 MB/s by its metrics, 6.0 MB/s by its load report" in finding.sentence
 
 
+def test_messages_that_differ_are_named_where_the_bytes_agree() -> None:
+    (finding,) = of_code(
+        exposing({}, {"msg_rate_in": 9_000.0, "msg_rate_out": 9_000.0}), "load_data_disagrees"
+    )
+    assert finding.subject == BROKERS[1]
+    assert "18.0 k msg/s by its metrics" in finding.sentence
+    assert finding.evidence["metrics_msgs_per_s"] == 18_000.0
+
+
+@pytest.mark.parametrize(
+    ("column", "slow", "code"),
+    [
+        ("publish_p99_ms", 100.0, "slow_publishing"),
+        ("lookup_p99_ms", 500.0, "slow_lookups"),
+        ("topic_load_p99_ms", 5_000.0, "slow_topic_loads"),
+    ],
+)
+def test_clients_that_wait_long_are_found_by_bound_and_by_the_other_brokers(
+    column: str, slow: float, code: str
+) -> None:
+    quiet = [{column: slow / 10}] * 3
+    assert not of_code(exposing(*quiet, {column: slow - 1}), code)
+    (finding,) = of_code(exposing(*quiet, {column: slow}), code)
+    assert finding.subject == BROKERS[3]
+    assert finding.evidence["p99_ms"] == slow
+    # all alike is no broker's fault until it is endless
+    assert not of_code(exposing(*[{column: slow}] * 4), code)
+    assert len(of_code(exposing(*[{column: 10 * slow}] * 4), code)) == 4
+
+
+@pytest.mark.parametrize(("used", "is_found"), [(0.899, False), (0.9, True), (None, False)])
+def test_direct_memory_that_is_nearly_full_is_found(used: float | None, *, is_found: bool) -> None:
+    found = of_code(exposing({}, {"direct_used_ratio": used}), "direct_memory_full")
+    assert [one.subject for one in found] == ([BROKERS[1]] if is_found else [])
+
+
+def test_rates_of_bundles_that_differ_from_the_reports_are_told_once_with_the_worst() -> None:
+    bundles = [row for row in sound().bundles.to_pylist() if row["owner"]]
+    busy = [row for row in bundles if (row["msg_rate_in"] or 0) + (row["msg_rate_out"] or 0) > 0]
+    assert busy
+    times = max(3.0, 300.0 / min(row["msg_rate_in"] + row["msg_rate_out"] for row in busy))
+
+    def told(factor: float) -> list[dict[str, object]]:
+        return [
+            dict.fromkeys(BUNDLE_METRICS.names)
+            | {"bundle": row["bundle"], "broker": row["owner"]}
+            | {name: row[name] * factor for name in ("msg_rate_in", "msg_rate_out")}
+            for row in busy
+        ]
+
+    assert not of_code(exposing(bundles=told(1.0)), "bundle_rates_disagree")
+    (finding,) = of_code(exposing(bundles=told(times)), "bundle_rates_disagree")
+    assert finding.evidence["bundles"] == finding.evidence["compared"] == len(busy)
+    assert finding.evidence["worst"] in finding.sentence
+
+
 def test_metrics_of_another_process_are_not_compared_further() -> None:
     started = sound().brokers["started_at"][0].as_py() or 1_700_000_000_000
     snapshot = exposing({"process_started_at": started + 3_600_000, "msg_throughput_in": 9e8})

@@ -45,6 +45,11 @@ from core.health.rules.policies import (
     isolation_violations,
 )
 from core.health.rules.reports import capacity_missing, nic_suspicious, stale_reports
+from core.health.rules.requests import (
+    bundles_against_reports,
+    full_direct_memory,
+    slow_requests,
+)
 from core.health.rules.settings import (
     bundle_count_near_limit,
     differing_settings,
@@ -68,8 +73,11 @@ RULES: Final[tuple[Rule, ...]] = (
     nic_suspicious,
     garbage_collection,
     slow_writes,
+    slow_requests,
     waiting_lookups,
+    full_direct_memory,
     metrics_against_reports,
+    bundles_against_reports,
     old_metrics,
     many_unloads,
     exposed_elsewhere,

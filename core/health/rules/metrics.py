@@ -13,11 +13,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values, row_of
-from core.health.metrics import BrokerMetrics
-from core.units import datetime_to_ms, format_age, format_bytes_per_s, format_ratio
+from core.health.metrics import BrokerMetrics, Floats
+from core.units import (
+    datetime_to_ms,
+    format_age,
+    format_bytes_per_s,
+    format_msgs_per_s,
+    format_ratio,
+)
 
 METRICS_OLD_S: Final = 180.0
 """Series that old were not scraped three times in a row at the usual intervals."""
@@ -26,6 +33,7 @@ LOAD_FACTOR: Final = 2.0
 """Load report and metrics of a broker differ that many times."""
 
 LOAD_FLOOR_BYTES_S: Final = 1e6
+LOAD_FLOOR_MSGS_S: Final = 1_000.0
 """Less traffic than this, in both, is not compared."""
 
 START_TOLERANCE_S: Final = 300.0
@@ -92,29 +100,49 @@ def metrics_against_reports(context: HealthContext) -> Iterator[Finding]:
             "Either they are of another process (see broker_label of [clusters.prometheus]), or "
             "the registration is left over from a broker that died.",
         )
-    reported, told = context.measures.throughput.values, metrics.throughput
-    larger, smaller = np.fmax(reported, told), np.fmin(reported, told)
-    differs = (larger > LOAD_FLOOR_BYTES_S) & (larger > LOAD_FACTOR * smaller) & ~other
+    yield from _disagreeing(context, metrics, ~other)
+
+
+def _disagreeing(
+    context: HealthContext, metrics: BrokerMetrics, judged: NDArray[np.bool_]
+) -> Iterator[Finding]:
+    """Traffic or messages of a broker that differ, bytes first; each broker once."""
+    flows = (context.measures.throughput.values, metrics.throughput)
+    rates = (context.measures.msg_rate.values, metrics.msg_rate)
+    by_bytes = _differ(*flows, LOAD_FLOOR_BYTES_S) & judged
+    by_rate = _differ(*rates, LOAD_FLOOR_MSGS_S) & judged
     age_s = _report_age_s(context)
-    for row in np.flatnonzero(differs & np.isfinite(reported) & np.isfinite(told)).tolist():
+    for row in np.flatnonzero(by_bytes | by_rate).tolist():
+        is_bytes = bool(by_bytes[row])
+        (reported, told), words = (
+            (flows, format_bytes_per_s) if is_bytes else (rates, format_msgs_per_s)
+        )
+        unit = "bytes_per_s" if is_bytes else "msgs_per_s"
         age = float(age_s[row])
         yield _finding(
             context,
             row,
             "load_data_disagrees",
-            f"{{broker}} carries {format_bytes_per_s(float(told[row]))} by its metrics, "
-            f"{format_bytes_per_s(float(reported[row]))} by its load report"
+            f"{{broker}} carries {words(float(told[row]))} by its metrics, "
+            f"{words(float(reported[row]))} by its load report"
             f"{f' of {format_age(age)} ago' if np.isfinite(age) else ''}: "
             "the load manager decides by the report.",
             {
-                "metrics_bytes_per_s": float(told[row]),
-                "report_bytes_per_s": float(reported[row]),
+                f"metrics_{unit}": float(told[row]),
+                f"report_{unit}": float(reported[row]),
                 "report_age_s": age if np.isfinite(age) else None,
                 "bound_factor": LOAD_FACTOR,
             },
             "If it stays so, the broker does not renew its report: look at its connection to the "
             "metadata store and at loadBalancerReportUpdateMaxIntervalMinutes.",
         )
+
+
+def _differ(reported: Floats, told: Floats, floor: float) -> NDArray[np.bool_]:
+    """Return where two numbers that are both known differ too much to be of one minute."""
+    larger, smaller = np.fmax(reported, told), np.fmin(reported, told)
+    known = np.isfinite(reported) & np.isfinite(told)
+    return np.asarray(known & (larger > floor) & (larger > LOAD_FACTOR * smaller))
 
 
 def garbage_collection(context: HealthContext) -> Iterator[Finding]:
