@@ -28,7 +28,7 @@ from core.pulsar.placement import find_strategy
 from core.pulsar.settings import known_setting
 from core.pulsar.shedding import find_shedding_strategy
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import PROBLEMS, Answers, Question, ask_on_spark
+from core.spark.fleet import PROBLEMS, Answers, Question
 from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion, ask_in_pool
 from core.units import counted, format_ratio
 
@@ -239,7 +239,9 @@ def _flaps(context: JobContext, asked: FlapsAsk) -> JobAnswer:
 def _asked(context: JobContext, asked: FleetAsk, question: Question, kind: str | None) -> Answers:
     sources = sources_of(context, asked, kind)
     if asked.engine == "spark":
-        return ask_on_spark(context.spark(), sources, question, context.progress)
+        from core.spark.large.fleet import ask_fleet  # noqa: PLC0415  # no pyspark before it
+
+        return ask_fleet(context.spark(), sources, question, context.progress)
     workers = asked.workers if isinstance(asked, WhatIfAsk) else 0
     return ask_in_pool(sources, question, context.progress, workers)
 

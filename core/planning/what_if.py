@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.health.measures import measure
+from core.health.measures import Measures, measure
 from core.pulsar.placement import STRATEGY_NAMES, placement_in_force
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force
 from core.pulsar.shedding.registry import SHEDDING_STRATEGY_NAMES
-from core.simulation import Run, simulate
+from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_ratio
 
@@ -120,31 +120,53 @@ def pairs_of(
     return found
 
 
+Play = Callable[[Run, str], Simulation]
+"""Plays a run with a placement strategy, and with what the wish assumes."""
+
+
 def compare(snapshot: PulsarSnapshot, wish: WhatIfWish) -> pa.Table:
     """Play every pair; table of :data:`PAIRS`.
 
     Raises:
         InputError: The cluster cannot run any of them, or told too little to play it.
     """
-    settings = effective_settings(snapshot, overrides=wish.overrides)
-    manager = snapshot.manifest.load_manager
+    overrides = dict(wish.overrides)
+    settings = effective_settings(snapshot, overrides=overrides)
+
+    def play(run: Run, placement: str) -> Simulation:
+        return simulate(snapshot, run, placement=placement, overrides=overrides)
+
+    return compared(snapshot, wish, measure(snapshot, settings), play)
+
+
+def compared(brokers: PulsarSnapshot, wish: WhatIfWish, now: Measures, play: Play) -> pa.Table:
+    """Play every pair, wherever bundles are; see :func:`compare`.
+
+    Args:
+        brokers: The cluster, with or without its bundles.
+        wish: What is played.
+        now: How even its load is.
+        play: Plays a pair.
+    Raises:
+        InputError: See :func:`compare`.
+    """
+    settings = effective_settings(brokers, overrides=wish.overrides)
+    manager = brokers.manifest.load_manager
     in_force = (
         shedding_strategy_in_force(manager, settings).name,
         placement_in_force(settings, manager),
     )
-    rows = [_as_it_is(snapshot, settings, wish)]
-    for pair in pairs_of(snapshot, settings, wish):
-        row = _played(snapshot, pair, wish)
-        rows.append(row | {"is_in_force": pair == in_force})
+    rows = [_as_it_is(now, wish)]
+    for pair in pairs_of(brokers, settings, wish):
+        done = play(Run(shedding=pair[0], rounds=wish.rounds, seed=wish.seed), pair[1])
+        rows.append(_played(done, pair, wish) | {"is_in_force": pair == in_force})
     ranked = sorted(rows, key=_merit)
     numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
     return pa.Table.from_pylist(numbered, schema=PAIRS)
 
 
-def _as_it_is(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: WhatIfWish
-) -> dict[str, Any]:
-    spread = measure(snapshot, settings).throughput
+def _as_it_is(now: Measures, wish: WhatIfWish) -> dict[str, Any]:
+    spread = now.throughput
     known = spread.deviations[spread.known]
     deviation = float(abs(known).max()) if known.size else None
     return {
@@ -164,10 +186,7 @@ def _as_it_is(
     }
 
 
-def _played(snapshot: PulsarSnapshot, pair: tuple[str, str], wish: WhatIfWish) -> dict[str, Any]:
-    run = Run(shedding=pair[0], rounds=wish.rounds, seed=wish.seed)
-    overrides = dict(wish.overrides)
-    done = simulate(snapshot, run, placement=pair[1], overrides=overrides)
+def _played(done: Simulation, pair: tuple[str, str], wish: WhatIfWish) -> dict[str, Any]:
     after = done.deviation_after
     return {
         "shedding": pair[0],

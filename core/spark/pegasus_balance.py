@@ -8,8 +8,9 @@ process.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -21,9 +22,12 @@ from core.pegasus.balance.app_policy import balance_primaries
 from core.pegasus.balance.copy_ops import copy_secondary, tables_to_copy
 from core.pegasus.balance.max_flow import Imbalance
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
-from core.pegasus.balance.rounds import BalanceRound, apply_plans
+from core.pegasus.balance.rounds import BalanceRound, apply_plans, until_settled
 from core.pegasus.view import ClusterView, Ints
+from core.progress import Progress, Untold
 from core.spark.lift import Kernel, lift
+from core.spark.progress import followed
+from core.spark.tables import arrow_rows
 
 _TABLES_A_GROUP: Final = 32
 """A task has work for longer than it takes to begin one."""
@@ -55,22 +59,38 @@ class SparkRounds:
 
     Attributes:
         spark: The session.
+        progress: Told of tasks.
     """
 
     spark: SparkSession
+    progress: Progress = field(default_factory=Untold)
 
     def rounds(self, view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
-        """Give rounds up to, and with, the first empty one; a check is one round."""
-        while True:
-            plans = tuple(self.decide(view, options))
+        """Give rounds as :func:`core.pegasus.balance.rounds.rounds_until_settled` does.
+
+        Raises:
+            InputError: The cluster policy was asked for.
+            ComputeError: Spark failed.
+            JobStoppedError: A person stopped it.
+        """
+        return until_settled(self._endless(view, options), view, options)
+
+    def _endless(self, view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
+        for number in itertools.count(1):
+            plans = tuple(self.decide(view, options, number))
             after = view if options.is_check else apply_plans(view, plans)
             yield BalanceRound(view, plans, after)
-            if not plans or options.is_check:
-                return
             view = after
 
-    def decide(self, view: ClusterView, options: BalanceOptions) -> list[BalancePlan]:
+    def decide(
+        self, view: ClusterView, options: BalanceOptions, number: int = 1
+    ) -> list[BalancePlan]:
         """Return the plans of one round, as :func:`core.pegasus.balance.rounds.balance_round` does.
+
+        Args:
+            view: Before.
+            options: What the meta server goes by.
+            number: Of the round, for progress.
 
         Raises:
             InputError: The cluster policy was asked for.
@@ -83,18 +103,20 @@ class SparkRounds:
             )
         if view.has_unknown_disk or not view.nodes or not view.partition_count:
             return []
+        words = f"balancing tables, round {number:,}"
         if options.is_check:
-            return self._job(
-                view, _Work(options, has_secondaries=not options.only_primary_balancer)
-            )
-        plans = self._job(view, _Work(options))
+            both = _Work(options, has_secondaries=not options.only_primary_balancer)
+            return self._job(view, both, words)
+        plans = self._job(view, _Work(options), words)
         if not plans and not options.only_primary_balancer:
-            plans = self._job(view, _Work(options, has_primaries=False, has_secondaries=True))
+            second = _Work(options, has_primaries=False, has_secondaries=True)
+            plans = self._job(view, second, words)
         return _first_table(view, plans) if options.balancer_in_turn else plans
 
-    def _job(self, view: ClusterView, work: _Work) -> list[BalancePlan]:
-        rows = self.spark.createDataFrame(_rows_of(view))
-        answer = lift(rows, ["group"], _kernel(view, work), _ANSWER).toArrow()
+    def _job(self, view: ClusterView, work: _Work, words: str) -> list[BalancePlan]:
+        rows = arrow_rows(self.spark, _rows_of(view))
+        with followed(self.spark, self.progress, words):
+            answer = lift(rows, ["group"], _kernel(view, work), _ANSWER).toArrow()
         found = sorted(zip(*(answer[name].to_pylist() for name in _ANSWER.names), strict=True))
         return [BalancePlan(row, PlanKind(kind), *rest) for row, kind, *rest in found]
 

@@ -6,6 +6,7 @@ and answers come in another order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from core.health.measures import row_of
 from core.schemas import conform
 from core.snapshot import store
 from core.snapshot.store import load_snapshot
-from core.spark.large import cluster, evolved, place, scan
+from core.spark.large import cluster, evolved, kept, place, scan
 from core.spark.large.cluster import LargeCluster
 
 ROWS_A_PART = 300
@@ -41,6 +42,13 @@ class Frame:
         whole = pa.concat_tables(self.tables)
         slots = np.array([hash(str(one)) % count for one in whole[key].to_pylist()])
         return Frame(tuple(whole.filter(pa.array(slots == slot)) for slot in range(count)))
+
+    def filter(self, words: str) -> Frame:
+        wanted = pa.array([int(one) for one in re.findall(r"\d+", words)], pa.int32())
+        return Frame(tuple(one.filter(pc.is_in(one["group"], wanted)) for one in self.tables))
+
+    def coalesce(self, _count: int) -> Frame:
+        return self
 
     def persist(self) -> Frame:
         return self
@@ -98,7 +106,7 @@ class Counts:
 @pytest.fixture
 def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have parts and groups worked on in this process."""
-    for module in (cluster, evolved, place):
+    for module in (cluster, evolved, kept, place):
         monkeypatch.setattr(module, "collected", collected)
         monkeypatch.setattr(module, "followed", lambda *_: nullcontext())
     for module in (cluster, place):
@@ -107,5 +115,7 @@ def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "parts_of", lambda path: scan.parts_of(path, ROWS_A_PART))
     monkeypatch.setattr(store, "_ROW_GROUP", 100)
     monkeypatch.setattr(cluster, "_ROWS_A_SUM", 700)
-    monkeypatch.setattr(evolved, "_ROWS_A_GROUP", 300)
+    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 300)
+    monkeypatch.setattr(kept, "_ROWS_A_KEY", 90)
+    monkeypatch.setattr(kept, "_KEYS_AT_ONCE", 3)
     monkeypatch.setattr(evolved, "SparkBundles", Counts)

@@ -12,7 +12,7 @@ from core.simulation import Run, WhatIf, simulate
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from core.spark.jobs.simulate import SimulateQuestion
-from core.spark.large import evolved
+from core.spark.large import kept
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 from core.spark.large.simulate import large_simulation
@@ -71,7 +71,7 @@ def test_the_rounds_are_those_of_a_process(tasks_here, tmp_path, kind, strategy)
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch, strategy):
-    monkeypatch.setattr(evolved, "_ROWS_A_GROUP", 1_500)
+    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
     snapshot = fleet("gaps and ties", brokers=50, bundles=5_000)
     same_rounds(spark, tmp_path, snapshot, strategy)
 

@@ -80,8 +80,21 @@ def rounds_until_settled(
     The cluster policy may go in circles (PB-6); so a round that leads back to a state that was
     there before is the last one, too.
     """
+    return until_settled(balance_rounds(view, options, pick), view, options)
+
+
+def until_settled(
+    rounds: Iterator[BalanceRound], view: ClusterView, options: BalanceOptions
+) -> Iterator[BalanceRound]:
+    """Give of endless rounds those of :func:`rounds_until_settled`, wherever they are decided.
+
+    Args:
+        rounds: From the start on.
+        view: The start.
+        options: By which they are decided.
+    """
     seen = {_digest(view)}
-    for count, done in enumerate(balance_rounds(view, options, pick), 1):
+    for count, done in enumerate(rounds, 1):
         yield done
         if not done.plans or options.is_check or count >= MOST_ROUNDS:
             return

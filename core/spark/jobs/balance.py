@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -15,6 +15,7 @@ from core.pegasus.balance.rounds import MOST_ROUNDS, BalanceRound, rounds_until_
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.view import ClusterView
 from core.spark.fleet import Snapshot
 from core.spark.jobs.systems import pegasus_of
 
@@ -45,6 +46,9 @@ PLANS: Final = pa.schema(
 """One row a partition that changes, in the order of the plans."""
 
 
+Play = Callable[[ClusterView, BalanceOptions], Iterator[BalanceRound]]
+
+
 @dataclass(frozen=True)
 class BalanceQuestion:
     """What the meta server would propose, round after round.
@@ -71,19 +75,31 @@ class BalanceQuestion:
             InputError: It is no Pegasus cluster, or a switch does not exist.
             IncompleteSnapshotError: Partitions of some table were not read.
         """
-        facts = PegasusFacts(pegasus_of(snapshot, "propose plans"))
+        return self.told_by(PegasusFacts(pegasus_of(snapshot, "propose plans")), _decided_here)
+
+    def told_by(self, facts: PegasusFacts, play: Play) -> Mapping[str, pa.Table]:
+        """Return the tables of a cluster.
+
+        Args:
+            facts: It.
+            play: Gives rounds until the cluster is settled.
+        """
         told, assumed = facts.options()
         options = set_options(told, self.settings)
         if self.policy is not None:
             options = replace(options, policy=self.policy)
         most = 1 if options.is_check else min(self.rounds, MOST_ROUNDS)
         view = facts.view()
-        rounds = list(itertools.islice(rounds_until_settled(view, options), most))
+        rounds = list(itertools.islice(play(view, options), most))
         plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
         return {
             "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),
             "plans": pa.Table.from_pylist(plans, schema=PLANS),
         }
+
+
+def _decided_here(view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
+    return rounds_until_settled(view, options)
 
 
 def _summary(

@@ -9,7 +9,7 @@ sums have the same last bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,18 @@ from core.spark.large.scan import (
     is_reported,
     parts_of,
 )
-from core.spark.large.sums import RATES, TOTALED, TOTALS, ByBroker, Chosen, Measured, totaled
+from core.spark.large.sums import (
+    PAIRS,
+    RATES,
+    TOTALED,
+    TOTALS,
+    ByBroker,
+    Chosen,
+    Measured,
+    Pairs,
+    added_up,
+    totaled,
+)
 from core.spark.lift import Kernel
 from core.spark.progress import followed
 from core.spark.tables import MOST_ROWS, collected, snapshot_rows
@@ -61,6 +72,9 @@ NEEDED: Final = (
 
 _ROWS_A_SUM: Final = 500_000
 """Rows, of six narrow columns, that one task sums up."""
+
+
+_MOST_PAIRS: Final = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +259,12 @@ class LargeCluster:
     def named(self, bundles: Iterable[str]) -> pa.Table:
         """Bring bundles here by their names; those that are not there are left out."""
         return self.fetch(Chosen(bundles=tuple(bundles)), "looking for bundles by name")
+
+    def pairs(self, namespaces: Collection[str]) -> pa.Table:
+        """Return how many bundles of namespaces each broker has; see :data:`PAIRS`."""
+        kernel = Pairs(tuple(sorted(namespaces)))
+        words = "counting bundles by namespace"
+        return added_up([self.ask(kernel, ("namespace",), PAIRS, words, most=_MOST_PAIRS)])
 
     def skeleton_frame(self) -> PulsarSnapshot:
         """What every task needs of the cluster: its kind and its policies."""

@@ -7,7 +7,7 @@ since, which makes them anew whenever somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -15,74 +15,33 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.health.measures import Measures, column_values, measure
-from core.pulsar.ranges import Codes
+from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats
-from core.schemas import PULSAR_TABLES
-from core.simulation.averages import AVERAGES, after_each, known_sums, seeds_of, set_column, sums
+from core.schemas import conform
+from core.schemas.pulsar import RATES
+from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import NEEDED, LargeCluster
+from core.spark.large.cluster import LargeCluster
 from core.spark.large.health import SparkBundles
-from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder, Cut, joined
-from core.spark.large.sums import TOTALS, ByBroker, Measured, totaled
+from core.spark.large.kept import MOVED, SIMULATED, SINCE, Change, Kept
+from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
+from core.spark.large.sums import PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.lift import Kernel
 from core.spark.progress import followed
 from core.spark.tables import MOST_ROWS, collected
 
-SIMULATED: Final = (
-    *NEEDED,
-    *("short_samples", "long_samples", "producer_count", "consumer_count", "cache_size_bytes"),
-)
-"""Columns of bundles that a simulation goes by."""
-
-SINCE: Final = "since"
-_ROWS_A_GROUP: Final = 65_536
-_SUMS: Final = pa.schema([*TOTALS, *(pa.field(f"sum_{name}", pa.float64()) for name in AVERAGES)])
-"""One row a broker; sums of averages over the bundles that its report names."""
-
-
-_MOVED: Final = pa.schema(
+_SUMS: Final = pa.schema(
     [
-        *(PULSAR_TABLES["bundles"].field(name) for name in SIMULATED),
-        *(pa.field(name, pa.int32()) for name in (OWN, NAMED, CODE)),
-        *(pa.field(name, pa.int64()) for name in (ROW, SINCE)),
+        *TOTALS,
+        pa.field("is_still", pa.bool_()),  # no further sample changes any average
+        *(pa.field(f"sum_{name}", pa.float64()) for name in AVERAGES),
     ]
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """The bundles of a cluster at the start, packed by broker, for as long as a simulation goes on.
-
-    Attributes:
-        origin: The cluster.
-        pieces: Kept by the executors.
-        groups: How many groups of brokers.
-    """
-
-    origin: LargeCluster
-    pieces: DataFrame
-    groups: int
-
-    @classmethod
-    def of(cls, origin: LargeCluster) -> Kept:
-        """Deal them out; nothing is read before somebody asks."""
-        groups = max(origin.bundle_count // _ROWS_A_GROUP, 2)
-        pieces = origin.pieces(Cut(_whole, ByBroker(groups)), SIMULATED)
-        return cls(origin, pieces.repartition(groups, "group").persist(), groups)
-
-    def drop(self) -> None:
-        """Let the executors forget them."""
-        self.pieces.unpersist()
-
-
-def _whole(part: pa.Table) -> pa.Table:
-    return part
+"""One row a broker; sums of averages over the bundles that its report names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +56,9 @@ class Evolved(LargeCluster):
         samples: How many samples of every bundle the leader took in each round.
         owned: Movable bundles that each broker owns.
         unclear: Movable bundles whose owner nobody could tell.
+        shifts: Table of :data:`PAIRS`: what moves add to, and take from, the counts of namespaces.
+        summed: Sums of an earlier moment, :data:`_SUMS`; ``None``: nothing is known yet.
+        touched: Rows of the brokers that gave or took bundles since.
     """
 
     kept: Kept
@@ -105,6 +67,9 @@ class Evolved(LargeCluster):
     samples: tuple[int, ...]
     owned: Floats
     unclear: int
+    shifts: pa.Table
+    summed: pa.Table | None = None
+    touched: frozenset[int] = frozenset()
 
     @classmethod
     def start(cls, origin: LargeCluster) -> Evolved:
@@ -118,10 +83,11 @@ class Evolved(LargeCluster):
             origin.progress,
             kept,
             origin.skeleton.brokers,
-            _MOVED.empty_table(),
+            MOVED.empty_table(),
             (),
             bundles.settled_counts,
             bundles.unclear,
+            PAIRS.empty_table(),
         )
 
     # -- what a cluster tells, as it is now -----------------------------------------------------
@@ -182,21 +148,80 @@ class Evolved(LargeCluster):
         *,
         most: int = MOST_ROWS,
     ) -> pa.Table:
-        """Bring here what a kernel answers to the bundles as they are now, group by group."""
-        told = _each_kept(self.kept.pieces, self._change, kernel, schema)
-        with followed(self.spark, self.progress, words):
-            return collected(told, schema, most=most)
+        """Bring here what a kernel answers to the bundles as they are now, some brokers at once.
 
-    @property
+        Of bundles that are only picked, those of other brokers are not looked at.
+        """
+        keys = self._keys_of(kernel) if isinstance(kernel, Chosen) else None
+        return self._asked(kernel, schema, words, keys, most)
+
+    def _asked(
+        self, kernel: Kernel, schema: pa.Schema, words: str, keys: Ints | None, most: int
+    ) -> pa.Table:
+        change = self._change
+        told = change.told_by(self.kept.chosen(keys), kernel, schema)
+        with followed(self.spark, self.progress, words):
+            found = collected(told, schema, most=most)
+        # those that came to brokers of which nothing was kept
+        ends = np.unique(self.kept.key_of(self.moved[CODE].to_numpy()))
+        new = np.setdiff1d(ends if keys is None else np.intersect1d(ends, keys), self.kept.there)
+        if not new.size:
+            return found
+        more = change.answered(kernel, new, change.nothing).select(schema.names)
+        return pa.concat_tables([found, conform(more, schema, name="answer")])
+
+    def _keys_of(self, chosen: Chosen) -> Ints | None:
+        """Return the keys under which bundles may be that are picked; ``None``: any."""
+        if chosen.namespaces or not set(chosen.bundles) <= set(self.quota_bundles):
+            return None
+        codes = np.array(
+            [*chosen.codes, *([chosen.leader] if chosen.leader >= 0 else [])], np.int64
+        )
+        keys = [self.kept.key_of(codes)]
+        if chosen.leader >= 0:
+            keys.append(self.kept.nobodys)
+        if chosen.bundles:
+            names = pa.array(chosen.bundles, pa.string())
+            went = self.moved.filter(pc.is_in(self.moved["bundle"], value_set=names))
+            keys += [self.kept.quota_keys, self.kept.key_of(went[CODE].to_numpy())]
+        return self.kept.narrowed(np.unique(np.concatenate(keys)))
+
+    @cached_property
     def _change(self) -> Change:
         frame = self.skeleton_frame() if self.quota_bundles else None
-        return Change(self.coder, self.moved, self.samples, self.kept.groups, frame)
+        return Change(self.coder, self.moved, self.samples, self.kept.keys, frame)
 
     @cached_property
     def _sums(self) -> pa.Table:
+        """Sums by broker; those of brokers whose bundles and averages stay are taken over."""
         kernel = _Sums(Measured(self.skeleton_frame(), bool(self.quota_bundles)))
-        words = "summing up bundles by broker"
-        return self.ask(kernel, SIMULATED, _SUMS, words).sort_by(CODE)
+        words, known = "summing up bundles by broker", self.summed
+        if known is None:
+            return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
+        moving = known.filter(pc.invert(known["is_still"]))[CODE].to_numpy()
+        touched = np.array(sorted(self.touched), np.int64)
+        keys = np.unique(self.kept.key_of(np.concatenate([moving, touched])))
+        if not keys.size:
+            return known
+        few = self.kept.narrowed(keys)
+        if few is None:
+            return self._asked(kernel, _SUMS, words, None, MOST_ROWS).sort_by(CODE)
+        stay = ~np.isin(self.kept.key_of(known[CODE].to_numpy()), keys)
+        anew = self._asked(kernel, _SUMS, words, keys, MOST_ROWS)
+        return pa.concat_tables([known.filter(pa.array(stay)), anew]).combine_chunks().sort_by(CODE)
+
+    def pairs(self, namespaces: Collection[str]) -> pa.Table:
+        """Return how many bundles of namespaces each broker has: those of the start, and moves."""
+        if self._is_counted_anew:
+            return super().pairs(namespaces)
+        names = pa.array(namespaces, pa.string())
+        moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
+        return added_up([self.kept.pairs_of(namespaces), moves])
+
+    @property
+    def _is_counted_anew(self) -> bool:
+        """Whether the first move has made owners without reports count no more."""
+        return self.coder.is_reported != self.kept.origin.coder.is_reported
 
     @cached_property
     def totals(self) -> pa.Table:
@@ -216,20 +241,35 @@ class Evolved(LargeCluster):
             moves: Where each goes.
             samples: How many the leader takes.
         """
-        counts = (*self.samples, samples)
+        counts, known = (*self.samples, samples), self.__dict__.get("_sums")
+        told = (self.summed, self.touched) if known is None else (known, frozenset[int]())
         if not moves:
-            return replace(self, brokers_after=brokers, samples=counts)
+            return replace(
+                self, brokers_after=brokers, samples=counts, summed=told[0], touched=told[1]
+            )
         place = {name: row for row, name in enumerate(self.brokers)}
         ends = np.array([place[str(move.destination)] for move in moves], np.int32)
         owned, unclear = self._owned_after(rows, ends)
-        return replace(
+        counted = rows[CODE].to_numpy()
+        given = counted >= 0
+        both = np.concatenate([counted[given], ends])
+        count = np.repeat([-1, 1], [given.sum(), ends.size])
+        spaces = pa.concat_tables([rows.filter(pa.array(given)), rows])["namespace"]
+        after = replace(
             self,
             brokers_after=brokers,
             moved=self._moved_after(rows, ends),
             samples=counts,
             owned=owned,
             unclear=unclear,
+            shifts=pa.concat_tables(
+                [self.shifts, pa.table([spaces, both, count], PAIRS.names).cast(PAIRS)]
+            ).combine_chunks(),
+            summed=told[0],
+            touched=told[1] | {int(code) for code in both},
         )
+        is_same = after.coder.is_reported == self.coder.is_reported
+        return after if is_same else replace(after, summed=None)
 
     def _moved_after(self, rows: pa.Table, ends: Codes) -> pa.Table:
         names = pa.array(self.brokers, pa.string()).take(pa.array(ends))
@@ -261,45 +301,6 @@ class Evolved(LargeCluster):
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
-    """Makes the bundles of a group what they are now.
-
-    Attributes:
-        coder: Numbers brokers as the leader counts now.
-        moved: Of all groups.
-        samples: Of each round.
-        groups: How many there are.
-        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
-    """
-
-    coder: Coder
-    moved: pa.Table
-    samples: tuple[int, ...]
-    groups: int
-    frame: PulsarSnapshot | None
-
-    def __call__(self, group: int, rows: pa.Table) -> pa.Table:
-        """Return them in the order of the snapshot's rows."""
-        rows = rows.append_column(SINCE, pa.array(np.zeros(rows.num_rows, np.int64)))
-        if self.moved.num_rows:
-            gone = pc.is_in(rows[ROW], value_set=self.moved[ROW].combine_chunks())
-            there = pa.array(self.moved[CODE].to_numpy() % self.groups == group)
-            came = self.moved.filter(there).select(rows.column_names).cast(rows.schema)
-            rows = pa.concat_tables([rows.filter(pc.invert(gone)), came]).sort_by(ROW)
-        code = self.coder.counted_for(rows[OWN].to_numpy(), rows[NAMED].to_numpy())
-        rows = set_column(rows, CODE, pa.array(code, pa.int32()))
-        return self._aged(rows).drop_columns(SINCE)
-
-    def _aged(self, rows: pa.Table) -> pa.Table:
-        seeds = {}
-        if self.frame is not None:
-            tables = {**self.frame.tables, "bundles": rows}
-            seeds = dict(seeds_of(PulsarSnapshot.build(self.frame.manifest, tables)))
-        reported = rows[NAMED].to_numpy() >= 0
-        return after_each(rows, reported, seeds, self.samples, rows[SINCE].to_numpy())
-
-
-@dataclass(frozen=True, eq=False)
 class _Sums:
     """Sums and counts of a group's brokers."""
 
@@ -308,6 +309,10 @@ class _Sums:
     def __call__(self, rows: pa.Table) -> pa.Table:
         found = totaled(self.measured(rows))
         codes, named = found[CODE].to_numpy(), rows[NAMED].to_numpy()
+        still = np.bincount(
+            rows[CODE].to_numpy()[_is_moving(rows)], minlength=codes.max(initial=0) + 1
+        )
+        found = found.append_column("is_still", pa.array(still[codes] == 0))
         reporter = np.where(named >= 0, np.searchsorted(codes, named), -1)
         for name in AVERAGES:
             values = sums(reporter, column_values(rows, name), codes.size)
@@ -315,16 +320,11 @@ class _Sums:
         return found.cast(_SUMS)
 
 
-def _each_kept(pieces: DataFrame, change: Change, kernel: Kernel, schema: pa.Schema) -> DataFrame:
-    """Return what a kernel answers to each group as it is now; a task has a group, or a few."""
-
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held = list(batches)
-        if not held:
-            return
-        whole = pa.Table.from_batches(held)
-        for group in pc.unique(whole["group"]).to_pylist():
-            rows = joined(whole.filter(pc.equal(whole["group"], group)))
-            yield from kernel(change(group, rows)).select(schema.names).to_batches()
-
-    return pieces.mapInArrow(run, from_arrow_schema(schema))
+def _is_moving(rows: pa.Table) -> Flags:
+    """Return which bundles have averages that the next samples change."""
+    moving = np.zeros(rows.num_rows, np.bool_)
+    for rate in RATES:
+        last = column_values(rows, rate)
+        for term in ("short", "long"):
+            moving |= np.isfinite(last) & (column_values(rows, f"{term}_{rate}") != last)
+    return np.asarray(moving & (rows[NAMED].to_numpy() >= 0), np.bool_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,18 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.errors import OpsError
+from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.view import ClusterView
+from core.planning.what_if import WhatIfWish, compared
 from core.progress import JobStoppedError, Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
 from core.pulsar.shedding.registry import AnyStrategy
 from core.simulation import Run, Simulation
 from core.snapshot import LoadManager
+from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import load_manifest
 from core.spark.fleet import (
     Answers,
@@ -28,19 +34,29 @@ from core.spark.fleet import (
     gathered,
     problem_of,
 )
+from core.spark.jobs.balance import BalanceQuestion
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
+from core.spark.jobs.planning import WhatIfQuestion
 from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
 from core.spark.jobs.simulate import SimulateQuestion
 from core.spark.large.cluster import LargeCluster
+from core.spark.large.evolved import Evolved
 from core.spark.large.health import large_health
 from core.spark.large.place import large_placement
 from core.spark.large.shed import large_rounds
-from core.spark.large.simulate import large_simulation
-from core.spark.large.size import is_large
+from core.spark.large.simulate import at_hand, large_simulation
+from core.spark.large.size import is_large, is_large_pegasus
+from core.spark.pegasus_balance import SparkRounds
 
-Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion
-_SPREAD: Final = (HealthQuestion, PlaceQuestion, ShedQuestion, SimulateQuestion)
+Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion | WhatIfQuestion
+_BY_BROKER: Final = (
+    HealthQuestion,
+    PlaceQuestion,
+    ShedQuestion,
+    SimulateQuestion,
+    WhatIfQuestion,
+)
 
 
 def ask_fleet(
@@ -57,36 +73,64 @@ def ask_fleet(
         JobStoppedError: A person stopped it.
         ComputeError: Spark failed.
     """
-    if not isinstance(question, _SPREAD):
-        return ask_on_spark(spark, sources, question, progress)
-    directories = {name: _large_directory(source) for name, source in sources.items()}
-    small = {name: source for name, source in sources.items() if directories[name] is None}
+    spread = {name: _spread_over(source, question) for name, source in sources.items()}
+    small = {name: source for name, source in sources.items() if spread[name] is None}
     found = ask_on_spark(spark, small, question, progress) if small else gathered(question, [])
     parts: list[tuple[str, Mapping[str, pa.Table]]] = []
-    for name, directory in sorted(directories.items()):
-        if directory is not None:
-            cluster = LargeCluster.of(spark, directory, progress)
-            parts.append((name, _told(cluster, question)))
+    for name, answer in sorted(spread.items()):
+        if answer is not None:
+            parts.append((name, _told(partial(answer, spark, progress))))
     more = gathered(question, parts)
     whole = {key: pa.concat_tables([found[key], more[key]]) for key in found}
     return {key: _by_cluster(table) for key, table in whole.items()}
 
 
-def _large_directory(source: Source) -> Path | None:
-    """Return the directory of a snapshot that is too large for one task; ``None``: it is not."""
+_Answer = Callable[[SparkSession, Progress], Mapping[str, pa.Table]]
+
+
+def _spread_over(source: Source, question: Question) -> _Answer | None:
+    """Return what answers for a cluster that is too large for one task; ``None``: it is not.
+
+    A question that cannot be spread stays with one task, as the minutes of a history do.
+    """
     if not isinstance(source, InDirectory) or not Path(source.path).is_dir():
         return None
     directory = Path(source.path)
-    return directory if is_large(directory) else None
+    if isinstance(question, BalanceQuestion) and is_large_pegasus(directory):
+        return partial(_by_table, directory, question)
+    if isinstance(question, _BY_BROKER) and is_large(directory):
+        return partial(_by_broker, directory, question)
+    return None
 
 
-def _told(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa.Table]:
+def _told(answer: Callable[[], Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
     try:
-        return large_answer(cluster, question)
+        return answer()
     except JobStoppedError:
         raise
     except OpsError as exc:
         return problem_of(exc)
+
+
+def _by_broker(
+    directory: Path, question: Spreadable, spark: SparkSession, progress: Progress
+) -> Mapping[str, pa.Table]:
+    return large_answer(LargeCluster.of(spark, directory, progress), question)
+
+
+def _by_table(
+    directory: Path, question: BalanceQuestion, spark: SparkSession, progress: Progress
+) -> Mapping[str, pa.Table]:
+    """Have tables of Pegasus balanced by tasks; who holds what is a few numbers a partition."""
+    facts = PegasusFacts(load_pegasus_snapshot(directory))
+    on_spark = SparkRounds(spark, progress)
+
+    def play(view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
+        # the cluster policy looks at all tables before every single plan
+        play_it = on_spark.rounds if options.policy == "app" else rounds_until_settled
+        return play_it(view, options)
+
+    return question.told_by(facts, play)
 
 
 def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa.Table]:
@@ -103,16 +147,35 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
     if isinstance(question, PlaceQuestion):
         return large_placement(cluster, question)
     if isinstance(question, SimulateQuestion):
-        return question.told_by(cluster.skeleton, partial(_simulated, cluster, question))
+        with at_hand(cluster) as start:
+            return question.told_by(cluster.skeleton, partial(_simulated, start, question))
+    if isinstance(question, WhatIfQuestion):
+        return {"pairs": _compared(cluster, question.wish)}
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
     return question.told(identity, found.measures, found.findings)
 
 
-def _simulated(cluster: LargeCluster, question: SimulateQuestion, run: Run) -> Simulation:
+def _simulated(start: Evolved, question: SimulateQuestion, run: Run) -> Simulation:
     return large_simulation(
-        cluster, run, placement=question.placement, overrides=question.overrides
+        start.kept.origin,
+        run,
+        placement=question.placement,
+        overrides=question.overrides,
+        start=start,
     )
+
+
+def _compared(cluster: LargeCluster, wish: WhatIfWish) -> pa.Table:
+    with at_hand(cluster) as start:
+
+        def play(run: Run, placement: str) -> Simulation:
+            return large_simulation(
+                cluster, run, placement=placement, overrides=wish.overrides, start=start
+            )
+
+        now = start.measures(cluster.settings(wish.overrides))
+        return compared(cluster.skeleton, wish, now, play)
 
 
 def _by_cluster(table: pa.Table) -> pa.Table:

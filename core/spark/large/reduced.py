@@ -33,14 +33,6 @@ from core.spark.large.sums import Chosen
 from core.units import counted
 
 _LARGEST: Final = 1e200
-_PAIRS: Final = pa.schema(
-    [
-        pa.field("namespace", pa.string(), nullable=False),
-        pa.field(CODE, pa.int32(), nullable=False),
-        pa.field("bundles", pa.int64(), nullable=False),
-    ]
-)
-_MOST_PAIRS: Final = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +132,12 @@ class Reduced:
         return kept.append_column("boundaries", blank)
 
     def view(
-        self, settings: EffectiveSettings, orders: BucketOrders, *, is_placed: bool
+        self,
+        settings: EffectiveSettings,
+        orders: BucketOrders,
+        *,
+        is_placed: bool,
+        placed: Collection[str] | None = None,
     ) -> LoadView:
         """Return the view under some settings, as kernels ask for it.
 
@@ -148,6 +145,7 @@ class Reduced:
             settings: In force.
             orders: What is known of the order of equal bundles.
             is_placed: Whether placement is asked as well, which counts bundles by namespace.
+            placed: Namespaces of which bundles are placed; ``None``: any that is here.
         """
         part = LoadView.of(self.snapshot, settings)
         long_rate, doubt, note = self._long_rates()
@@ -160,7 +158,7 @@ class Reduced:
             notes=tuple(text for text in notes if text),
         )
         if is_placed:
-            whole.__dict__["range_counts"] = self._range_counts(whole)
+            whole.__dict__["range_counts"] = self._range_counts(whole, placed)
         ReducedBasis(whole, self.cluster, self.here, orders).keep()
         return whole
 
@@ -185,13 +183,18 @@ class Reduced:
         summed = _summed(skeleton, rows.size, nothing.size)
         return rate, long_rate_doubt(summed, columns, rate, has_moved=note != ""), note
 
-    def _range_counts(self, view: LoadView) -> RangeCounts:
-        """Count the bundles of the view's namespaces by broker, of the whole cluster."""
+    def _range_counts(self, view: LoadView, placed: Collection[str] | None) -> RangeCounts:
+        """Count the bundles of namespaces by broker, of the whole cluster."""
         names = pa.array(view.namespaces, pa.string())
-        kernel = _Pairs(view.namespaces)
-        words = "counting bundles by namespace"
-        told = self.cluster.ask(kernel, ("namespace",), _PAIRS, words, most=_MOST_PAIRS)
-        pairs = told.group_by(["namespace", CODE]).aggregate([("bundles", "sum")])
+        counted = view.namespaces
+        if placed is not None:  # and of the groups, whose counts are of all their namespaces
+            grouped = [
+                name
+                for name, group in zip(counted, view.namespace_group, strict=True)
+                if group >= 0
+            ]
+            counted = tuple({*grouped, *placed}.intersection(counted))
+        pairs = self.cluster.pairs(counted)
         namespace = pc.index_in(pairs["namespace"], value_set=names).to_numpy()
         broker = pairs[CODE].to_numpy()
         order = np.lexsort((broker, namespace))
@@ -199,7 +202,7 @@ class Reduced:
         return RangeCounts(
             offsets=offsets.astype(np.int64),
             broker=broker[order].astype(np.int32),
-            count=pairs["bundles_sum"].to_numpy()[order].astype(np.int32),
+            count=pairs["bundles"].to_numpy()[order].astype(np.int32),
         )
 
 
@@ -237,22 +240,6 @@ def _chosen(cluster: LargeCluster, here: frozenset[int], namespace: str | None) 
         grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
         namespaces += grouped["namespace"].to_pylist()
     return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Counts the bundles of some namespaces by broker, in one part."""
-
-    namespaces: tuple[str, ...]
-
-    def __call__(self, part: pa.Table) -> pa.Table:
-        names = pa.array(self.namespaces, pa.string())
-        wanted = pc.and_(
-            pc.is_in(part["namespace"], value_set=names), pc.greater_equal(part[CODE], 0)
-        )
-        rows = part.select(["namespace", CODE]).filter(wanted)
-        found = rows.group_by(["namespace", CODE]).aggregate([([], "count_all")])
-        return found.rename_columns(_PAIRS.names).cast(_PAIRS)
 
 
 def _stored(brokers: pa.Table) -> Floats:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -34,6 +35,7 @@ from core.spark.large.reduced import Reduced, missing_of
 from core.spark.large.size import MOST_BUNDLES
 
 _MOST_TURNS: Final = 40
+_NOTHING: Final = frozenset[str]()
 _Answer = TypeVar("_Answer")
 
 
@@ -44,12 +46,14 @@ def large_simulation(
     placement: str | None = None,
     overrides: Mapping[str, object] | None = None,
     release: str | None = None,
+    start: Evolved | None = None,
 ) -> Simulation:
     """Simulate a cluster whose bundles no process holds.
 
     Args:
         cluster: The start.
         run: What is simulated.
+        start: The same, of :func:`at_hand`; ``None``: made for this one and forgotten.
         placement: Class name of the placement strategy; ``None``: the one in force.
         overrides: Settings to assume, upstream key to value.
         release: Release line to assume.
@@ -66,10 +70,17 @@ def large_simulation(
     assumed = dict(overrides or {})
     settings = assumed_settings(cluster.skeleton, strategy, placement, assumed, release)
     manager = ModularManager(settings)
+    with nullcontext(start) if start is not None else at_hand(cluster) as known:
+        ground = Spread(known, settings, strategy, manager)
+        return play(ground, run, strategy, settings, assumed)
+
+
+@contextmanager
+def at_hand(cluster: LargeCluster) -> Iterator[Evolved]:
+    """Keep a cluster's bundles on the executors for several simulations."""
     start = Evolved.start(cluster)
     try:
-        ground = Spread(start, settings, strategy, manager)
-        return play(ground, run, strategy, settings, assumed)
+        yield start
     finally:
         start.kept.drop()
 
@@ -115,7 +126,7 @@ class Spread:
     manager: ModularManager
     wanted: frozenset[int] = frozenset()
     _reduced: Reduced | None = None
-    _views: dict[bool, LoadView] = field(default_factory=dict)
+    _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._orders = BucketOrders(self.cluster)
@@ -133,18 +144,21 @@ class Spread:
             decided: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
             return decided
 
-        return self._asked(ask, is_placed=False)
+        return self._asked(ask)
 
     def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
         """Ask the manager."""
         if not moves:
             return []
-        return self._asked(lambda view: list(self.manager.landings(view, moves)), is_placed=True)
+        spaces = frozenset(move.bundle.rpartition("/")[0] for move in moves)
+        return self._asked(lambda view: list(self.manager.landings(view, moves)), placed=spaces)
 
-    def _asked(self, question: Callable[[LoadView], _Answer], *, is_placed: bool) -> _Answer:
+    def _asked(
+        self, question: Callable[[LoadView], _Answer], placed: frozenset[str] = _NOTHING
+    ) -> _Answer:
         """Ask until nothing was missing; see :func:`core.spark.large.shed.large_rounds`."""
         for _ in range(_MOST_TURNS):
-            view = self._view(is_placed=is_placed)
+            view = self._view(placed)
             answer = question(view)
             missing = missing_of(view)
             if missing:
@@ -160,14 +174,16 @@ class Spread:
             hint="Run it in process, on a machine with the memory for the whole snapshot.",
         )
 
-    def _view(self, *, is_placed: bool) -> LoadView:
-        if is_placed not in self._views:
+    def _view(self, placed: frozenset[str] = _NOTHING) -> LoadView:
+        """Return the view; bundles of these namespaces can be placed on it."""
+        if placed not in self._views:
             if self._reduced is None:
                 self._bring(self.wanted)
             assert self._reduced is not None  # noqa: S101  # brought a line above
-            view = self._reduced.view(self.settings, self._orders, is_placed=is_placed)
-            self._views[is_placed] = view
-        return self._views[is_placed]
+            self._views[placed] = self._reduced.view(
+                self.settings, self._orders, is_placed=bool(placed), placed=placed
+            )
+        return self._views[placed]
 
     def _bring(self, wanted: Collection[int]) -> None:
         self.wanted = frozenset(wanted)
@@ -176,7 +192,7 @@ class Spread:
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
         """Nothing more than the strategy itself remembers."""
-        return self.manager.remembered(self._view(is_placed=False), state, moves)
+        return self.manager.remembered(self._view(), state, moves)
 
     def after(self, moves: Sequence[Landed]) -> Spread:
         """Project the moves on the brokers, and note them."""
@@ -184,7 +200,7 @@ class Spread:
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
         if moves:
             assert self._reduced is not None  # noqa: S101  # the moves were picked from it
-            view = self._view(is_placed=False)
+            view = self._view()
             at = np.array([view.bundle_row(move.bundle) for move in moves], np.int64)
             ends = tuple(move.destination for move in moves)
             after = project_scenario(self._reduced.snapshot, at, Scenario(1.0, ends))
@@ -199,7 +215,8 @@ class Spread:
         return self._on(cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)), state
 
     def _on(self, cluster: Evolved) -> Spread:
-        return Spread(cluster, self.settings, self.strategy, self.manager, self.wanted)
+        here = self.wanted if self._reduced is None else self._reduced.here
+        return Spread(cluster, self.settings, self.strategy, self.manager, here)
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add up what the moved bundles have; they were brought here."""

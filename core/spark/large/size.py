@@ -11,6 +11,9 @@ from core.snapshot.store import load_manifest
 MOST_BUNDLES: Final = MOST_TRIED
 """Up to so many, turning points of a shedding decision are sought, which looks at all of them."""
 
+MOST_PARTITIONS: Final = 50_000
+"""Up to so many partitions of Pegasus, one task is done before several would have begun."""
+
 
 def is_large(directory: Path) -> bool:
     """Return whether the snapshot in a directory is better spread over tasks.
@@ -18,5 +21,18 @@ def is_large(directory: Path) -> bool:
     Raises:
         SnapshotError: There is none.
     """
-    bundles = load_manifest(directory)[1].tables.get("bundles")
-    return bundles is not None and bundles.rows > MOST_BUNDLES
+    return _has_more(directory, "bundles", MOST_BUNDLES)
+
+
+def is_large_pegasus(directory: Path) -> bool:
+    """Return whether the Pegasus cluster in a directory is better spread over tasks by table.
+
+    Raises:
+        SnapshotError: There is none.
+    """
+    return _has_more(directory, "partitions", MOST_PARTITIONS)
+
+
+def _has_more(directory: Path, table: str, rows: int) -> bool:
+    found = load_manifest(directory)[1].tables.get(table)
+    return found is not None and found.rows > rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +41,45 @@ TOTALS: Final = pa.schema(
     ]
 )
 """One row a broker that reports bundles."""
+
+
+PAIRS: Final = pa.schema(
+    [
+        pa.field("namespace", pa.string(), nullable=False),
+        pa.field(CODE, pa.int32(), nullable=False),
+        pa.field("bundles", pa.int64(), nullable=False),
+    ]
+)
+"""How many bundles of a namespace a broker has; those that have none are not there."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Counts the bundles of some namespaces by broker, in one part.
+
+    Attributes:
+        namespaces: Their names.
+    """
+
+    namespaces: tuple[str, ...]
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return :data:`PAIRS` of the part."""
+        names = pa.array(self.namespaces, pa.string())
+        wanted = pc.and_(
+            pc.is_in(part["namespace"], value_set=names), pc.greater_equal(part[CODE], 0)
+        )
+        rows = part.select(["namespace", CODE]).filter(wanted)
+        one_each = pa.array(np.ones(rows.num_rows, np.int64))
+        return added_up([rows.append_column(PAIRS.field("bundles"), one_each).cast(PAIRS)])
+
+
+def added_up(pairs: Iterable[pa.Table]) -> pa.Table:
+    """Return :data:`PAIRS` of several tables of them together."""
+    whole = pa.concat_tables([PAIRS.empty_table(), *pairs])
+    summed = whole.group_by(["namespace", CODE]).aggregate([("bundles", "sum")])
+    told = summed.rename_columns(PAIRS.names).cast(PAIRS)
+    return told.filter(pc.greater(told["bundles"], 0))
 
 
 @dataclass(frozen=True, eq=False)

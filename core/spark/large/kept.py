@@ -1,0 +1,229 @@
+"""The bundles of a very large cluster at the start of a simulation, and what they are by now.
+
+Executors keep them packed, some brokers a piece, so that a question costs what the brokers cost
+that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from core.pulsar.ranges import Codes, Ints
+from core.schemas import PULSAR_TABLES
+from core.simulation.averages import after_each, seeds_of, set_column
+from core.snapshot import PulsarSnapshot
+from core.spark.large.cluster import NEEDED, LargeCluster
+from core.spark.large.scan import CODE, NAMED, OWN, PIECES, ROW, Coder, Cut, joined, unpacked
+from core.spark.large.sums import PAIRS, Chosen
+from core.spark.lift import Kernel
+from core.spark.progress import followed
+from core.spark.tables import collected
+
+SIMULATED: Final = (
+    *NEEDED,
+    *("short_samples", "long_samples", "producer_count", "consumer_count", "cache_size_bytes"),
+)
+"""Columns of bundles that a simulation goes by."""
+
+SINCE: Final = "since"
+_ROWS_A_GROUP: Final = 65_536
+_ROWS_A_KEY: Final = 1_000
+"""Few enough that a broker is looked at without its neighbours, enough that packing pays."""
+
+_KEYS_AT_ONCE: Final = 64
+_LEAST_TASKS: Final = 8
+_KEPT: Final = pa.schema(
+    [
+        *(PULSAR_TABLES["bundles"].field(name) for name in SIMULATED),
+        *(pa.field(name, pa.int32()) for name in (OWN, NAMED, CODE)),
+        pa.field(ROW, pa.int64()),
+    ]
+)
+MOVED: Final = _KEPT.append(pa.field(SINCE, pa.int64()))
+"""``since``: the first round whose samples a bundle takes."""
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Deals out brokers to keys; bundles that nobody counts have keys of their own.
+
+    Attributes:
+        keys: For brokers; as many more are for those.
+        groups: Of keys.
+    """
+
+    keys: int
+    groups: int | None = None
+
+    def __call__(self, rows: pa.Table) -> Ints:
+        """Return the key of each row, or the group of that."""
+        code = rows[CODE].to_numpy().astype(np.int64)
+        nobodys = self.keys + rows[ROW].to_numpy() % self.keys
+        key = np.where(code < 0, nobodys, code % self.keys)
+        return np.asarray(key if self.groups is None else key % self.groups, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The bundles at the start, for as long as a simulation goes on.
+
+    Attributes:
+        origin: The cluster.
+        pieces: Kept by the executors: :data:`PIECES`, whose ``group`` is the key.
+        keys: Brokers are dealt out to so many; see :class:`ByKey`.
+    """
+
+    origin: LargeCluster
+    pieces: DataFrame
+    keys: int
+    _counted: set[str] = field(default_factory=set)
+    _pairs: list[pa.Table] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, origin: LargeCluster) -> Kept:
+        """Deal them out; nothing is read before somebody asks."""
+        keys = max(origin.bundle_count // _ROWS_A_KEY, 2)
+        groups = max(origin.bundle_count // _ROWS_A_GROUP, 2)
+        dealt = origin.pieces(Cut(_whole, ByKey(keys, groups)), SIMULATED)
+        pieces = _cut_again(dealt.repartition(groups, "group"), Cut(_whole, ByKey(keys)))
+        return cls(origin, pieces.persist(), keys)
+
+    def drop(self) -> None:
+        """Let the executors forget them."""
+        self.pieces.unpersist()
+
+    def key_of(self, codes: Codes | Ints) -> Ints:
+        """Return the key of each broker; those of nobody are left out."""
+        return np.asarray(codes[codes >= 0] % self.keys, np.int64)
+
+    @cached_property
+    def there(self) -> Ints:
+        """Keys under which there is something."""
+        schema = pa.schema([PIECES.field("group")])
+        with followed(self.origin.spark, self.origin.progress, "dealing out bundles by broker"):
+            return np.unique(collected(self.pieces, schema)["group"].to_numpy()).astype(np.int64)
+
+    @cached_property
+    def nobodys(self) -> Ints:
+        """Keys of bundles that nobody counts."""
+        return self.there[self.there >= self.keys]
+
+    @cached_property
+    def quota_keys(self) -> Ints:
+        """Keys of the bundles with a quota of their own."""
+        found = self.origin.named(self.origin.quota_bundles)
+        return np.unique(ByKey(self.keys)(found))
+
+    def narrowed(self, keys: Ints) -> Ints | None:
+        """Return some keys; ``None``: all, where it costs no more to look at all of them."""
+        return None if keys.size * 2 > self.there.size else keys
+
+    def chosen(self, keys: Ints | None) -> DataFrame:
+        """Return the pieces of some keys; ``None``: all."""
+        if keys is None:
+            return self.pieces
+        few = self.pieces.filter(f"`group` IN ({', '.join(map(str, keys.tolist()))})")
+        return few.coalesce(max(keys.size // _KEYS_AT_ONCE, _LEAST_TASKS))
+
+    def pairs_of(self, namespaces: Collection[str]) -> pa.Table:
+        """Return :data:`PAIRS` of namespaces at the start; each is counted once."""
+        new = set(namespaces) - self._counted
+        if new:
+            self._pairs.append(self.origin.pairs(sorted(new)))
+            self._counted.update(new)
+        whole = pa.concat_tables([PAIRS.empty_table(), *self._pairs])
+        return whole.filter(pc.is_in(whole["namespace"], pa.array(sorted(namespaces), pa.string())))
+
+
+def _whole(part: pa.Table) -> pa.Table:
+    return part
+
+
+def _cut_again(pieces: DataFrame, cut: Cut) -> DataFrame:
+    """Return each group's pieces, put together and cut by key."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = list(batches)
+        if not held:
+            return
+        whole = pa.Table.from_batches(held)
+        for group in pc.unique(whole["group"]).to_pylist():
+            rows = joined(whole.filter(pc.equal(whole["group"], group)))
+            yield from cut(rows).to_batches()
+
+    return pieces.mapInArrow(run, from_arrow_schema(PIECES))
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Makes bundles what they are now.
+
+    Attributes:
+        coder: Numbers brokers as the leader counts now.
+        moved: Table of :data:`MOVED`: bundles that moved, as they were when they did, but for where
+            they are.
+        samples: How many of every bundle the leader took in each round.
+        keys: See :class:`ByKey`.
+        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+    """
+
+    coder: Coder
+    moved: pa.Table
+    samples: tuple[int, ...]
+    keys: int
+    frame: PulsarSnapshot | None
+
+    def told_by(self, pieces: DataFrame, kernel: Kernel, schema: pa.Schema) -> DataFrame:
+        """Return what a kernel answers to the bundles as they are now, some keys at once."""
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for first in range(0, batch.num_rows, _KEYS_AT_ONCE):
+                    some = batch.slice(first, _KEYS_AT_ONCE)
+                    rows = pa.concat_tables(
+                        unpacked(rows.as_buffer()) for rows in some.column("rows")
+                    )
+                    keys = some.column("group").to_numpy()
+                    told = self.answered(kernel, keys, rows.combine_chunks())
+                    yield from told.select(schema.names).to_batches()
+
+        return pieces.mapInArrow(run, from_arrow_schema(schema))
+
+    @property
+    def nothing(self) -> pa.Table:
+        """No bundles, as they are kept."""
+        return _KEPT.empty_table()
+
+    def answered(self, kernel: Kernel, keys: Ints, rows: pa.Table) -> pa.Table:
+        """Return what a kernel answers to the bundles of some keys, in the order of their rows."""
+        rows = self._placed(keys, rows)
+        if isinstance(kernel, Chosen):  # which looks at no average
+            return self._aged(kernel(rows))
+        return kernel(self._aged(rows))
+
+    def _placed(self, keys: Ints, rows: pa.Table) -> pa.Table:
+        rows = rows.append_column(SINCE, pa.array(np.zeros(rows.num_rows, np.int64)))
+        gone = pc.is_in(rows[ROW], value_set=self.moved[ROW].combine_chunks())
+        there = np.isin(self.moved[CODE].to_numpy() % self.keys, keys)
+        came = self.moved.filter(pa.array(there)).select(rows.column_names).cast(rows.schema)
+        rows = pa.concat_tables([rows.filter(pc.invert(gone)), came]).sort_by(ROW)
+        code = self.coder.counted_for(rows[OWN].to_numpy(), rows[NAMED].to_numpy())
+        return set_column(rows, CODE, pa.array(code, pa.int32()))
+
+    def _aged(self, rows: pa.Table) -> pa.Table:
+        seeds = {}
+        if self.frame is not None:
+            tables = {**self.frame.tables, "bundles": rows}
+            seeds = dict(seeds_of(PulsarSnapshot.build(self.frame.manifest, tables)))
+        reported = rows[NAMED].to_numpy() >= 0
+        since = rows[SINCE].to_numpy()
+        return after_each(rows, reported, seeds, self.samples, since).drop_columns(SINCE)

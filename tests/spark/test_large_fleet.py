@@ -1,0 +1,89 @@
+"""What spreads one large cluster over tasks, kind of question by kind of question."""
+
+from __future__ import annotations
+
+import pytest
+from fleet_builder import make_snapshot
+from large_fleets import extensible, with_ties
+from pegasus_snapshots import generated
+
+from core.planning.what_if import WhatIfWish
+from core.progress import JobStoppedError, Untold
+from core.snapshot.store import save_snapshot
+from core.spark.fleet import InDirectory, ask_here
+from core.spark.jobs.balance import BalanceQuestion
+from core.spark.jobs.planning import WhatIfQuestion
+from core.spark.large import fleet as large_fleet
+from core.spark.large import size
+from core.spark.large.cluster import LargeCluster
+from core.spark.large.fleet import ask_fleet, large_answer
+
+EAGER = {
+    "loadBalancerBrokerThresholdShedderPercentage": 3.0,
+    "loadBalancerBrokerOverloadedThresholdPercentage": 12.0,
+    "loadBalancerBundleUnloadMinThroughputThreshold": 0.1,
+}
+
+
+def test_a_what_if_plays_every_pair_as_a_process_does(tasks_here, tmp_path):
+    snapshot = with_ties(make_snapshot(brokers=5, bundles=120, seed=4))
+    save_snapshot(snapshot, tmp_path)
+    pairs = ("OverloadShedder",)
+    question = WhatIfQuestion(
+        WhatIfWish(
+            shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, overrides=EAGER
+        )
+    )
+    there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
+    assert there == question.answer(snapshot)
+    assert there["pairs"].num_rows == 2
+    assert sum(there["pairs"]["moves"].to_pylist())
+
+
+def test_a_what_if_of_the_extensible_manager_is_a_problem_of_that_cluster(tasks_here, tmp_path):
+    save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
+    size_line = 10
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(size, "MOST_BUNDLES", size_line)
+        found = ask_fleet(None, {"a": InDirectory(str(tmp_path))}, WhatIfQuestion(), Untold())
+    assert found["pairs"].num_rows == 0
+    assert "TransferShedder is not simulated spread" in found["problems"]["sentence"][0].as_py()
+
+
+class Rounds:
+    """Stands for Spark: counts who asks."""
+
+    asked = 0
+
+    def __init__(self, _spark, progress):
+        self.progress = progress
+
+    def rounds(self, view, options):
+        Rounds.asked += 1
+        self.progress.step(0, 1, "balancing tables")
+        return large_fleet.rounds_until_settled(view, options)
+
+
+@pytest.mark.parametrize(("policy", "spread"), [("app", 1), ("cluster", 0)])
+def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
+    tmp_path, monkeypatch, policy, spread
+):
+    monkeypatch.setattr(size, "MOST_PARTITIONS", 10)
+    monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
+    monkeypatch.setattr(Rounds, "asked", 0)
+    save_snapshot(generated(3, 16, 5), tmp_path)
+    sources, question = {"peg": InDirectory(str(tmp_path))}, BalanceQuestion(policy, rounds=3)
+    assert ask_fleet(None, sources, question, Untold()) == ask_here(sources, question, Untold())
+    assert Rounds.asked == spread
+
+
+def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
+    class Stopped:
+        def step(self, done, total, words):
+            raise JobStoppedError("Stopped.")
+
+    monkeypatch.setattr(size, "MOST_PARTITIONS", 10)
+    monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
+    save_snapshot(generated(3, 16, 5), tmp_path)
+    with pytest.raises(JobStoppedError):
+        ask_fleet(None, {"peg": InDirectory(str(tmp_path))}, BalanceQuestion("app"), Stopped())
