@@ -76,6 +76,8 @@ def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int
             f"There is no {source}.",
             hint="Name a file of `trimtab history export`, a snapshot directory or a shelf.",
         )
+    if name is not None and not name.strip():
+        raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
     counter = _Counted()
     try:
         if source.is_dir():
@@ -88,8 +90,23 @@ def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int
 
     def show() -> None:
         say(f"{source}: {counted(count, 'new snapshot')} in {past.place}.")
+        for one in _strangers(past, source, name):
+            say(
+                f"The commands know {one} by its name; the pages show it once "
+                f"{past.config.file or 'trimtab.toml'} has a cluster of that name, with the "
+                "addresses of its own machine: `trimtab dashboard --no-collect` asks none of them."
+            )
 
     return emit(Answer(body, show), as_json=as_json)
+
+
+def _strangers(past: Past, source: Path, name: str | None) -> list[str]:
+    """Return what was taken in under names that no configured cluster has."""
+    if name is None and source.is_file():
+        with Archive(source) as archive:
+            name = archive.contents.cluster
+    known = {one.name for one in past.config.clusters}
+    return [one for one in ([name] if name else past.store.clusters()) if one not in known]
 
 
 class _Counted:

@@ -251,3 +251,14 @@ def test_unknown_kind_of_event_is_bad_usage_with_near_names(site: Path, capsys) 
     assert (
         answer(capsys, "events", "fleet", "--kind", "move", "--by", "cluster")["events"] is not None
     )
+
+
+def test_what_comes_from_elsewhere_says_how_the_pages_show_it(site: Path, capsys) -> None:
+    file = str(site / "hour.file")
+    answer(capsys, "export", "fleet", "--out", file)
+    assert run(["history", "import", file, "--as", "case 7", "--history", str(site / "h")]) == 0
+    said = capsys.readouterr().out
+    assert "5 new snapshots" in said
+    assert "The commands know case 7 by its name; the pages show it once" in said
+    found = answer(capsys, "import", file, "--as", " ", "--history", str(site / "h"), code=2)
+    assert found["error"]["message"] == "--as is empty."
