@@ -5,11 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from core.plan.preview import Preview
+from core.plan.steps import SetPolicy
 from core.plan.words import describe
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.cli_config import words_of
-from dashboard.components import figures, frame, tables, words
+from dashboard.components import figures, frame, policy_changes, tables, words
 from dashboard.components.applying import Ask, draw_choices, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of
 from dashboard.components.placement import placement_panel
@@ -97,7 +98,9 @@ if preview.steps:
     draw_moves(preview)
 if preview.others:
     words.section("Changes", "Each is checked before it is sent, and read back afterwards.")
-    words.notes([f"{describe(other.step)}." for other in preview.others])
+    policy_changes.draw_difference(plan, key="undo_difference")
+    others = [one.step for one in preview.others if not isinstance(one.step, SetPolicy)]
+    words.notes([f"{describe(step)}." for step in others])
 words.notes(preview.notes)
 
 plan_file = draw_choices(

@@ -63,7 +63,7 @@ def _draw(page: PageContext, answer: ChangeAnswer) -> None:
     if not plan.errored:
         st.markdown(f"**{words.plain(presenter.impact_sentence(change))}**")
     moves_plan.draw_remarks(plan)
-    _draw_difference(change)
+    policy_changes.draw_difference(plan, key="isolation_difference")
     _draw_namespaces(change)
     _draw_course(change)
     if not preview.others or plan.errored:
@@ -71,25 +71,6 @@ def _draw(page: PageContext, answer: ChangeAnswer) -> None:
     moves_plan.draw_apply(page, plan, preview)
     with st.expander("The brokers' own lines", icon=":material/terminal:"):
         st.code("\n".join(other.command for other in preview.others), language="bash")
-
-
-def _draw_difference(change: PolicyOutlook) -> None:
-    rows = policy_wishes.difference(change.plan.steps)
-    if rows.empty:
-        return
-    tables.table(
-        rows,
-        {
-            "policy": tables.words("Policy"),
-            "of": tables.words("Of"),
-            "field": tables.words("Field"),
-            "now": tables.words("Now"),
-            "then": tables.words("Then"),
-        },
-        key="isolation_difference",
-        alt="What the plan changes, field by field",
-        height=min(250, tables.height_of(len(rows))),
-    )
 
 
 def _draw_namespaces(change: PolicyOutlook) -> None:

@@ -47,9 +47,8 @@ def draw_tenants(page: PageContext, limits: kernel.Limits) -> None:
         "bundles": tables.whole("Bundles"),
         "topics": tables.whole("Topics"),
     }
-    for key in ("msgs_ratio", "bytes_ratio"):
-        if rows[key].isna().all():
-            columns.pop(key)
+    for key in presenter.idle_columns(rows):
+        columns.pop(key)
     if rows["groups"].any():
         columns["groups"] = tables.words("Groups")
     if rows["unlimited"].any():

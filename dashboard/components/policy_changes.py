@@ -146,21 +146,7 @@ def _short(text: str) -> str:
 
 def _draw_plan(page: PageContext, answer: kernel.PolicyAnswer) -> None:
     plan, preview = _shown(answer)
-    rows = presenter.difference(plan.steps)
-    if len(rows):
-        tables.table(
-            rows,
-            {
-                "policy": tables.words("Policy"),
-                "of": tables.words("Of"),
-                "field": tables.words("Field"),
-                "now": tables.words("Now"),
-                "then": tables.words("Then"),
-            },
-            key="policy_difference",
-            alt="What the plan changes, field by field",
-            height=min(330, tables.height_of(len(rows))),
-        )
+    draw_difference(plan, key="policy_difference")
     if plan.steps:
         words.notes(answer.effects)
     moves_plan.draw_remarks(plan)
@@ -169,6 +155,26 @@ def _draw_plan(page: PageContext, answer: kernel.PolicyAnswer) -> None:
     with st.expander("The brokers' own lines", icon=":material/terminal:", expanded=True):
         st.code("\n".join(other.command for other in preview.others), language="bash")
     moves_plan.draw_apply(page, plan, preview, sentence=presenter.plan_sentence(plan.steps))
+
+
+def draw_difference(plan: Plan, *, key: str) -> None:
+    """Draw what the plan changes of policies, a row a field; nothing where it changes none."""
+    rows = presenter.difference(plan.steps)
+    if rows.empty:
+        return
+    tables.table(
+        rows,
+        {
+            "policy": tables.words("Policy"),
+            "of": tables.words("Of"),
+            "field": tables.words("Field"),
+            "now": tables.words("Now"),
+            "then": tables.words("Then"),
+        },
+        key=key,
+        alt="What the plan changes, field by field",
+        height=min(330, tables.height_of(len(rows))),
+    )
 
 
 def _shown(answer: kernel.PolicyAnswer) -> tuple[Plan, Preview]:

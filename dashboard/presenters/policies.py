@@ -263,6 +263,17 @@ def tenants_table(tenants: Sequence[TenantUse]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "silent", "storage"])
 
 
+def idle_columns(rows: pd.DataFrame) -> list[str]:
+    """Return the columns of limits that tell nothing: the answer says that nobody is limited."""
+    found = []
+    for key in ("msgs", "bytes"):
+        if rows[f"{key}_limit"].str.startswith(NO_LIMIT).all():
+            found.append(f"{key}_limit")
+        if rows[f"{key}_ratio"].isna().all():
+            found.append(f"{key}_ratio")
+    return found
+
+
 def namespaces_table(
     tenant: TenantUse, use: NamespaceUse, rates: Mapping[str, Sequence[RateLimit]]
 ) -> pd.DataFrame:

@@ -129,7 +129,7 @@ def plan_sentence(steps: Sequence[Step]) -> str:
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
         for row in difference(steps).to_dict("records")
-        if (row["now"], row["then"]) != ("not set", NO_LIMIT)
+        if {row["now"], row["then"]} != {"not set", NO_LIMIT}
     ]
     more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return f"{tally(steps).capitalize()}: {'; '.join(told[:_MOST_TOLD])}{more}."
