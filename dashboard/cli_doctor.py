@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from core.errors import SnapshotError
 from core.health.doctor import Diagnosis, Examination, Fix, examine
 from core.health.doctor.answer import answer, group_words
 from core.health.doctor.groups import Comparison
+from core.health.recorded import RecordedPast
 from core.pulsar.presets import upstream_words
-from core.snapshot import Manifest
+from core.snapshot import Manifest, PulsarSnapshot
+from dashboard import services
 from dashboard.cli_config import config_words
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_snapshots import Assumptions
@@ -23,7 +27,10 @@ def doctor(source: str, assumptions: Assumptions, config: Path | None, *, as_jso
     """``trimtab doctor``."""
     snapshot = pulsar_snapshot(source, config)
     settings = assumptions.settings_of(snapshot)
-    found = examine(snapshot, settings)
+    past, trouble = _past(source, snapshot, config)
+    found = examine(snapshot, settings, past)
+    if trouble:
+        found = replace(found, unjudged=(*found.unjudged, trouble))
     manifest = snapshot.manifest
     more = config_words(config)
     body = {
@@ -35,11 +42,33 @@ def doctor(source: str, assumptions: Assumptions, config: Path | None, *, as_jso
         "answer": answer(found),
         "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],
         "brokers": _comparison_json(found.comparison),
+        "recorded": _past_json(past),
         "changed": list(found.changed),
         "assumed": list(found.assumed),
         "unjudged": list(found.unjudged),
     }
     return emit(Answer(body, lambda: _show(found, manifest, more)), as_json=as_json)
+
+
+def _past(
+    source: str, snapshot: PulsarSnapshot, config: Path | None
+) -> tuple[RecordedPast | None, str]:
+    """Return what was recorded of a cluster of the configuration, or why that is not known."""
+    if Path(source).is_dir():
+        return None, ""
+    from dashboard.examining import past_of  # noqa: PLC0415  # a snapshot alone needs no history
+
+    loaded = services.load_config(services.config_path(config))
+    try:
+        return past_of(loaded, source, snapshot.manifest.taken_at), ""
+    except SnapshotError as error:
+        return None, f"Recorded peaks are unknown: {error}"
+
+
+def _past_json(past: RecordedPast | None) -> dict[str, str] | None:
+    if past is None:
+        return None
+    return {"start": past.start.isoformat(), "end": past.end.isoformat()}
 
 
 def command_of(fix: Fix, cluster: str, more: str = "") -> str:

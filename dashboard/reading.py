@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from core.errors import SnapshotError
-from core.health.doctor import Examination, examine
 from core.health.findings import Finding, assess
 from core.health.measures import Measures, measure
 from core.pulsar.settings import EffectiveSettings, effective_settings
@@ -66,11 +65,6 @@ class Reading:
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong, worst first."""
         return assess(self.snapshot, self.settings)
-
-    @cached_property
-    def examination(self) -> Examination:
-        """What the settings doctor says."""
-        return examine(self.snapshot, self.settings)
 
     @cached_property
     def view(self) -> LoadView:

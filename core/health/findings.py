@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from core.health.bundles import BundleFacts, BundleTable
 from core.health.measures import DEFAULT_TARGET, Measures, Target, measure
+from core.health.recorded import RecordedPast
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
 
@@ -68,6 +69,8 @@ class HealthContext:
     target: Target = DEFAULT_TARGET
     elsewhere: BundleFacts | None = None
     """Who holds the bundles, where the snapshot does not."""
+    past: RecordedPast | None = None
+    """What was recorded of the cluster; ``None``: no history was read."""
 
     @cached_property
     def bundles(self) -> BundleFacts:

@@ -7,19 +7,20 @@ import streamlit as st
 from core.health.doctor.answer import answer
 from dashboard import state
 from dashboard.components import doctor, frame, settings, tables, words
+from dashboard.examining import examination
 from dashboard.presenters import settings as presenter
 
 page = frame.open_page("Settings")
 reading = page.reading
 manager = reading.snapshot.manifest.load_manager
-found = reading.examination
+found = examination(page.config, page.name, page.shelved)
 words.answer(answer(found))
 for sentence in found.unjudged:
     st.caption(f":material/help: {words.plain(sentence)}")
 
-doctor.diagnoses(page)
+doctor.diagnoses(page, found)
 settings.changes(page)
-doctor.comparison(page)
+doctor.comparison(found.comparison)
 settings.presets(page)
 
 left, right = st.columns([0.62, 0.38], gap="medium")

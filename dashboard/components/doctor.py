@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.health.doctor import AREAS, Diagnosis
+from core.health.doctor import AREAS, Diagnosis, Examination
+from core.health.doctor.groups import Comparison
 from dashboard.components import settings, tables, words
 from dashboard.presenters import doctor as presenter
 
@@ -24,9 +25,8 @@ _MOST_OF_A_CODE: Final = 3
 _MOST_OPEN: Final = 5
 
 
-def diagnoses(page: PageContext) -> None:
+def diagnoses(page: PageContext, found: Examination) -> None:
     """Draw what was found: what needs a look openly, the rest folded away."""
-    found = page.reading.examination
     words.section("Doctor", "What contradicts, what cannot be right, and how each is mended.")
     urgent = [one for one in found.diagnoses if one.severity != "info"]
     known = [one for one in found.diagnoses if one.severity == "info"]
@@ -93,9 +93,8 @@ def _fix(one: Diagnosis, key: str) -> None:
         st.caption("Read when a broker starts: restart the brokers one by one.")
 
 
-def comparison(page: PageContext) -> None:
+def comparison(compared: Comparison) -> None:
     """Draw the brokers against each other."""
-    compared = page.reading.examination.comparison
     words.section(
         "Brokers against each other",
         "Settings, release and limits that are not the same everywhere.",

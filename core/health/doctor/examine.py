@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from core.health.doctor import alike, capacity, contradictions, foreign, policies
+from core.health.doctor import alike, capacity, contradictions, foreign, policies, recorded
 from core.health.doctor.groups import Comparison, compare_brokers
 from core.health.doctor.model import AREAS, Diagnosis, DoctorRule
 from core.health.findings import SEVERITIES, HealthContext
 from core.health.measures import measure
+from core.health.recorded import RecordedPast
 from core.health.rules.silence import silent_brokers
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
@@ -23,6 +24,7 @@ DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
     *capacity.RULES,
     *foreign.RULES,
     *policies.RULES,
+    *recorded.RULES,
 )
 
 
@@ -59,15 +61,20 @@ class Examination:
         return tuple(one for one in self.diagnoses if one.severity == "unknown" and one.assumed)
 
 
-def examine(snapshot: PulsarSnapshot, settings: EffectiveSettings | None = None) -> Examination:
+def examine(
+    snapshot: PulsarSnapshot,
+    settings: EffectiveSettings | None = None,
+    past: RecordedPast | None = None,
+) -> Examination:
     """Examine the settings of one snapshot's cluster.
 
     Args:
         snapshot: Any snapshot; what it does not hold is told as unjudged.
         settings: In force; by default those of the snapshot.
+        past: What was recorded of the cluster, for its peaks; else those of the snapshot count.
     """
     chosen = effective_settings(snapshot) if settings is None else settings
-    context = HealthContext(snapshot, chosen, measure(snapshot, chosen))
+    context = HealthContext(snapshot, chosen, measure(snapshot, chosen), past=past)
     found = [_doubted(item, chosen) for rule in DOCTOR_RULES for item in rule(context)]
     areas = list(AREAS)
     return Examination(

@@ -11,13 +11,14 @@ from core.pulsar.catalogue import Value
 from core.pulsar.presets import upstream_words
 from core.pulsar.settings import SETTING_BY_KEY
 
-Area = Literal["settings", "brokers", "capacity", "policies"]
+Area = Literal["settings", "brokers", "capacity", "policies", "record"]
 
 AREAS: Final[Mapping[Area, str]] = {
     "settings": "Settings that contradict",
     "brokers": "Brokers against each other",
     "capacity": "Capacity",
     "policies": "Policies",
+    "record": "Metrics against the recorded history",
 }
 """Areas in the order in which they are shown, in words."""
 

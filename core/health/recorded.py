@@ -1,0 +1,57 @@
+"""What the recorded history of a cluster adds to one snapshot: peaks, and the leader's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The largest that was recorded.
+
+    Attributes:
+        value: In the measure's unit.
+        at: When.
+    """
+
+    value: float
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderCount:
+    """What one leader counted in its metrics, beside what the record shows of the same time.
+
+    Attributes:
+        broker: The leader.
+        start: First reading of the count by that process.
+        end: Last one.
+        unloads: Counted in between by its own balancer.
+        seen: Changes of owner recorded in between that no run of ours made, and that were not off
+            a broker that went.
+    """
+
+    broker: str
+    start: datetime
+    end: datetime
+    unloads: int
+    seen: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedPast:
+    """A stretch of a cluster's history.
+
+    Attributes:
+        start: First recorded minute of it.
+        end: Last one.
+        traffic: Broker to the peak of its messages, bytes/s, by ``in`` and ``out``.
+        counted: By the leader that counted longest; ``None``: no metrics were recorded.
+    """
+
+    start: datetime
+    end: datetime
+    traffic: Mapping[str, Mapping[str, Peak]] = field(default_factory=dict)
+    counted: LeaderCount | None = None

@@ -1,0 +1,75 @@
+"""What the settings doctor says of a cluster, with the recorded past beside the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.errors import SnapshotError
+from core.health.doctor import Examination, examine
+from core.health.recorded import RecordedPast
+from core.history.asking import Period, is_local, local_paths
+from core.history.recorded_past import recorded_past
+from core.snapshot.store import Shelved
+from core.units import ms_to_datetime
+from dashboard import services_history
+from dashboard.memo import Memo
+from dashboard.reading import reading
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+LOOKED_BACK: Final = timedelta(days=7)
+"""So much of the history counts for peaks: a week has its busiest day."""
+
+_EVERY_S: Final = 600
+"""Pages ask the history that seldom; what is newer is in the snapshot."""
+
+
+def past_of(config: Config, cluster: str, end: datetime) -> RecordedPast | None:
+    """Return what was recorded of a cluster in the week before ``end``; ``None``: nothing.
+
+    Raises:
+        SnapshotError: The history is damaged, or cannot be reached.
+    """
+    uri = config.history_uri
+    if is_local(uri) and not Path(local_paths([uri])[0]).exists():
+        return None
+    store = services_history.history(config)
+    return recorded_past(store, cluster, Period(end - LOOKED_BACK, end))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    config: Config = field(compare=False, repr=False)
+    uri: str
+    cluster: str
+    end_s: int
+
+
+def _past(asked: _Asked) -> RecordedPast | None:
+    try:
+        return past_of(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
+    except SnapshotError:
+        return None  # the History page says why
+
+
+_pasts = Memo(_past, max_entries=16)
+
+
+def _examination(key: tuple[Shelved, _Asked]) -> Examination:
+    shelved, asked = key
+    one = reading(shelved)
+    return examine(one.snapshot, one.settings, _pasts(asked))
+
+
+_examinations = Memo(_examination, max_entries=16)
+
+
+def examination(config: Config, cluster: str, shelved: Shelved) -> Examination:
+    """Return what the doctor says of a kept snapshot and the week before it."""
+    taken_s = int(shelved.taken_at.timestamp())
+    asked = _Asked(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)
+    return _examinations((shelved, asked))
