@@ -68,9 +68,11 @@ def test_pinned_left_out_and_sent_elsewhere_a_plan_is_checked_again_and_applied(
     expect(page.get_by_text(re.compile(r"Unloading 3 bundles \("))).to_be_visible(timeout=FIRST_S)
     page.get_by_role("button", name="Pin").click()
     expect(page).to_have_url(re.compile("pin="), timeout=FIRST_S)
+    tab.settle()  # the way is asked again, and another move may be the one that is edited
     target = page.get_by_role("combobox", name="Goes to")
     target.fill("where the cluster")
     target.press("Enter")
+    tab.settle()
     page.get_by_role("button", name="Send it there").click()
     expect(page).to_have_url(re.compile("retarget="), timeout=FIRST_S)
     expect(page.get_by_text("Sent elsewhere than the way says")).to_be_visible(timeout=FIRST_S)
