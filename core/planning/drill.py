@@ -168,13 +168,20 @@ def play(
     settings: EffectiveSettings,
     losses: Sequence[Loss],
     wish: DrillWish,
+    view: LoadView | None = None,
 ) -> dict[str, pa.Table]:
     """Return the rows of :data:`TABLES` for some losses.
 
+    Args:
+        snapshot: Before; at least with the bundles that are lost.
+        settings: What the leader goes by.
+        losses: The failures.
+        wish: What is asked.
+        view: Of the snapshot; ``None``: laid out here.
     Raises:
         InputError: The load manager is not one that can be played.
     """
-    view = LoadView.of(snapshot, settings)
+    view = LoadView.of(snapshot, settings) if view is None else view
     landed = place_losses(view, settings, losses, wish.seed)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
     fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))

@@ -22,7 +22,8 @@ from core.health.measures import row_of
 from core.schemas import conform
 from core.snapshot import store
 from core.snapshot.store import load_snapshot
-from core.spark.large import cluster, evolved, kept, place, scan
+from core.spark.jobs.packed import unpack
+from core.spark.large import cluster, drill, evolved, kept, place, scan
 from core.spark.large.cluster import LargeCluster
 
 ROWS_A_PART = 300
@@ -82,6 +83,12 @@ def collected(rows: Frame, schema: pa.Schema, *, most: int = 10**9) -> pa.Table:
     return found
 
 
+def each(_spark: Any, parts: Sequence[Any], kernel: Any, *_words: Any) -> list[Any]:
+    told = sent(kernel)
+    tables = [told(pa.table({"task": [number]})) for number in range(len(parts))]
+    return unpack(pa.concat_tables(tables))
+
+
 @dataclass(frozen=True)
 class Counts:
     """Owners counted in the snapshot itself."""
@@ -118,4 +125,6 @@ def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_ROWS_A_GROUP", 300)
     monkeypatch.setattr(kept, "_ROWS_A_KEY", 90)
     monkeypatch.setattr(kept, "_KEYS_AT_ONCE", 3)
-    monkeypatch.setattr(evolved, "SparkBundles", Counts)
+    for module in (drill, evolved):
+        monkeypatch.setattr(module, "SparkBundles", Counts)
+    monkeypatch.setattr(drill, "each", each)

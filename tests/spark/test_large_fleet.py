@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 from fleet_builder import make_snapshot
-from large_fleets import extensible, with_ties
+from large_fleets import extensible, unread, with_gaps, with_ties
 from pegasus_snapshots import generated
 
+from core.errors import InputError
+from core.planning.drill import DrillWish
 from core.planning.what_if import WhatIfWish
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import InDirectory, ask_here
 from core.spark.jobs.balance import BalanceQuestion
-from core.spark.jobs.planning import WhatIfQuestion
+from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion
+from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
-from core.spark.large import size
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import ask_fleet, large_answer
 
@@ -87,3 +89,22 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
         ask_fleet(None, {"peg": InDirectory(str(tmp_path))}, BalanceQuestion("app"), Stopped())
+
+
+@pytest.mark.parametrize("kind", [with_gaps, unread, extensible])
+def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkeypatch, kind):
+    snapshot = kind(make_snapshot(brokers=6, bundles=90, seed=4))
+    save_snapshot(snapshot, tmp_path)
+    monkeypatch.setattr(drill, "_MOST_AT_ONCE", 45)
+    question = DrillQuestion(DrillWish(hot_line=0.3))
+    there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
+    assert there == question.answer(snapshot)
+    assert there["failures"].num_rows >= 6
+    assert sum(there["failures"]["bundles"].to_pylist())
+
+
+def test_a_failure_that_is_too_large_by_itself_is_named(tasks_here, tmp_path, monkeypatch):
+    save_snapshot(make_snapshot(brokers=3, bundles=90, seed=4), tmp_path)
+    monkeypatch.setattr(drill, "_MOST_AT_ONCE", 5)
+    with pytest.raises(InputError, match=r"broker .* has .* bundles, which the leader"):
+        large_answer(LargeCluster.of(None, tmp_path, Untold()), DrillQuestion())

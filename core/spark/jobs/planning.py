@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from core.errors import ComputeError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import DrillWish, drill
+from core.planning.drill import Drill, DrillWish, drill
 from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
 from core.planning.drill_tables import TABLES
 from core.planning.what_if import PAIRS, WhatIfWish, compare
@@ -76,7 +76,10 @@ class DrillQuestion:
         if isinstance(snapshot, PegasusSnapshot):
             return {"nodes": drill_pegasus(PegasusFacts(snapshot), Untold()).failures}
         snapshot.require("brokers", "bundles")
-        done = drill(snapshot, effective_settings(snapshot), self.wish, Untold())
+        return self.told_of(drill(snapshot, effective_settings(snapshot), self.wish, Untold()))
+
+    def told_of(self, done: Drill) -> Mapping[str, pa.Table]:
+        """Return the tables of a Pulsar cluster."""
         return {"failures": done.failures, "hot": done.hot, "groups": done.groups}
 
 

@@ -172,7 +172,7 @@ class Evolved(LargeCluster):
 
     def _keys_of(self, chosen: Chosen) -> Ints | None:
         """Return the keys under which bundles may be that are picked; ``None``: any."""
-        if chosen.namespaces or not set(chosen.bundles) <= set(self.quota_bundles):
+        if chosen.namespaces or chosen.owners or not set(chosen.bundles) <= set(self.quota_bundles):
             return None
         codes = np.array(
             [*chosen.codes, *([chosen.leader] if chosen.leader >= 0 else [])], np.int64

@@ -37,10 +37,11 @@ from core.spark.fleet import (
 from core.spark.jobs.balance import BalanceQuestion
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.planning import WhatIfQuestion
+from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion
 from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
 from core.spark.jobs.simulate import SimulateQuestion
 from core.spark.large.cluster import LargeCluster
+from core.spark.large.drill import large_drill
 from core.spark.large.evolved import Evolved
 from core.spark.large.health import large_health
 from core.spark.large.place import large_placement
@@ -49,13 +50,21 @@ from core.spark.large.simulate import at_hand, large_simulation
 from core.spark.large.size import is_large, is_large_pegasus
 from core.spark.pegasus_balance import SparkRounds
 
-Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion | WhatIfQuestion
+Spreadable = (
+    HealthQuestion
+    | PlaceQuestion
+    | ShedQuestion
+    | SimulateQuestion
+    | WhatIfQuestion
+    | DrillQuestion
+)
 _BY_BROKER: Final = (
     HealthQuestion,
     PlaceQuestion,
     ShedQuestion,
     SimulateQuestion,
     WhatIfQuestion,
+    DrillQuestion,
 )
 
 
@@ -151,6 +160,8 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
             return question.told_by(cluster.skeleton, partial(_simulated, start, question))
     if isinstance(question, WhatIfQuestion):
         return {"pairs": _compared(cluster, question.wish)}
+    if isinstance(question, DrillQuestion):
+        return question.told_of(large_drill(cluster, cluster.settings(), question.wish))
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
     return question.told(identity, found.measures, found.findings)

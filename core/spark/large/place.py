@@ -56,7 +56,7 @@ def large_placement(cluster: LargeCluster, question: PlaceQuestion) -> Mapping[s
     nothing = np.zeros(0, np.int64)
     # the name of the strategy, or why there is none, before anything is dealt out
     empty = place_namespaces(view, settings, nothing, {}, strategy=question.strategy)
-    kernel = _Namespaces(_sendable(view), settings, question.strategy)
+    kernel = _Namespaces(sendable(view), settings, question.strategy)
     groups = min(max(cluster.namespaces.num_rows // _NAMESPACES_A_GROUP, 1), _MOST_GROUPS)
     pieces = cluster.pieces(Cut(_columns, ByNamespace(groups)), _COLUMNS)
     with followed(cluster.spark, cluster.progress, "placing bundles by namespace"):
@@ -97,7 +97,7 @@ def view_of_namespace(
     return reduced.view(settings, BucketOrders(cluster), is_placed=True)
 
 
-def _sendable(view: LoadView) -> LoadView:
+def sendable(view: LoadView) -> LoadView:
     """Return a view that tasks can be sent, with the counts that it was given."""
     sent = replace(view, shared_index=partial(row_index, view.bundle_names))
     sent.__dict__.update({name: getattr(view, name) for name in _KEPT_COLUMNS})

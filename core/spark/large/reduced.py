@@ -92,7 +92,11 @@ class Reduced:
 
     @classmethod
     def of(
-        cls, cluster: LargeCluster, wanted: Collection[int], namespace: str | None = None
+        cls,
+        cluster: LargeCluster,
+        wanted: Collection[int],
+        namespace: str | None = None,
+        owners: Collection[int] = (),
     ) -> Reduced:
         """Bring the bundles of some brokers here.
 
@@ -100,12 +104,13 @@ class Reduced:
             cluster: The whole.
             wanted: Rows of brokers; those with quotas of single bundles are taken as well.
             namespace: All bundles of this one are taken, too.
+            owners: And what these brokers own, whoever reports it.
         Raises:
             ComputeError: They have too many bundles for one process.
         """
         here = frozenset(wanted) | _always(cluster)
         words = f"reading the bundles of {counted(len(here), 'broker')}"
-        return cls(cluster, here, cluster.fetch(_chosen(cluster, here, namespace), words))
+        return cls(cluster, here, cluster.fetch(_chosen(cluster, here, namespace, owners), words))
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
@@ -228,7 +233,12 @@ def _always(cluster: LargeCluster) -> frozenset[int]:
     return frozenset([*first, *(row_by_name[name] for name in reporters)])
 
 
-def _chosen(cluster: LargeCluster, here: frozenset[int], namespace: str | None) -> Chosen:
+def _chosen(
+    cluster: LargeCluster,
+    here: frozenset[int],
+    namespace: str | None,
+    owners: Collection[int],
+) -> Chosen:
     """Return what is brought: bundles of brokers, and those that always matter."""
     leader = cluster.manifest.leader  # what it owns and nobody reports counts for it
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
@@ -239,7 +249,7 @@ def _chosen(cluster: LargeCluster, here: frozenset[int], namespace: str | None) 
         # this manager counts the group's bundles, and not its namespaces
         grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
         namespaces += grouped["namespace"].to_pylist()
-    return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row)
+    return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
 
 
 def _stored(brokers: pa.Table) -> Floats:

@@ -91,17 +91,19 @@ class Chosen:
         bundles: By name.
         namespaces: All of these.
         leader: Owned by this broker and counted for nobody; -1: those are not asked for.
+        owners: Owned by one of these brokers.
     """
 
     codes: tuple[int, ...] = ()
     bundles: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     leader: int = -1
+    owners: tuple[int, ...] = ()
 
     def __call__(self, part: pa.Table) -> pa.Table:
         """Keep them."""
         code = part[CODE].to_numpy()
-        kept = np.isin(code, self.codes)
+        kept = np.isin(code, self.codes) | np.isin(part[OWN].to_numpy(), self.owners)
         for name, values in (("bundle", self.bundles), ("namespace", self.namespaces)):
             if values:
                 found = pc.is_in(part[name], value_set=pa.array(values, pa.string()))

@@ -1,0 +1,110 @@
+"""The failure drill of one very large cluster: some failures at a time, dealt out to tasks.
+
+A failure is about the bundles of the brokers that are lost; of all others it needs what they add up
+to by broker and by namespace. So failures come in waves: the bundles of a wave are brought here,
+and its failures are dealt out with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from core.errors import InputError
+from core.planning.drill import Drill, DrillWish, drill_of, losses_of, play
+from core.planning.drill_placing import Loss
+from core.pulsar.settings import EffectiveSettings
+from core.pulsar.view import Floats, LoadView
+from core.snapshot import PulsarSnapshot
+from core.spark.jobs.drill import dealt
+from core.spark.jobs.packed import each, pack
+from core.spark.large.cluster import NEEDED, LargeCluster
+from core.spark.large.health import SparkBundles
+from core.spark.large.map_order import BucketOrders
+from core.spark.large.place import sendable
+from core.spark.large.reduced import Reduced
+from core.units import counted
+
+_MOST_AT_ONCE: Final = 100_000
+"""Bundles of a wave: some 60 MB that every task of it gets."""
+
+_GROUPS: Final = 16
+_DRILLED: Final = (*NEEDED, "producer_count", "consumer_count")
+
+
+class _Clients(LargeCluster):
+    """The cluster, whose bundles are brought with their clients."""
+
+    @property
+    def fetched(self) -> tuple[str, ...]:
+        """Columns of bundles that are brought here."""
+        return _DRILLED
+
+
+def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillWish) -> Drill:
+    """Play the failures, as :func:`core.planning.drill.drill` does in process.
+
+    Args:
+        cluster: The whole.
+        settings: What the leader goes by, of this cluster.
+        wish: What is asked.
+    Raises:
+        UnknownNameError: A name that is no broker and no failure domain.
+        InputError: A failure of more bundles than go one after the other into one process.
+        ComputeError: Spark failed.
+        JobStoppedError: A person stopped it.
+    """
+    whole = _Clients(cluster.spark, cluster.directory, cluster.manifest, cluster.progress)
+    owned = SparkBundles(whole).settled_counts
+    losses = losses_of(LoadView.of(whole.skeleton, settings), wish)
+    told: list[dict[str, pa.Table]] = []
+    for wave in list(_waves(whole, losses, owned)):
+        told += _played(whole, settings, wave, wish)
+    return drill_of(told)
+
+
+def _waves(
+    cluster: LargeCluster, losses: Sequence[Loss], owned: Floats
+) -> Iterator[tuple[Loss, ...]]:
+    """Cut the failures into waves.
+
+    Raises:
+        InputError: One is too large by itself.
+    """
+    wave: list[Loss] = []
+    size = 0.0
+    for loss in losses:
+        own = float(owned[list(loss.rows)].sum())
+        if own > _MOST_AT_ONCE:
+            raise InputError(
+                f"{loss.kind} {loss.name} of {cluster.manifest.cluster} has {own:,.0f} bundles, "
+                "which the leader places one after the other: more than "
+                f"{_MOST_AT_ONCE:,} are not played on Spark.",
+                hint="Leave out --domains, or name the failures to play.",
+            )
+        if wave and size + own > _MOST_AT_ONCE:
+            yield tuple(wave)
+            wave, size = [], 0.0
+        wave.append(loss)
+        size += own
+    yield tuple(wave)
+
+
+def _played(
+    cluster: LargeCluster, settings: EffectiveSettings, wave: Sequence[Loss], wish: DrillWish
+) -> list[dict[str, pa.Table]]:
+    lost = sorted({row for loss in wave for row in loss.rows})
+    reduced = Reduced.of(cluster, (), owners=lost)
+    view = sendable(reduced.view(settings, BucketOrders(cluster), is_placed=True))
+    snapshot = PulsarSnapshot.build(cluster.manifest, reduced.snapshot.tables)  # nothing derived
+    groups = dealt(wave, _GROUPS)
+
+    def kernel(asked: pa.Table) -> pa.Table:
+        numbers = asked["task"].to_pylist()
+        done = [pack(one, play(snapshot, settings, groups[one], wish, view)) for one in numbers]
+        return pa.concat_tables(done)
+
+    words = f"failure drill, {counted(len(wave), 'failure')} from {wave[0].name} on"
+    return each(cluster.spark, groups, kernel, cluster.progress, words)
