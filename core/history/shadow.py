@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from core.errors import OpsError
+from core.history.carried import CarriedAverages
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import (
     Decision,
@@ -132,6 +133,7 @@ class PulsarShadow:
     _round_at: int | None = None
     _is_answered: bool = False
     _previous: PulsarSnapshot | None = None
+    _averages: CarriedAverages = field(default_factory=CarriedAverages)
 
     def remember(self, moved: Mapping[str, int]) -> None:
         """Take over what was moved before the first snapshot: bundle to time, ms."""
@@ -146,6 +148,7 @@ class PulsarShadow:
         """
         if not isinstance(snapshot, PulsarSnapshot):
             return SHADOW.empty_table()
+        snapshot = self._averages.on(snapshot)
         taken_at = datetime_to_ms(snapshot.manifest.taken_at)
         self._notice_leader(snapshot.manifest.leader)
         if moved:

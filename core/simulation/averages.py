@@ -23,8 +23,10 @@ Ints = NDArray[np.int64]
 
 Flags = NDArray[np.bool_]
 
-_TERMS: Final = (("short", SHORT_SAMPLES), ("long", LONG_SAMPLES))
-AVERAGES: Final = tuple(f"{term}_{rate}" for term, _ in _TERMS for rate in RATES)
+TERMS: Final = (("short", SHORT_SAMPLES), ("long", LONG_SAMPLES))
+"""The two averages, and how many samples each holds at most."""
+
+AVERAGES: Final = tuple(f"{term}_{rate}" for term, _ in TERMS for rate in RATES)
 """Columns that bundles and brokers have of them."""
 
 
@@ -73,7 +75,7 @@ def after_each(
         counts: Samples of each round.
         since: First round whose samples each bundle takes; ``None``: all take all.
     """
-    for term, most in _TERMS:
+    for term, most in TERMS:
         held = np.nan_to_num(column_values(bundles, f"{term}_samples")).astype(np.int64)
         averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
         lasts = {rate: column_values(bundles, rate) for rate in RATES}
@@ -82,7 +84,7 @@ def after_each(
             counted = held
             for rate, last in lasts.items():
                 begun = seeds.get(rate), (held, most)
-                values, filled = _sampled(averages[rate], last, taken, count, begun)
+                values, filled = sampled(averages[rate], last, taken, count, begun)
                 averages[rate] = values
                 counted = np.where(taken & np.isfinite(last), filled, counted)
             held = counted
@@ -95,14 +97,22 @@ def after_each(
     return bundles
 
 
-def _sampled(
+def sampled(
     values: Floats,
     last: Floats,
     taken: Flags,
-    count: int,
+    count: int | Ints,
     begun: tuple[Floats | None, tuple[Ints, int]],
 ) -> tuple[Floats, Ints]:
-    """Return averages after a round, and how many samples they are of."""
+    """Return averages after a round, and how many samples they are of.
+
+    Args:
+        values: Before; NaN: none.
+        last: What is sampled; NaN: unknown.
+        taken: Which bundles.
+        count: Samples, of each bundle or of all.
+        begun: What averages begin with; samples before, and the most that count.
+    """
     seed, (held, most) = begun
     sampled = taken & np.isfinite(last)
     samples = np.where(np.isfinite(values), held, 0)
@@ -114,7 +124,7 @@ def _sampled(
     return np.where(sampled, average, values), np.minimum(samples + count, most)
 
 
-def part_left(held: Ints, count: int, most: int) -> Floats:
+def part_left(held: Ints, count: int | Ints, most: int) -> Floats:
     """Return how much of an average is left of what it was, after ``count`` samples of one value.
 
     A plain mean up to ``most`` samples: ``held`` out of ``held + count`` are the old ones. From

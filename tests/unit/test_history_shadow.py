@@ -11,6 +11,7 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import with_manifest, with_settings
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 
+from core.history.carried import CarriedAverages
 from core.history.layout import SHADOW_COLUMNS
 from core.history.shadow import SHADOW, PulsarShadow, is_due
 from core.history.shadow_pegasus import PegasusShadow, shadow_of
@@ -95,8 +96,9 @@ def test_memory_is_carried_from_snapshot_to_snapshot() -> None:
     shadow = PulsarShadow()
     strategy = find_shedding_strategy("ThresholdShedder")
     state = strategy.initial_state()
+    averages = CarriedAverages()
     for minute in range(4):
-        snapshot = fleet(minute * 60)
+        snapshot = averages.on(fleet(minute * 60))
         settings = effective_settings(snapshot)
         checks = UnloadChecks(LoadView.of(snapshot, settings), settings)
         done, state = shed_round(strategy, checks, state, frozenset())
