@@ -1,4 +1,4 @@
-"""Averages that the leader does not write go on as it keeps them: each report is a sample of all."""
+"""Averages that the leader does not write go on as it keeps them: a sample at each report."""
 
 from __future__ import annotations
 
@@ -137,8 +137,7 @@ def test_no_report_is_no_sample():
 
 def test_averages_come_to_the_load_that_stays():
     carried = CarriedAverages()
-    steps = []
-    for snapshot in (minute(0, 100.0), *(minute(at, 250.0) for at in range(1, 16))):
-        steps.append(column_values(carried.on(snapshot).bundles, f"short_{RATE}"))
+    snapshots = [minute(0, 100.0), *(minute(at, 250.0) for at in range(1, 16))]
+    steps = [column_values(carried.on(one).bundles, f"short_{RATE}") for one in snapshots]
     assert all((low <= high).all() for low, high in pairwise(steps))
     assert np.allclose(steps[-1], 250.0, rtol=0.02)
