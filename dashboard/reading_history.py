@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import SnapshotError
-from core.history.asking import Period, is_local, local_paths
+from core.history.agreement import Agreement, agreement
+from core.history.asking import HistoryReader, Period, is_local, local_paths
 from core.history.query import Evenness, Grid, HistoryQueries, Recorded, event_step_of, step_of
 from core.history.query_events import EventQueries
 from core.pulsar.load import WEIGHED, resource_weights
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from dashboard.services import Cluster, Config
 
 _REMOTE_S: Final = 15
-_LOGS: Final = ("minutes", "events")
+_LOGS: Final = ("minutes", "events", "shadow")
 _MAX_ANSWERS: Final = 64
 _LATE: Final = 0.1
 """Of a period: what is kept may begin so much later, before the record is asked."""
@@ -69,11 +70,11 @@ class ClusterHistory:
 
     def events(self) -> EventQueries:
         """Return the questions about what happened."""
-        return EventQueries(self.store, self.cluster)
+        return EventQueries(self.store, self.cluster, _Remembering(self))
 
     def queries(self) -> HistoryQueries:
         """Return the questions about load."""
-        return HistoryQueries(self.store, self.cluster, self.system)
+        return HistoryQueries(self.store, self.cluster, self.system, _Remembering(self))
 
 
 def history_of(config: Config, cluster: Cluster) -> ClusterHistory:
@@ -109,6 +110,74 @@ def weights_of(shelved: Shelved | None, system: str) -> Weights:
 
 
 # -- answers, each computed once -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What was asked, of the history as it was then."""
+
+    history: ClusterHistory
+    sql: str
+    kind: str
+    period: Period
+    values: tuple[tuple[str, Hashable], ...]
+
+
+def _ask(question: _Question) -> pa.Table | None:
+    reader = HistoryReader(question.history.store, question.history.cluster)
+    values = {name: list(one) if isinstance(one, tuple) else one for name, one in question.values}
+    return reader.ask(question.sql, question.kind, question.period, **values)
+
+
+_answers = Memo(_ask, max_entries=_MAX_ANSWERS)
+
+
+class _Remembering(HistoryReader):
+    """Answers each question once, until something is recorded."""
+
+    def __init__(self, history: ClusterHistory) -> None:
+        super().__init__(history.store, history.cluster)
+        self._history = history
+
+    def ask(self, sql: str, kind: str, period: Period, **values: object) -> pa.Table | None:
+        held = tuple(
+            (name, tuple(one) if isinstance(one, list) else one) for name, one in values.items()
+        )
+        return _answers(_Question(self._history, sql, kind, period, held))
+
+
+@dataclass(frozen=True, eq=False)
+class Foretold:
+    """What the shadow balancer foretold against what came.
+
+    Attributes:
+        strategies: That were asked, sorted.
+        in_force: Those of them that the cluster was configured with.
+        agreement: Of the one that was chosen.
+    """
+
+    strategies: tuple[str, ...]
+    in_force: tuple[str, ...]
+    agreement: Agreement
+
+
+def _foretold(key: tuple[ClusterHistory, Period, str | None]) -> Foretold | None:
+    history, period, strategy = key
+    span = (history.cluster, period.start, period.end)
+    shadow = history.store.rows("shadow", *span)
+    if not shadow.num_rows:
+        return None
+    configured = shadow.filter(shadow["is_configured"])
+    return Foretold(
+        strategies=tuple(sorted(map(str, shadow["strategy"].unique().to_pylist()))),
+        in_force=tuple(map(str, configured["strategy"].unique().to_pylist())),
+        agreement=agreement(shadow, history.store.rows("events", *span), strategy=strategy),
+    )
+
+
+foretold = Memo(_foretold, max_entries=16)
+"""What the shadow balancer foretold, by history, period and strategy (``None``: the configured
+one); ``None`` where it was not asked."""
 
 
 def _span_of(history: ClusterHistory) -> tuple[datetime, datetime] | None:

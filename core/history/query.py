@@ -150,10 +150,13 @@ class HistoryQueries:
         store: The history.
         cluster: Whose.
         system: ``pulsar`` or ``pegasus``.
+        reader: Asks the questions; by default each anew.
     """
 
-    def __init__(self, store: HistoryStore, cluster: str, system: str) -> None:
-        self._reader = HistoryReader(store, cluster)
+    def __init__(
+        self, store: HistoryStore, cluster: str, system: str, reader: HistoryReader | None = None
+    ) -> None:
+        self._reader = reader or HistoryReader(store, cluster)
         self.system = system
         self.servers = SERVERS[system]
 

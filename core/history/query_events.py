@@ -30,10 +30,13 @@ class EventQueries:
     Args:
         store: The history.
         cluster: Whose.
+        reader: Asks the questions; by default each anew.
     """
 
-    def __init__(self, store: HistoryStore, cluster: str) -> None:
-        self._reader = HistoryReader(store, cluster)
+    def __init__(
+        self, store: HistoryStore, cluster: str, reader: HistoryReader | None = None
+    ) -> None:
+        self._reader = reader or HistoryReader(store, cluster)
 
     def events(
         self, period: Period, *, kinds: Sequence[str] = (), subject: str = "", most: int = 2_000

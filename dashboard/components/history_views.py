@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.history.agreement import agreement
 from dashboard import services, state
 from dashboard.cli_config import words_of
 from dashboard.components import choice, tables, words
@@ -18,6 +17,7 @@ from dashboard.presenters import history_agreement as told
 from dashboard.presenters.history_events import details_of, events_frame
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import file_name
+from dashboard.reading_history import foretold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,27 +110,25 @@ def _draw_ticked(rows: pd.DataFrame) -> None:
 
 def draw_agreement(asked: Asked) -> None:
     """Draw what the shadow balancer foretold against what the real leader did."""
-    store, cluster, period = asked.history.store, asked.history.cluster, asked.period
-    shadow = store.rows("shadow", cluster, period.start, period.end)
-    if not shadow.num_rows:
+    cluster, period = asked.history.cluster, asked.period
+    known = foretold((asked.history, period, None))
+    if known is None:
         st.caption(
             "Nothing was foretold in this time. While a collector records, the cluster's own "
             "strategy is asked at every snapshot; more of them by `shadow` under `[history]`."
         )
         return
-    strategies = sorted({str(one) for one in shadow["strategy"].unique().to_pylist()})
-    in_force = shadow.filter(shadow["is_configured"])["strategy"].unique().to_pylist()
-    configured = told.configured_words([str(one) for one in in_force])
+    configured = told.configured_words(list(known.in_force))
     chosen = choice.selected(
         "Strategy",
-        [told.CONFIGURED, *strategies],
+        [told.CONFIGURED, *known.strategies],
         key=state.STRATEGY,
         say=lambda one: configured if one == told.CONFIGURED else one,
         width=360,
     )
-    events = store.rows("events", cluster, period.start, period.end)
-    strategy = None if chosen == told.CONFIGURED else chosen
-    found = agreement(shadow, events, strategy=strategy)
+    if chosen != told.CONFIGURED:
+        known = foretold((asked.history, period, chosen)) or known
+    found = known.agreement
     st.markdown(words.plain(found.sentence))
     words.notes(told.notes(found))
     rows = told.rounds_frame(found)
