@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.plan.preview import Preview
+from core.plan.words import doing
 from core.units import counted, format_bytes_per_s, format_ratio
 
 
@@ -20,7 +21,12 @@ def plan_sentence(preview: Preview) -> str:
     who = "an unknown number of clients" if clients is None else counted(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    return f"Unloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
+    unloading = f"nloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
+    if not preview.others:
+        return f"U{unloading}"
+    changes = [doing(other.step) for other in preview.others]
+    also = changes[0] if len(changes) == 1 else f"Making {counted(len(changes), 'change')}"
+    return f"{also}, and u{unloading}"
 
 
 def _effect(preview: Preview) -> str:

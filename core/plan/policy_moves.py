@@ -96,7 +96,8 @@ def _with_unloads(
         exclusions=terms.exclusions,
     )
     left = len(bundles) - len(chosen)
-    found = [*plan.diagnostics, *moves.diagnostics, *_left_over(left)]
+    policies = [one for one in plan.diagnostics if one.code != "isolation_astray"]  # now unloaded
+    found = [*policies, *moves.diagnostics, *_left_over(left)]
     errored = plan.errored or moves.errored
     return sealed(
         replace(

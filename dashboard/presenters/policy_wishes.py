@@ -39,6 +39,13 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
     "bandwidthIn": "Bytes in, a second",
     "bandwidthOut": "Bytes out, a second",
     "memory": "Memory, MB",
+    "namespaces": "Namespaces",
+    "primary": "Primary brokers",
+    "secondary": "Secondary brokers",
+    "min_limit": "Fewest primaries",
+    "usage_threshold": "Usage threshold, %",
+    "unload_scope": "Unloads when set",
+    "brokers": "Brokers",
     "dynamic": "May be recomputed (simple load manager)",
 }
 """Upstream's field to plain words with the unit."""
@@ -156,7 +163,15 @@ def _object(text: str | None) -> dict[str, Any]:
         value = json.loads(text or "{}")
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return {key: one for name, held in value.items() for key, one in _unfolded(name, held)}
+
+
+def _unfolded(name: str, held: Any) -> Iterable[tuple[str, Any]]:
+    """Return a field, or the parameters in its place where it is made of such."""
+    parameters = held.get("parameters") if isinstance(held, dict) else None
+    return parameters.items() if isinstance(parameters, dict) else [(name, held)]
 
 
 def _words(value: Any) -> str:
@@ -172,4 +187,6 @@ def _words(value: Any) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, str):
+        return value
     return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)

@@ -140,7 +140,7 @@ def test_form_adds_a_change_and_nothing_is_sent(site, fleet):
     next(one for one in app.button if one.label == "Preview the change").click().run()
     assert_calm(app)
     said = texts(app)
-    assert "auto_failover_policy" in said
+    assert "Fewest primaries (min_limit)" in said
     assert "first-third" in said
     assert "Fewer brokers than min_limit 3" in " ".join(one.value for one in app.warning).replace(
         "\\", ""
