@@ -20,7 +20,10 @@ from core.planning.drill_pegasus import drill_pegasus
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import TopicLoads, place_topics
+from core.pulsar.settings import EffectiveSettings
+from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, load_snapshot
+from core.spark.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
 from dashboard import services, services_spark
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
@@ -121,19 +124,14 @@ def drill(
     is_spark = where.is_spark
     if _is_pegasus(source, where.config):
         return _drill_pegasus(source, wish, where, as_json=as_json)
-    snapshot = pulsar_snapshot(source, where.config)
-    snapshot.require("brokers", "bundles")
-    settings = assumptions.settings_of(snapshot)
     asked = DrillWish(wish.brokers, wish.domains, wish.only, wish.hot_line, wish.seed)
-    spark = where.session() if is_spark else None
-    started = time.perf_counter()
-    if spark is not None:
-        from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # seconds, only here
-
-        done = drill_on_spark(spark, snapshot, settings, asked, Line())
+    if is_spark:
+        done, elapsed_ms = _drilled_on_spark(source, asked, where, assumptions)
     else:
+        snapshot, settings = _drilled(source, where.config, assumptions)
+        started = time.perf_counter()
         done = play(snapshot, settings, asked, Line())
-    elapsed_ms = (time.perf_counter() - started) * 1000
+        elapsed_ms = (time.perf_counter() - started) * 1000
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
     write_tables(where.out, tables)
     body = {
@@ -144,6 +142,37 @@ def drill(
         "elapsed_ms": round(elapsed_ms, 3),
     }
     return emit(Answer(body, lambda: _show_drill(done, wish)), as_json=as_json)
+
+
+def _drilled(
+    source: str, config: Path | None, assumptions: Assumptions
+) -> tuple[PulsarSnapshot, EffectiveSettings]:
+    """Read what is drilled."""
+    snapshot = pulsar_snapshot(source, config)
+    snapshot.require("brokers", "bundles")
+    return snapshot, assumptions.settings_of(snapshot)
+
+
+def _drilled_on_spark(
+    source: str, asked: DrillWish, where: Where, assumptions: Assumptions
+) -> tuple[Drill, float]:
+    """Play it on Spark: a large snapshot stays where it is; return that, and how long it took."""
+    if Path(source).is_dir() and is_large(Path(source)):
+        from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # seconds, only here
+        from core.spark.large.drill import large_drill  # noqa: PLC0415  # the same
+
+        cluster = LargeCluster.of(where.session(), Path(source), Line())
+        settings = assumptions.settings_of(cluster.skeleton)
+        started = time.perf_counter()
+        done = large_drill(cluster, settings, asked)
+    else:
+        from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # the same
+
+        snapshot, settings = _drilled(source, where.config, assumptions)
+        spark = where.session()
+        started = time.perf_counter()
+        done = drill_on_spark(spark, snapshot, settings, asked, Line())
+    return done, (time.perf_counter() - started) * 1000
 
 
 def _show_drill(done: Drill, wish: DrillCommand) -> None:

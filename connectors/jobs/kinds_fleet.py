@@ -45,7 +45,8 @@ class FleetAsk(Strict):
     Attributes:
         clusters: Names; ``None``: every configured cluster of the right kind.
         at: A past minute of the history; ``None``: the newest snapshots.
-        engine: ``local``: one cluster after the other; ``spark``: all at once.
+        engine: ``local``: one cluster after the other; ``spark``: all at once, and a very large
+            one spread over tasks.
     """
 
     clusters: list[str] | None = None

@@ -89,7 +89,9 @@ def test_what_cannot_be_spread_is_said_and_not_put_into_one_task(tmp_path):
     broker = snapshot.brokers["broker"][0].as_py()
     cluster = large(None, snapshot, tmp_path)
     run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=[broker]))
-    with pytest.raises(InputError, match="A what-if is not simulated spread over tasks"):
+    with pytest.raises(
+        InputError, match="Brokers that join or go are not simulated spread over tasks"
+    ):
         large_simulation(cluster, run)
     published = large(None, extensible(snapshot), tmp_path / "extensible")
     with pytest.raises(InputError, match="TransferShedder is not simulated spread over tasks"):

@@ -82,7 +82,7 @@ def _waves(
                 f"{loss.kind} {loss.name} of {cluster.manifest.cluster} has {own:,.0f} bundles, "
                 "which the leader places one after the other: more than "
                 f"{_MOST_AT_ONCE:,} are not played on Spark.",
-                hint="Leave out --domains, or name the failures to play.",
+                hint="Leave failure domains out, or name the failures to play.",
             )
         if wave and size + own > _MOST_AT_ONCE:
             yield tuple(wave)

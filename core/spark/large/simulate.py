@@ -61,7 +61,7 @@ def large_simulation(
         What :func:`core.simulation.simulate` returns; its ``final`` has brokers and no bundles.
     Raises:
         UnknownNameError: A strategy or setting that is not there.
-        InputError: TransferShedder, or a what-if, which need all bundles at once.
+        InputError: TransferShedder, or brokers that join or go, which need all bundles at once.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
     """
@@ -102,8 +102,8 @@ def _refuse(cluster: LargeCluster, strategy: AnyStrategy, run: Run) -> None:
         )
     if run.what_if != WhatIf():
         raise InputError(
-            f"A what-if is not simulated spread over tasks, as {name} with its more than {most} "
-            "bundles would need it: all bundles of brokers that go are placed one after the other.",
+            f"Brokers that join or go are not simulated spread over tasks, as {name} with its more "
+            f"than {most} bundles would need it: what they had is placed bundle after bundle.",
             hint=hint,
         )
 
