@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 STAMP: Final = "YYYY-MM-DD HH:mm:ss"
 MAX_EVENTS: Final = 2_000
+MOST_BYTES: Final = 200_000_000
+"""Larger exports are left to the command line: a browser's download is held in memory."""
 _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _EVENTS: Final = "_history_events"
 
@@ -175,29 +177,44 @@ def draw_export(config: Config, asked: Asked) -> None:
             history.store.export(history.cluster, period.start, period.end, file)
             return file.read_bytes()
 
-    st.download_button(
-        "Export this range",
-        data=made,
-        file_name=name,
-        icon=":material/download:",
-        key="_history_export",
-        on_click="ignore",
-    )
-    st.caption("The same on the command line, for ranges too long for a browser:")
+    sizes = history.store.sizes(history.cluster)
+    total = sum(one.bytes for one in sizes.values())
+    files = sum(one.files for one in sizes.values())
+    if total * _share(asked) > MOST_BYTES:
+        st.caption(
+            f"This range is too long for a browser, which gets {MOST_BYTES / 1e6:,.0f} MB at most: "
+            "choose a shorter one, or write it on the command line:"
+        )
+    else:
+        st.download_button(
+            "Export this range",
+            data=made,
+            file_name=name,
+            icon=":material/download:",
+            key="_history_export",
+            on_click="ignore",
+        )
+        st.caption("The same on the command line, for ranges too long for a browser:")
     st.code(
         f'trimtab history export {history.cluster} --from "{period.start:{_ISO}}" '
         f'--to "{period.end:{_ISO}}" --out {name}{words_of(config)}',
         language="bash",
     )
-    sizes = history.store.sizes(history.cluster)
-    total = sum(one.bytes for one in sizes.values())
-    files = sum(one.files for one in sizes.values())
     st.caption(
         words.plain(
             f"The history of {history.cluster} takes {total / 1e6:,.1f} MB in {files:,} files at "
             f"{config.history_uri}. {_kept_words(config)}"
         )
     )
+
+
+def _share(asked: Asked) -> float:
+    """Return the share of the recorded time that a period takes."""
+    span = asked.history.span()
+    if span is None or span[0] == span[1]:
+        return 1.0
+    start, end = max(asked.period.start, span[0]), min(asked.period.end, span[1])
+    return max(0.0, (end - start) / (span[1] - span[0]))
 
 
 def _kept_words(config: Config) -> str:

@@ -10,6 +10,7 @@ from history_rows import recorded, store_in
 from pegasus_snapshots import generated
 from shelf_site import PAGES, Site, assert_calm, now, texts
 
+from dashboard.components import history_views
 from dashboard.presenters.moments import stamp
 
 VIEWS = ("This minute", "Events", "Compare", "Movers and flaps", "Agreement", "Series", "Export")
@@ -207,3 +208,12 @@ def test_history_of_a_pegasus_cluster_shows_its_nodes(tmp_path, monkeypatch):
         assert_calm(app)
         assert not app.error, view
         assert "sessions saw" in texts(app)
+
+
+def test_a_range_that_is_too_long_for_a_browser_is_left_to_the_command_line(
+    remembered, monkeypatch
+):
+    assert "too long for a browser, which" not in texts(remembered.open("history", view="Export"))
+    monkeypatch.setattr(history_views, "MOST_BYTES", 1_000)
+    said = texts(remembered.open("history", view="Export"))
+    assert "This range is too long for a browser, which gets 0 MB at most" in said
