@@ -173,7 +173,12 @@ class _Run:
         self._memory: Any = rules.strategy.initial_state() if rules.strategy else None
         self.manager = manager_for(series, rules)
         self._rng = np.random.default_rng(seed)
-        self._leader = Leader(series, rules.settings, has_delays=has_report_delays)
+        self._leader = Leader(
+            series,
+            rules.settings,
+            has_delays=has_report_delays,
+            rng=np.random.default_rng([seed, 1]),
+        )
         interval = max(rules.settings.number(_INTERVAL), 1.0)
         self._timer = _Timer(interval, rules.settings.number(_GRACE), due=interval)
         self._owner = series.owner[0].copy()
