@@ -247,9 +247,7 @@ class ZooKeeperCapture:
         names = dict.fromkeys(readings.ownership)
         for namespace, bounds in spaces.boundaries.items():
             names.update(dict.fromkeys(bundle_names(namespace, bounds)))
-        told: dict[str, Answer] = {}
-        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420, told=told)
-        readings.bundle_data_at = {name: one.modified_at for name, one in told.items()}
+        readings.bundle_data = self._data(roots.BUNDLE_DATA, list(names), 420)
 
     def _quotas(self, readings: Readings, names: list[str]) -> None:
         root = roots.RESOURCE_QUOTA

@@ -189,9 +189,8 @@ class _Taken:
             self.count += 1
 
     def _bundle_data(self, name: str, raw: bytes, mtime: int | None) -> None:
+        del mtime
         self._put(self.readings.bundle_data, name, raw, _BUNDLE)
-        if mtime is not None:
-            self.readings.bundle_data_at[name] = mtime
 
     def _ownership(self, name: str, raw: bytes, mtime: int | None) -> None:
         del mtime

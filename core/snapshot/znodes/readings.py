@@ -40,7 +40,6 @@ class Readings:
         broker_place: Where a broker's report was read, with ``{}`` for the broker id.
         broker_averages: Broker id -> ``broker-time-average`` znode.
         bundle_data: Bundle -> ``bundle-data`` znode.
-        bundle_data_at: Bundle -> when that was written, ms since the epoch.
         brokers_held: Broker id -> how its registry znode is held.
         ownership: Bundle -> the value of its ownership ephemeral.
         ownership_held: Bundle -> how that is held.
@@ -65,7 +64,6 @@ class Readings:
     broker_place: str = BROKERS + "/{}"
     broker_averages: dict[str, bytes] = field(default_factory=dict)
     bundle_data: dict[str, bytes] = field(default_factory=dict)
-    bundle_data_at: dict[str, int] = field(default_factory=dict)
     brokers_held: dict[str, Held] = field(default_factory=dict)
     ownership: dict[str, bytes] = field(default_factory=dict)
     ownership_held: dict[str, Held] = field(default_factory=dict)
