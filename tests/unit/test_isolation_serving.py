@@ -11,6 +11,7 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 
 from core.ids import host_of
+from core.plan.answer import plan_sentence
 from core.plan.bare import Terms
 from core.plan.model import UnloadBundle
 from core.plan.policy import PolicyWish, build_policy_plan
@@ -162,6 +163,9 @@ def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
     assert all(target not in one.foreseen for one in moves)
     seen = preview_plan(fleet, whole.plan)
     assert all(target not in one.placement.distribution for one in seen.steps)
+    assert "isolation_astray" in {one.code for one in bare.plan.diagnostics}
+    assert "isolation_astray" not in {one.code for one in whole.plan.diagnostics}
+    assert plan_sentence(seen).startswith(f"Setting the {whole.plan.steps[0].subject}, and unload")
 
 
 def test_groups_are_crowded_where_a_member_could_be_elsewhere(fleet) -> None:
