@@ -41,7 +41,8 @@ def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
             severity="warning",
             keys=(NIC_SPEED,),
             brokers=tuple(names[at] for at in rows.tolist()),
-            evidence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}) "
+            evidence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
+            f"{peaks[row] / 1e6:,.3g} Gbit/s) "
             f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
             + (f"; {counted(others, 'more broker')} likewise." if others else "."),
             consequence="Either the limit is not what its cards carry, and usage is reckoned "
