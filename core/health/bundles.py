@@ -60,6 +60,24 @@ class Misplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class Guests:
+    """Bundles of some namespaces on some brokers.
+
+    Attributes:
+        rows: The first :data:`SHOWN`; columns ``namespace``, ``owner``, ``bundles``, sorted by the
+            first two.
+        bundles: How many there are.
+        namespaces: Theirs, in order.
+        owners: Theirs, in order.
+    """
+
+    rows: pa.Table
+    bundles: int
+    namespaces: Sequence[str]
+    owners: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Unowned:
     """Bundles without an owner, in the order of the snapshot's rows.
 
@@ -124,6 +142,10 @@ class BundleFacts(Protocol):
             policy: The policy of each namespace that has one.
             allowed: Brokers that each policy allows.
         """
+        ...
+
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+        """Return what some brokers own of some namespaces."""
         ...
 
     def owners_of(self, namespaces: Sequence[str]) -> pa.Table:
@@ -230,15 +252,31 @@ class BundleTable:
         self, policy: Mapping[str, str], allowed: Mapping[str, AbstractSet[str]]
     ) -> Misplaced:
         """Count pairs and leave out the allowed ones."""
-        governed = self._owned.filter(
-            pc.is_in(self._owned["namespace"], pa.array(list(policy), pa.string()))
-        )
-        grouped = governed.group_by(["namespace", "owner"]).aggregate([("owner", "count")])
-        pairs = grouped.select(["namespace", "owner", "owner_count"])
-        rows = pairs.rename_columns(["namespace", "owner", "bundles"]).to_pylist()
+        rows = self._pairs(list(policy)).to_pylist()
         wrong = [row for row in rows if row["owner"] not in allowed[policy[row["namespace"]]]]
         found = pa.Table.from_pylist(wrong, schema=pairs_schema())
         return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]))
+
+    def _pairs(self, namespaces: Sequence[str]) -> pa.Table:
+        """Count bundles by namespace and owner, in no order."""
+        wanted = pc.is_in(self._owned["namespace"], pa.array(namespaces, pa.string()))
+        by_pair = self._owned.filter(wanted).group_by(["namespace", "owner"])
+        counts = by_pair.aggregate([("owner", "count")])
+        return counts.select(["namespace", "owner", "owner_count"]).rename_columns(
+            pairs_schema().names
+        )
+
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+        """Count pairs."""
+        pairs = self._pairs(namespaces)
+        here = pairs.filter(pc.is_in(pairs["owner"], pa.array(owners, pa.string())))
+        rows = here.sort_by([("namespace", "ascending"), ("owner", "ascending")])
+        return Guests(
+            rows.slice(0, SHOWN),
+            int(pc.sum(rows["bundles"]).as_py() or 0),
+            pc.unique(rows["namespace"]).to_pylist(),
+            pc.unique(rows["owner"]).sort().to_pylist(),
+        )
 
     def owners_of(self, namespaces: Sequence[str]) -> pa.Table:
         """Return distinct pairs."""

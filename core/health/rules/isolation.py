@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from core.health.bundles import Guests
 from core.health.findings import Finding, HealthContext
 from core.pulsar.isolation import (
     IsolationPolicy,
@@ -50,19 +51,16 @@ def isolation_intruders(context: HealthContext) -> Iterator[Finding]:
     }
     if not kept:
         return
-    free = {
-        name: ""
-        for name in context.bundles.owned_namespaces()
-        if governing_policy(policies, name) is None
-    }
-    shared = set(brokers) - kept.keys()
-    if free and not shared:
+    owned = context.bundles.owned_namespaces()
+    free = [name for name in owned if governing_policy(policies, name) is None]
+    if not free:
+        return
+    if not set(brokers) - kept.keys():
         yield _nothing_shared(len(brokers), len(free))
         return
-    wrong = context.bundles.misplaced(free, {"": shared}).rows.to_pylist() if free else []
-    wrong = [row for row in wrong if row["owner"] in kept]
-    if wrong:
-        yield _intruders(wrong, kept)
+    guests = context.bundles.guests(free, list(kept))
+    if guests.bundles:
+        yield _intruders(guests, kept)
 
 
 def domains_shape(context: HealthContext) -> Iterator[Finding]:
@@ -163,10 +161,8 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
     )
 
 
-def _intruders(wrong: list[dict[str, object]], kept: dict[str, str]) -> Finding:
-    bundles = sum(int(str(row["bundles"])) for row in wrong)
-    spaces = sorted({str(row["namespace"]) for row in wrong})
-    owners = sorted({str(row["owner"]) for row in wrong})
+def _intruders(guests: Guests, kept: Mapping[str, str]) -> Finding:
+    bundles, spaces, owners = guests.bundles, guests.namespaces, guests.owners
     policies = sorted({kept[owner] for owner in owners})
     return Finding(
         code="isolation_intruded",
@@ -180,7 +176,7 @@ def _intruders(wrong: list[dict[str, object]], kept: dict[str, str]) -> Finding:
             f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
         ),
-        evidence={"rows": wrong[:_SHOWN]},
+        evidence={"rows": guests.rows.to_pylist()},
         hint="Unload them without a destination: placement keeps them off these brokers.",
     )
 

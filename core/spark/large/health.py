@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from core.health.bundles import SHOWN, Misplaced, Picked, Unowned, pairs_schema
+from core.health.bundles import SHOWN, Guests, Misplaced, Picked, Unowned, pairs_schema
 from core.health.findings import MAX_OF_ONE_CODE, Finding, assess
 from core.health.measures import Floats, Measures, Target, measure, row_of
 from core.schemas.pulsar import NAMESPACES
@@ -51,6 +51,7 @@ _ALONE: Final = pa.schema(
 _CROWDED: Final = pa.schema([("namespace", pa.string()), ("bundles", pa.int64())])
 _NAMED: Final = pa.schema([(name, pa.string()) for name in ("bundle", "owner", "reported_by")])
 _NAMESPACE: Final = pa.schema([("namespace", pa.string())])
+_OWNER: Final = pa.schema([("owner", pa.string())])
 _PAIR: Final = pa.schema([("namespace", pa.string()), ("owner", pa.string())])
 
 
@@ -257,11 +258,34 @@ class SparkBundles:
         found = pairs_schema().empty_table() if rows is None else rows
         return Misplaced(found.sort_by([("namespace", "ascending"), ("owner", "ascending")]), more)
 
+    def guests(self, namespaces: Sequence[str], owners: Sequence[str]) -> Guests:
+        """Count pairs there; the first of them, and sums by namespace and by owner, come here."""
+        words = "looking for bundles on brokers that are kept for others"
+        pairs = (
+            self._owned.join(sf.broadcast(self._names("namespace", namespaces)), "namespace")
+            .join(sf.broadcast(self._names("owner", owners)), "owner")
+            .groupBy("namespace", "owner")
+            .agg(sf.count(sf.lit(1)).alias("bundles"))
+        )
+        order = ["namespace", "owner"]
+        rows = self._collected(pairs.orderBy(*order).limit(SHOWN), pairs_schema(), words)
+        spaces = pairs.groupBy("namespace").agg(sf.sum("bundles").alias("bundles"))
+        counts = self._collected(spaces, _CROWDED, words).sort_by("namespace")
+        hosts = self._collected(pairs.select("owner").distinct(), _OWNER, words)
+        return Guests(
+            rows.sort_by([(name, "ascending") for name in order]),
+            int(pc.sum(counts["bundles"]).as_py() or 0),
+            counts["namespace"].to_pylist(),
+            hosts.sort_by("owner")["owner"].to_pylist(),
+        )
+
+    def _names(self, column: str, names: Sequence[str]) -> DataFrame:
+        table = pa.table({column: pa.array(list(names), pa.string())})
+        return self.cluster.spark.createDataFrame(table)
+
     def owners_of(self, namespaces: Sequence[str]) -> pa.Table:
         """Return distinct pairs."""
-        wanted = self.cluster.spark.createDataFrame(
-            pa.table({"namespace": pa.array(list(namespaces), pa.string())})
-        )
+        wanted = self._names("namespace", namespaces)
         pairs = self._owned.select("namespace", "owner").join(
             sf.broadcast(wanted), "namespace", "left_semi"
         )
