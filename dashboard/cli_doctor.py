@@ -56,11 +56,11 @@ def _past(
     """Return what was recorded of a cluster of the configuration, or why that is not known."""
     if Path(source).is_dir():
         return None, ""
-    from dashboard.examining import past_of  # noqa: PLC0415  # a snapshot alone needs no history
+    from dashboard.recorded_week import recorded_week  # noqa: PLC0415  # a snapshot alone needs no history
 
     loaded = services.load_config(services.config_path(config))
     try:
-        return past_of(loaded, source, snapshot.manifest.taken_at), ""
+        return recorded_week(loaded, source, snapshot.manifest.taken_at), ""
     except SnapshotError as error:
         return None, f"Recorded peaks are unknown: {error}"
 

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
 from core.health.doctor import Examination, examine
 from core.health.recorded import RecordedPast
-from core.history.asking import Period, is_local, local_paths
-from core.history.recorded_past import recorded_past
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
-from dashboard import services_history
 from dashboard.memo import Memo
 from dashboard.reading import reading
+from dashboard.recorded_week import recorded_week
 
 if TYPE_CHECKING:
     from dashboard.services import Config
 
-LOOKED_BACK: Final = timedelta(days=7)
-"""So much of the history counts for peaks: a week has its busiest day."""
-
 _EVERY_S: Final = 600
 """Pages ask the history that seldom; what is newer is in the snapshot."""
-
-
-def past_of(config: Config, cluster: str, end: datetime) -> RecordedPast | None:
-    """Return what was recorded of a cluster in the week before ``end``; ``None``: nothing.
-
-    Raises:
-        SnapshotError: The history is damaged, or cannot be reached.
-    """
-    uri = config.history_uri
-    if is_local(uri) and not Path(local_paths([uri])[0]).exists():
-        return None
-    store = services_history.history(config)
-    return recorded_past(store, cluster, Period(end - LOOKED_BACK, end))
 
 
 @dataclass(frozen=True)
@@ -51,7 +31,7 @@ class _Asked:
 
 def _past(asked: _Asked) -> RecordedPast | None:
     try:
-        return past_of(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
+        return recorded_week(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
     except SnapshotError:
         return None  # the History page says why
 

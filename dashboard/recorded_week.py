@@ -1,0 +1,31 @@
+"""The week of recorded history that the doctor looks at, for commands and pages."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.health.recorded import RecordedPast
+from core.history.asking import Period, is_local, local_paths
+from core.history.recorded_past import recorded_past
+from dashboard import services_history
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+LOOKED_BACK: Final = timedelta(days=7)
+"""So much of the history counts for peaks: a week has its busiest day."""
+
+
+def recorded_week(config: Config, cluster: str, end: datetime) -> RecordedPast | None:
+    """Return what was recorded of a cluster in the week before ``end``; ``None``: nothing.
+
+    Raises:
+        SnapshotError: The history is damaged, or cannot be reached.
+    """
+    uri = config.history_uri
+    if is_local(uri) and not Path(local_paths([uri])[0]).exists():
+        return None
+    store = services_history.history(config)
+    return recorded_past(store, cluster, Period(end - LOOKED_BACK, end))
