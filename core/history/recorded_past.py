@@ -23,8 +23,10 @@ _COUNTS: Final = (
     "arg_min(unload_bundle_total, taken_at) AS before, "
     "arg_max(unload_bundle_total, taken_at) AS after FROM rows "
     "WHERE unload_bundle_total IS NOT NULL GROUP BY broker, process_started_at "
-    "HAVING count(*) > 1 ORDER BY last - first DESC, broker LIMIT 1"
+    "HAVING count(*) > 1 ORDER BY after - before DESC, last - first DESC, broker LIMIT 1"
 )
+"""One that led before goes on exposing what it counted then: who counted most is the leader."""
+
 _SEEN: Final = (
     "SELECT count(*) AS seen FROM rows WHERE kind = 'move' AND taken_at > $after "
     "AND coalesce(\"by\", '') <> 'trimtab' AND NOT EXISTS (FROM rows AS down "

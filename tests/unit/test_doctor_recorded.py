@@ -101,7 +101,12 @@ def test_peaks_and_counts_are_those_of_the_history(tmp_path) -> None:
             for one, flow in flows.items()
         ],
     )
-    counts = {"a:1": [(30, 4.0), (20, 9.0), (10, 44.0)], "b:1": [(10, 3.0)]}
+    led_before = [(one, 80.0) for one in minutes]  # and exposes it still
+    counts = {
+        "0:1": led_before,
+        "a:1": [(30, 4.0), (20, 9.0), (10, 44.0)],
+        "b:1": [(10, 3.0)],
+    }
     lay_down(
         store,
         "broker_metrics",
