@@ -18,7 +18,7 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
-from dashboard.cli_output import EXIT_DONE, EXIT_REFUSED, Answer, emit, say, table
+from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_source import pulsar_snapshot
 
 _MOST_SHOWN: Final = 20
@@ -40,7 +40,7 @@ class OwnersWish:
 
 
 def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab owners``: exit code 1 with ``--orphans`` where there are some."""
+    """``trimtab owners``; orphans are findings, and a verdict like any other."""
     snapshot = pulsar_snapshot(wish.source, config)
     snapshot.require("bundles")
     started = time.perf_counter()
@@ -61,14 +61,8 @@ def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),
     }
-    has_some = wish.only_wrong and bundles.num_rows > 0
     return emit(
-        Answer(
-            body,
-            lambda: _show(snapshot, found, bundles, spread, wish),
-            EXIT_REFUSED if has_some else EXIT_DONE,
-        ),
-        as_json=as_json,
+        Answer(body, lambda: _show(snapshot, found, bundles, spread, wish)), as_json=as_json
     )
 
 

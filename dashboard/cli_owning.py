@@ -28,9 +28,7 @@ def owners(
     ] = None,
     orphans: Annotated[
         bool,
-        typer.Option(
-            "--orphans", help="Only bundles in a state that makes somebody wait; exit 1 if any."
-        ),
+        typer.Option("--orphans", help="Only bundles in a state that makes somebody wait."),
     ] = False,
     config: Config = None,
     as_json: Json = False,
