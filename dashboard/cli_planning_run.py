@@ -139,6 +139,7 @@ def drill(
         "hot_line": wish.hot_line,
         "seed": wish.seed,
         **{name: one.to_pylist() for name, one in tables.items()},
+        "left_out": [one.message for one in done.left_out],
         "elapsed_ms": round(elapsed_ms, 3),
     }
     return emit(Answer(body, lambda: _show_drill(done, wish)), as_json=as_json)
@@ -207,6 +208,8 @@ def _show_drill(done: Drill, wish: DrillCommand) -> None:
     )
     if done.failures.num_rows > _MOST_SHOWN:
         say(f"... and {done.failures.num_rows - _MOST_SHOWN:,} more; --json or --out has them all.")
+    for one in done.left_out[:_MOST_SHOWN]:
+        say(f"Not played: {one.message} {one.hint}")
     tight = [row for row in done.groups.to_pylist() if not row["has_room"]]
     for row in tight[:_MOST_SHOWN]:
         say(

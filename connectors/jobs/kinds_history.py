@@ -20,6 +20,8 @@ from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish
 from core.history.flaps_job import FlapsWish, flaps_here
 from core.history.trends_job import KIND_OF, TrendWish, trends_here
 from core.planning.drill import HOT_LINE, DrillWish
+from core.planning.drill_pegasus import refuses
+from core.planning.drill_tables import hurts
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import TopicLoads, place_topics
@@ -255,6 +257,18 @@ def _failed(found: Answers, tables: dict[str, str]) -> str:
     return unanswered(found[PROBLEMS])
 
 
+def left_out(found: Answers, tables: dict[str, str]) -> str:
+    """Return the same of drills, whose clusters may be answered for but for some failures."""
+    problems = found[PROBLEMS]
+    is_part = pc.is_in(problems["cluster"], pc.unique(found["failures"]["cluster"]))
+    words = _failed({**found, PROBLEMS: problems.filter(pc.invert(is_part))}, tables)
+    parts = problems.filter(is_part)
+    if parts.num_rows:
+        tables[PROBLEMS] = "Clusters and failures that could not be answered for, and why."
+        words += f" {counted(parts.num_rows, 'failure')} left out: {parts['sentence'][0]}"
+    return words
+
+
 def _what_if(context: JobContext, asked: WhatIfAsk) -> JobAnswer:
     wish = WhatIfWish(
         shedding=tuple(asked.shedding),
@@ -291,10 +305,10 @@ def _drill(context: JobContext, asked: DrillAsk) -> JobAnswer:
         "groups": "What is left of isolation groups that a failure touches.",
         "nodes": "Each node of Pegasus clusters lost, worst first.",
     }
-    problem = _failed(found, tables)
+    problem = left_out(found, tables)
     failures, nodes = found["failures"], found["nodes"]
-    hurt = pc.sum(pc.cast(_hurts(failures), pa.int64())).as_py() or 0
-    lost = pc.sum(pc.cast(_refuses(nodes), pa.int64())).as_py() or 0
+    hurt = pc.sum(pc.cast(hurts(failures), pa.int64())).as_py() or 0
+    lost = pc.sum(pc.cast(refuses(nodes), pa.int64())).as_py() or 0
     count = failures.num_rows + nodes.num_rows
     return JobAnswer(
         sentence=f"{counted(count, 'failure')} played: {hurt:,} make brokers hot or leave bundles "
@@ -303,18 +317,6 @@ def _drill(context: JobContext, asked: DrillAsk) -> JobAnswer:
         tables=tables,
         facts={"failures": count, "hurt": hurt + lost},
     )
-
-
-def _hurts(failures: pa.Table) -> pa.ChunkedArray:
-    names = ("newly_hot", "unplaced", "groups_without_broker", "groups_without_room")
-    found = pc.greater(failures[names[0]], 0)
-    for name in names[1:]:
-        found = pc.or_(found, pc.greater(failures[name], 0))
-    return found
-
-
-def _refuses(nodes: pa.Table) -> pa.ChunkedArray:
-    return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
 
 
 def _topics(context: JobContext, asked: TopicsAsk) -> JobAnswer:

@@ -76,12 +76,14 @@ class Drill:
         hot: Table of :data:`HOT`.
         groups: Table of :data:`GROUPS`.
         sentence: In words.
+        left_out: Why failures were not played, one each.
     """
 
     failures: pa.Table
     hot: pa.Table
     groups: pa.Table
     sentence: str
+    left_out: tuple[InputError, ...] = ()
 
 
 def losses_of(view: LoadView, wish: DrillWish) -> list[Loss]:

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import IncompleteSnapshotError, UnknownNameError
@@ -212,6 +213,11 @@ def nodes_of(facts: PegasusFacts, only: Sequence[str] = ()) -> list[str]:
             hint="Look at its problems: they say what could not be read.",
         )
     return [name for name in alive if not only or name in only]
+
+
+def refuses(nodes: pa.Table) -> pa.ChunkedArray:
+    """Return which failures leave partitions that refuse reads or writes."""
+    return pc.or_(pc.greater(nodes["without_primary"], 0), pc.greater(nodes["without_writes"], 0))
 
 
 def pegasus_drill_of(parts: Iterable[pa.Table]) -> PegasusDrill:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 FAILURES: Final = pa.schema(
     [
@@ -59,3 +60,12 @@ bundle found a broker, and one of its brokers is below the line afterwards. Seco
 in count as its brokers."""
 
 TABLES: Final = {"failures": FAILURES, "hot": HOT, "groups": GROUPS}
+
+
+def hurts(failures: pa.Table) -> pa.ChunkedArray:
+    """Return which make brokers hot, or leave bundles or isolation groups without a broker."""
+    names = ("newly_hot", "unplaced", "groups_without_broker", "groups_without_room")
+    found = pc.greater(failures[names[0]], 0)
+    for name in names[1:]:
+        found = pc.or_(found, pc.greater(failures[name], 0))
+    return found

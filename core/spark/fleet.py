@@ -197,8 +197,13 @@ def _one(source: Source, question: Question) -> Mapping[str, pa.Table]:
 
 def problem_of(error: OpsError) -> Mapping[str, pa.Table]:
     """Return what stands for the answer of a cluster that cannot be answered for."""
-    row = {"code": error.code, "sentence": error.message, "hint": error.hint or ""}
-    return {PROBLEMS: pa.Table.from_pylist([row], schema=_PROBLEM)}
+    return {PROBLEMS: problems_of([error])}
+
+
+def problems_of(errors: Iterable[OpsError]) -> pa.Table:
+    """Return rows of the table ``problems``."""
+    rows = [{"code": one.code, "sentence": one.message, "hint": one.hint or ""} for one in errors]
+    return pa.Table.from_pylist(rows, schema=_PROBLEM)
 
 
 def gathered(question: Question, parts: Parts) -> Answers:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
 import pytest
 from fleet_builder import make_snapshot
 from large_fleets import extensible, unread, with_gaps, with_ties
 from pegasus_snapshots import generated
 
+from connectors.jobs.kinds_history import left_out
 from core.errors import InputError
 from core.planning.drill import DrillWish
 from core.planning.what_if import WhatIfWish
@@ -19,6 +21,7 @@ from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import ask_fleet, large_answer
+from core.units import counted
 
 EAGER = {
     "loadBalancerBrokerThresholdShedderPercentage": 3.0,
@@ -103,8 +106,25 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
     assert sum(there["failures"]["bundles"].to_pylist())
 
 
-def test_a_failure_that_is_too_large_by_itself_is_named(tasks_here, tmp_path, monkeypatch):
-    save_snapshot(make_snapshot(brokers=3, bundles=90, seed=4), tmp_path)
-    monkeypatch.setattr(drill, "_MOST_AT_ONCE", 5)
-    with pytest.raises(InputError, match=r"broker .* has .* bundles, which the leader"):
+def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp_path, monkeypatch):
+    snapshot = make_snapshot(brokers=6, bundles=90, seed=4)
+    save_snapshot(snapshot, tmp_path)
+    whole = DrillQuestion().answer(snapshot)
+    sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
+    most = sorted(sizes.values())[len(sizes) // 2]
+    monkeypatch.setattr(drill, "_MOST_AT_ONCE", most)
+    monkeypatch.setattr(size, "MOST_BUNDLES", 10)
+    sources = {"a": InDirectory(str(tmp_path))}
+    found = ask_fleet(None, sources, DrillQuestion(), Untold())
+    fitting = pc.less_equal(whole["failures"]["bundles"], most)
+    assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
+    too_large = [name for name, own in sizes.items() if own > most]
+    sentences = found["problems"]["sentence"].to_pylist()
+    assert len(sentences) == len(too_large) > 0
+    assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
+    words = left_out(found, {})
+    assert f" {counted(len(too_large), 'failure')} left out: " in words
+    assert "cluster could not be answered" not in words
+    monkeypatch.setattr(drill, "_MOST_AT_ONCE", min(sizes.values()) - 1)
+    with pytest.raises(InputError, match=r"has .* bundles, which the leader"):
         large_answer(LargeCluster.of(None, tmp_path, Untold()), DrillQuestion())

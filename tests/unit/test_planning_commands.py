@@ -70,7 +70,7 @@ def test_a_drill_prints_failures_worst_first_and_writes_whole_tables(site, capsy
     out = tmp_path / "out"
     body = body_of(capsys, "drill", site / "fleet", "--hot", 0.4, "--out", out)
     assert set(body) == {
-        *("answer", "hot_line", "seed", "failures", "hot", "groups", "elapsed_ms"),
+        *("answer", "hot_line", "seed", "failures", "hot", "groups", "left_out", "elapsed_ms"),
     }
     assert len(body["failures"]) == 4 + 3
     assert pq.read_table(out / "failures.parquet").to_pylist() == body["failures"]

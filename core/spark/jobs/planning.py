@@ -21,7 +21,15 @@ from core.planning.what_if import PAIRS, WhatIfWish, compare
 from core.progress import Progress, Untold
 from core.pulsar.settings import effective_settings
 from core.snapshot.pegasus import PegasusSnapshot
-from core.spark.fleet import Answers, Question, Snapshot, Source, ask_here
+from core.spark.fleet import (
+    PROBLEMS,
+    Answers,
+    Question,
+    Snapshot,
+    Source,
+    ask_here,
+    problems_of,
+)
 from core.spark.jobs.systems import pulsar_of
 
 _POLL_S: Final = 0.5
@@ -79,8 +87,9 @@ class DrillQuestion:
         return self.told_of(drill(snapshot, effective_settings(snapshot), self.wish, Untold()))
 
     def told_of(self, done: Drill) -> Mapping[str, pa.Table]:
-        """Return the tables of a Pulsar cluster."""
-        return {"failures": done.failures, "hot": done.hot, "groups": done.groups}
+        """Return the tables of a Pulsar cluster; what was left out is a problem of it."""
+        told = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
+        return {**told, PROBLEMS: problems_of(done.left_out)} if done.left_out else told
 
 
 def ask_in_pool(

@@ -8,6 +8,7 @@ and its failures are dealt out with them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -46,44 +47,56 @@ class _Clients(LargeCluster):
 def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillWish) -> Drill:
     """Play the failures, as :func:`core.planning.drill.drill` does in process.
 
+    One that is too large is left out and named: the leader places its bundles one after the other,
+    each by what it placed before, which is nothing to deal out.
+
     Args:
         cluster: The whole.
         settings: What the leader goes by, of this cluster.
         wish: What is asked.
     Raises:
         UnknownNameError: A name that is no broker and no failure domain.
-        InputError: A failure of more bundles than go one after the other into one process.
+        InputError: All of them are too large.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
     """
     whole = _Clients(cluster.spark, cluster.directory, cluster.manifest, cluster.progress)
     owned = SparkBundles(whole).settled_counts
     losses = losses_of(LoadView.of(whole.skeleton, settings), wish)
+    fitting = [loss for loss in losses if _size(loss, owned) <= _MOST_AT_ONCE]
+    left_out = tuple(
+        _too_large(cluster.manifest.cluster, loss, _size(loss, owned))
+        for loss in losses
+        if _size(loss, owned) > _MOST_AT_ONCE
+    )
+    if not fitting:
+        raise left_out[0]
     told: list[dict[str, pa.Table]] = []
-    for wave in list(_waves(whole, losses, owned)):
+    for wave in _waves(fitting, owned):
         told += _played(whole, settings, wave, wish)
-    return drill_of(told)
+    return replace(drill_of(told), left_out=left_out)
 
 
-def _waves(
-    cluster: LargeCluster, losses: Sequence[Loss], owned: Floats
-) -> Iterator[tuple[Loss, ...]]:
-    """Cut the failures into waves.
+def _size(loss: Loss, owned: Floats) -> float:
+    return float(owned[list(loss.rows)].sum())
 
-    Raises:
-        InputError: One is too large by itself.
-    """
+
+def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
+    what = "Failure domain" if loss.kind == "domain" else "Broker"
+    return InputError(
+        f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the leader places one "
+        f"after the other: the loss of more than {_MOST_AT_ONCE:,} is not played on Spark.",
+        hint=f"`trimtab drill --engine local --only {loss.name}` plays it where one process can "
+        "hold the whole cluster.",
+    )
+
+
+def _waves(losses: Sequence[Loss], owned: Floats) -> Iterator[tuple[Loss, ...]]:
+    """Cut the failures into waves."""
     wave: list[Loss] = []
     size = 0.0
     for loss in losses:
-        own = float(owned[list(loss.rows)].sum())
-        if own > _MOST_AT_ONCE:
-            raise InputError(
-                f"{loss.kind} {loss.name} of {cluster.manifest.cluster} has {own:,.0f} bundles, "
-                "which the leader places one after the other: more than "
-                f"{_MOST_AT_ONCE:,} are not played on Spark.",
-                hint="Leave failure domains out, or name the failures to play.",
-            )
+        own = _size(loss, owned)
         if wave and size + own > _MOST_AT_ONCE:
             yield tuple(wave)
             wave, size = [], 0.0
