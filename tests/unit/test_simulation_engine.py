@@ -13,7 +13,7 @@ from core.health.measures import measure
 from core.pulsar.load import next_average
 from core.pulsar.settings import effective_settings
 from core.simulation import Landed, RoundResult, Run, WhatIf, simulate
-from core.simulation.averages import after_samples
+from core.simulation.averages import after_samples, sampled
 from core.simulation.flaps import find_flaps
 from core.simulation.records import after_reports, top_bundles
 from core.snapshot import PulsarSnapshot
@@ -235,6 +235,20 @@ def test_samples_move_the_averages_as_upstream_does(count, term, most):
     assert np.allclose(after.bundles[name].to_numpy(), average)
     assert after.bundles[f"{term}_samples"].to_pylist() == samples.tolist()
     assert after.brokers[name].to_numpy().sum() == pytest.approx(average.sum())
+
+
+@pytest.mark.parametrize("most", [10, 1000])
+def test_an_average_that_is_its_sample_stays_to_the_bit(most):
+    """A large cluster on Spark takes sums of such bundles over from round to round."""
+    rng = np.random.default_rng(most)
+    last = np.concatenate(
+        [rng.random(500) * 10.0 ** rng.integers(-9, 12, 500), [0.0, -0.0, 5e-324]]
+    )
+    held = rng.integers(0, most + 3, last.size)
+    for count in (0, 1, 7, 4000):
+        begun = (np.full(last.size, 3.0), (held, most))
+        values, _ = sampled(last, last, np.ones(last.size, np.bool_), count, begun)
+        assert (values == last).all()
 
 
 def test_a_bundle_without_an_average_begins_one():
