@@ -77,7 +77,7 @@ def with_trouble(snapshot: PulsarSnapshot) -> PulsarSnapshot:
     owner[(row % 50 == 3) | (row % 40 == 7)] = None
     owner[row % 300 == 11] = "10.1.0.2:8080"  # moved since the report
     namespace = np.array(snapshot.bundles["namespace"].to_pylist(), object)
-    is_alone = row % 97 == 5
+    is_alone = row % 61 == 5
     namespace[is_alone] = [f"solo/ns-{number}" for number in row[is_alone].tolist()]
     for name, values in (("owner", owner), ("owner_source", source), ("namespace", namespace)):
         snapshot = edited(snapshot, "bundles", name, pa.array(values, pa.string()))
