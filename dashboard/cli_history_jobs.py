@@ -145,7 +145,11 @@ def flaps(past: Past, wish: FlapsCommand, where: tuple[str, Path | None], *, as_
     """``trimtab history flaps``."""
     engine, out = where
     start, end = span(*wish.range, services.now())
-    judged = FlapWish(side_minutes=wish.side_minutes, settle_minutes=wish.settle_minutes)
+    judged = FlapWish(
+        side_minutes=wish.side_minutes,
+        settle_minutes=wish.settle_minutes,
+        minute_s=past.config.history.minute_s,
+    )
     asked = FlapsWish(wish.clusters, start, end, judged)
     spark = _spark(past, engine)
     if spark is None:

@@ -9,6 +9,9 @@ they did not when it is not. Nothing is said where the record has a gap on one s
 moves were seen within the minutes that are compared: what they did cannot be told apart. Shorter
 sides tell more rounds apart, and are less sure of each. What left a server that was gone at that
 very minute was moved by nobody's decision: it is left out.
+
+A *move* is counted where it left: seen in two halves (off its broker at one minute, on the next one
+a minute later) it is one. What nobody had owned and came to a broker did not move.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.trends import DAY_MS, PERIOD_MS
+from core.history.trends import DAY_MS
 from core.units import counted, format_age
 
 Floats = NDArray[np.float64]
@@ -97,10 +100,22 @@ class FlapWish:
     Attributes:
         side_minutes: Minutes on either side of a move that are averaged.
         settle_minutes: Minutes after a move that are left out: averages and reports come late.
+        minute_s: Seconds of the record that count as a minute: less where time is compressed.
     """
 
     side_minutes: float = SIDE_MINUTES
     settle_minutes: float = SETTLE_MINUTES
+    minute_s: float = 60.0
+
+    @property
+    def side_ms(self) -> int:
+        """How long either side is, in the record's time."""
+        return round(self.side_minutes * self.minute_s * 1000)
+
+    @property
+    def settle_ms(self) -> int:
+        """How long is left out, in the record's time."""
+        return round(self.settle_minutes * self.minute_s * 1000)
 
 
 def flaps_of(events: pa.Table, minutes: pa.Table, wish: FlapWish) -> dict[str, pa.Table]:
@@ -124,16 +139,37 @@ def flaps_of(events: pa.Table, minutes: pa.Table, wish: FlapWish) -> dict[str, p
 
 
 def _moves(events: pa.Table) -> pa.Table:
-    """Return moves from somewhere to somewhere else, oldest first."""
+    """Return moves off a server, oldest first; ``after`` is empty where nobody has it since."""
     is_move = pc.is_in(events["kind"], value_set=pa.array(MOVE_KINDS))
-    ends = pc.and_(_is_told(events["before"]), _is_told(events["after"]))
-    is_other = pc.fill_null(pc.not_equal(events["before"], events["after"]), fill_value=False)
-    kept = events.filter(pc.and_(is_move, pc.and_(ends, is_other))).select(EVENT_COLUMNS)
+    kept = _whole(events.filter(is_move).select(EVENT_COLUMNS))
+    is_other = pc.not_equal(kept["before"], kept["after"])
+    kept = kept.filter(pc.and_(_is_told(kept["before"]), is_other))
     kept = _without_orphans(kept, events)
-    place = kept.schema.get_field_index("by")
-    kept = kept.set_column(place, "by", pc.fill_null(kept["by"], ""))
     order = ("taken_at", "kind", "subject", "before", "after", "by")
     return kept.sort_by([(name, "ascending") for name in order]).combine_chunks()
+
+
+def _whole(moves: pa.Table) -> pa.Table:
+    """Return moves without nulls: one that was seen in two halves lands where the second did.
+
+    What came back to the very server that it had left is left as it is: off, and no move since.
+    """
+    for name in ("before", "after", "by"):
+        filled = pc.fill_null(moves[name].cast(pa.string()), "")
+        moves = moves.set_column(moves.schema.get_field_index(name), name, filled)
+    order = ("kind", "subject", "taken_at")
+    moves = moves.sort_by([(name, "ascending") for name in order]).combine_chunks()
+    if moves.num_rows < 2:
+        return moves
+    of = _codes(moves["kind"], moves["subject"])
+    left, landed = (moves[name].to_numpy(zero_copy_only=False) for name in ("before", "after"))
+    opens = (landed[:-1] == "") & (left[:-1] != "")
+    closes = (left[1:] == "") & (left[:-1] != landed[1:])
+    landed = landed.copy()
+    halves = np.flatnonzero((of[:-1] == of[1:]) & opens & closes)
+    landed[halves] = landed[halves + 1]
+    place = moves.schema.get_field_index("after")
+    return moves.set_column(place, "after", pa.array(landed, pa.string()))
 
 
 def _without_orphans(moves: pa.Table, events: pa.Table) -> pa.Table:
@@ -251,7 +287,7 @@ def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, wish: FlapWish) 
     when = keys // 4
     before, after = _sides(when, minutes, wish)
     count = np.bincount(place, minlength=keys.size)
-    side, rest = (value * PERIOD_MS["minute"] for value in (wish.side_minutes, wish.settle_minutes))
+    side, rest = wish.side_ms, wish.settle_ms
     seen = np.searchsorted(times, when + rest + side, side="right")
     others = seen - np.searchsorted(times, when - side, side="left") - count
     told = np.isfinite(before) & np.isfinite(after) & (others == 0)
@@ -282,8 +318,7 @@ def _sides(when: Ints, minutes: pa.Table, wish: FlapWish) -> tuple[Floats, Float
     known = np.isfinite(deviation)
     at = np.asarray(minutes["taken_at"].to_numpy(), np.int64)[known]
     sums = np.append(0.0, np.cumsum(deviation[known]))
-    minute = PERIOD_MS["minute"]
-    side, rest = round(wish.side_minutes * minute), round(wish.settle_minutes * minute)
+    side, rest = wish.side_ms, wish.settle_ms
 
     def mean(start: Ints, end: Ints) -> Floats:
         """Over start <= time < end."""

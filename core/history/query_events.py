@@ -21,6 +21,10 @@ MOVES: Final = ("move", "primary")
 
 _EVENTS: Final = "events"
 _LISTED: Final = ", ".join(f'"{name}"' for name in EVENT_COLUMNS)
+_COUNTS: Final = (
+    *("at", "kind", "by", "count", "first_at", "subject", "before", "after"),
+    *("orphans", "arrivals"),
+)
 _MOVERS: Final = ("subject", "moves", "by_trimtab", "returns", "shortest_stay_ms", "last_ms")
 
 
@@ -72,13 +76,16 @@ class EventQueries:
         Returns:
             ``at`` (ms), ``kind``, ``by``, ``count``, and of the first of them ``first_at``,
             ``subject``, ``before`` and ``after``; ``orphans``: of moves, how many were off a
-            server that was gone at that very minute; by time.
+            server that was gone at that very minute; ``arrivals``: how many came from nobody,
+            the second halves of moves and first owners; by time.
         """
         table = self._reader.ask(
             'SELECT taken_at // $step * $step AS at, kind, coalesce("by", \'\') AS "by", '
             "count(*) AS count, min(taken_at) AS first_at, arg_min(subject, taken_at) AS subject, "
             "arg_min(before, taken_at) AS before, arg_min(after, taken_at) AS after, "
-            "count(gone_at) AS orphans FROM rows LEFT JOIN ("
+            "count(gone_at) AS orphans, "
+            "count(*) FILTER (kind IN ('move', 'primary') AND coalesce(before, '') = '') "
+            "AS arrivals FROM rows LEFT JOIN ("
             "SELECT DISTINCT taken_at AS gone_at, subject AS gone FROM rows "
             "WHERE kind IN ('broker_down', 'node_down')) "
             "ON kind IN ('move', 'primary') AND before = gone AND taken_at = gone_at "
@@ -87,14 +94,14 @@ class EventQueries:
             period,
             step=max(1, step_ms),
         )
-        names = ("at", "kind", "by", "count", "first_at", "subject", "before", "after", "orphans")
-        return pa.table({name: pa.array([]) for name in names}) if table is None else table
+        return pa.table({name: pa.array([]) for name in _COUNTS}) if table is None else table
 
     def movers(self, period: Period, *, most: int = 200) -> pa.Table:
         """Return what changed hands most often.
 
-        A return is a move back to where the one before it came from (A to B to A). Moves off a
-        server that was gone at that very minute are left out.
+        A return is a move back to where the one before it came from (A to B to A). One that was
+        seen in two halves, off and later on, counts once. Moves off a server that was gone at
+        that very minute, and what came from nobody, are left out.
 
         Returns:
             ``subject``, ``moves``, ``by_trimtab``, ``returns``, ``shortest_stay_ms`` (between two
@@ -103,12 +110,18 @@ class EventQueries:
         table = self._reader.ask(
             "SELECT subject, count(*) AS moves, "
             "count(*) FILTER (\"by\" = 'trimtab') AS by_trimtab, "
-            "count(*) FILTER (before = last_after AND after = last_before) AS returns, "
+            "count(*) FILTER (before = last_after AND landed = last_before) AS returns, "
             "min(taken_at - last_at) AS shortest_stay_ms, max(taken_at) AS last_ms FROM ("
-            "SELECT *, lag(before) OVER w AS last_before, lag(after) OVER w AS last_after, "
-            "lag(taken_at) OVER w AS last_at FROM rows WHERE kind IN ('move', 'primary') "
+            "SELECT *, lag(before) OVER w AS last_before, lag(landed) OVER w AS last_after, "
+            "lag(taken_at) OVER w AS last_at FROM ("
+            "SELECT *, CASE WHEN coalesce(after, '') = '' "
+            "AND coalesce(lead(before) OVER o, '') = '' "
+            "THEN lead(after) OVER o ELSE after END AS landed "
+            "FROM rows WHERE kind IN ('move', 'primary') "
+            "WINDOW o AS (PARTITION BY subject ORDER BY taken_at)) AS moved "
+            "WHERE coalesce(before, '') <> '' "
             "AND NOT EXISTS (FROM rows AS down WHERE down.kind IN ('broker_down', 'node_down') "
-            "AND down.taken_at = rows.taken_at AND down.subject = rows.before) "
+            "AND down.taken_at = moved.taken_at AND down.subject = moved.before) "
             "WINDOW w AS (PARTITION BY subject ORDER BY taken_at)) "
             "GROUP BY subject ORDER BY returns DESC, moves DESC, subject LIMIT $most",
             _EVENTS,

@@ -78,7 +78,7 @@ try:
     elif view == COMPARE:
         draw_compare(config, choice, asked, shown, looked)
     elif view == MOVERS:
-        draw_movers(asked, shown)
+        draw_movers(asked, shown, config.history.minute_s)
     elif view == AGREEMENT:
         history_views.draw_agreement(asked)
     elif view == SERIES:

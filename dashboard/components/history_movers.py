@@ -23,8 +23,14 @@ _SIDE: Final = "history_flaps_side"
 _SETTLE: Final = "history_flaps_settle"
 
 
-def draw_movers(asked: Asked, picture: Picture) -> None:
-    """Draw the moves by time, the top movers, the flaps, and the rounds that did not help."""
+def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
+    """Draw the moves by time, the top movers, the flaps, and the rounds that did not help.
+
+    Args:
+        asked: What the page is about.
+        picture: What was read for its picture.
+        minute_s: Seconds that count as a minute of the cluster, as the configuration says.
+    """
     cluster, events = asked.history.cluster, asked.history.events()
     is_pegasus = asked.history.system == "pegasus"
     moves = events.events(asked.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
@@ -34,7 +40,7 @@ def draw_movers(asked: Asked, picture: Picture) -> None:
         return
     evenness = picture.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
-    found = flaps_of(moves, minutes, _wish())
+    found = flaps_of(moves, minutes, _wish(minute_s))
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
     by_time = presenter.by_time(moves, asked.period)
     figures.chart(
@@ -47,14 +53,14 @@ def draw_movers(asked: Asked, picture: Picture) -> None:
         _draw_top(asked, is_pegasus=is_pegasus)
     with right:
         _draw_flaps(found["flaps"], cluster, asked)
-    _draw_rounds(found["rounds"], cluster, asked)
+    _draw_rounds(found["rounds"], asked, minute_s)
 
 
-def _wish() -> FlapWish:
+def _wish(minute_s: float) -> FlapWish:
     """Return how moves are judged, as the fields beside "Did it help?" say."""
     side = st.session_state.get(_SIDE, SIDE_MINUTES)
     settle = st.session_state.get(_SETTLE, SETTLE_MINUTES)
-    return FlapWish(side_minutes=float(side), settle_minutes=float(settle))
+    return FlapWish(side_minutes=float(side), settle_minutes=float(settle), minute_s=minute_s)
 
 
 def _draw_top(asked: Asked, *, is_pegasus: bool) -> None:
@@ -111,13 +117,14 @@ def _draw_flaps(flaps: pa.Table, cluster: str, asked: Asked) -> None:
     tables.downloads(rows, cluster=cluster, what="history-flaps", moment=asked.period.end)
 
 
-def _draw_rounds(rounds: pa.Table, cluster: str, asked: Asked) -> None:
+def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
     rows = presenter.rounds_frame(rounds)
     words.section(
         "Did it help?",
         "Deviation on average over some minutes before moves were seen, and over as many once they "
         "have settled; lower by more than half a point has helped. Where other moves fall into "
-        "these minutes it cannot be told. Click a time to look at it.",
+        f"these minutes it cannot be told. {presenter.minute_words(minute_s)}Click a time to look "
+        "at it.",
     )
     left, right, _ = st.columns([1, 1, 3])
     left.number_input(
@@ -163,4 +170,6 @@ def _draw_rounds(rounds: pa.Table, cluster: str, asked: Asked) -> None:
         missing="unknown",
         height=min(420, tables.height_of(len(rows))),
     )
-    tables.downloads(rows, cluster=cluster, what="history-rounds", moment=asked.period.end)
+    tables.downloads(
+        rows, cluster=asked.history.cluster, what="history-rounds", moment=asked.period.end
+    )

@@ -64,7 +64,8 @@ class Told:
     """How often things happened in a period, by kind and whether they were Trimtab's.
 
     Attributes:
-        counts: Events; moves without the orphans.
+        counts: Events; moves without the orphans and without what came from nobody: a move is
+            counted where it left.
         orphans: Moves off a server that was gone at that very minute: nobody decided them.
     """
 
@@ -78,7 +79,8 @@ class Told:
         orphans = 0
         for row in counts.to_pylist():
             key = (row["kind"], row["by"] == "trimtab")
-            held[key] = held.get(key, 0) + int(row["count"]) - int(row["orphans"] or 0)
+            outside = int(row["orphans"] or 0) + int(row["arrivals"] or 0)
+            held[key] = held.get(key, 0) + int(row["count"]) - outside
             orphans += int(row["orphans"] or 0)
         return cls(held, orphans)
 

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.history.asking import Period
 from core.history.query import event_step_of
@@ -24,9 +25,12 @@ def by_time(moves: pa.Table, period: Period) -> MovesByTime:
     """Return how many moves there were in each stretch: hours where that is fine enough.
 
     Args:
-        moves: Events of moves: ``taken_at`` and ``by``.
+        moves: Events of moves: ``taken_at``, ``before`` and ``by``. Each counts where it left:
+            what came from nobody is the second half of one, or a first owner.
         period: All of it is drawn.
     """
+    left = pc.fill_null(pc.not_equal(moves["before"].cast(pa.string()), ""), fill_value=False)
+    moves = moves.filter(left)
     span = period.last_ms - period.first_ms
     is_hours = 6 * _HOUR_MS <= span <= _MAX_BARS * _HOUR_MS
     step = _HOUR_MS if is_hours else event_step_of(period)
@@ -81,6 +85,11 @@ def flaps_frame(flaps: pa.Table) -> pd.DataFrame:
         for row in flaps.sort_by([("back_at", "descending")]).to_pylist()
     ]
     return pd.DataFrame(rows, columns=["subject", "home", "away", "away_min", "back_at", "by"])
+
+
+def minute_words(minute_s: float) -> str:
+    """Return how long a minute is where the cluster's time is compressed, else nothing."""
+    return "" if minute_s == 60.0 else f"A minute of this cluster is {minute_s:g} s. "
 
 
 _BLURRED: Final = "? other moves"

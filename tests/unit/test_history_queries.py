@@ -254,6 +254,24 @@ def test_moves_off_a_server_that_was_lost_that_minute_count_apart(store, events)
     assert sorted(events.movers(HOUR)["subject"].to_pylist()) == ["y", "z"]
 
 
+def test_a_move_seen_in_two_halves_counts_once_and_a_first_owner_not_at_all(store, events):
+    at = AT - 5 * MINUTE
+    lay_down(
+        store,
+        "events",
+        [
+            event_row(at, "move", "x", "a", "b"),
+            event_row(at + MINUTE, "move", "x", "b", None),
+            event_row(at + 2 * MINUTE, "move", "x", None, "a"),
+            event_row(at, "move", "y", None, "a"),
+        ],
+    )
+    (row,) = events.counts(HOUR, step_ms=60 * MINUTE).to_pylist()
+    assert (row["count"], row["arrivals"]) == (4, 2)
+    (mover,) = events.movers(HOUR).to_pylist()
+    assert (mover["subject"], mover["moves"], mover["returns"]) == ("x", 2, 1)
+
+
 def test_events_are_counted_by_time_kind_and_who(store, events):
     lay_down(
         store,

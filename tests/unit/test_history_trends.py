@@ -202,6 +202,41 @@ def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
     assert "whether 2 helped cannot be told: other moves came too close" in found.sentence
 
 
+def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
+    found = flaps_of(
+        moves(
+            (5, "x", "a", "b", "cluster"),
+            (9, "x", "b", "", "cluster"),
+            (10, "x", "", "a", "cluster"),  # the other half
+            (12, "y", "a", "", "cluster"),  # nobody has it since
+            (15, "z", "", "a", "cluster"),  # its first owner
+            (20, "w", "a", "", "cluster"),
+            (21, "w", "", "a", "cluster"),  # it came back to the very same: off, no other owner
+        ),
+        minutes_of(STEADY),
+        FlapWish(),
+    )
+    assert dict(
+        zip(
+            found["movers"]["subject"].to_pylist(),
+            found["movers"]["moves"].to_pylist(),
+            strict=True,
+        )
+    ) == {"x": 2, "y": 1, "w": 1}
+    flaps = [(row["home"], row["away"]) for row in found["flaps"].to_pylist()]
+    assert flaps == [("a", "b")]
+
+
+def test_minutes_of_compressed_time_are_as_short_as_they_are_said_to_be():
+    """Moves ten minutes apart run into each other; sixty of six seconds apart do not."""
+    rows = moves((20, "x", "a", "b", "cluster"), (30, "y", "a", "b", "cluster"))
+    plain = flaps_of(rows, minutes_of(STEADY), FlapWish(10, 5))["rounds"]
+    short = flaps_of(rows, minutes_of(STEADY), FlapWish(20, 5, minute_s=6.0))["rounds"]
+    assert plain["other_moves"].to_pylist() == [1, 1]
+    assert short["other_moves"].to_pylist() == [0, 0]
+    assert FlapWish(20, 5, minute_s=6.0).side_ms == 120_000
+
+
 def test_nothing_moved_is_an_answer():
     found = flaps_of(moves(), minutes_of(STEADY), FlapWish())
     assert [table.num_rows for table in found.values()] == [0, 0, 0]

@@ -34,7 +34,7 @@ NAN = float("nan")
 
 def counts(*rows):
     names = ("at", "kind", "by", "count", "first_at", "subject", "before", "after")
-    told = [dict(zip(names, row, strict=True)) | {"orphans": 0} for row in rows]
+    told = [dict(zip(names, row, strict=True)) | {"orphans": 0, "arrivals": 0} for row in rows]
     return pa.Table.from_pylist(told)
 
 
@@ -65,6 +65,12 @@ def test_moves_off_lost_servers_are_told_apart():
     said = presenter.answer("fleet", "pulsar", told, evenness(0.2), timedelta(hours=2))
     assert "saw 8 bundle moves" in said
     assert "4 more off servers that were lost" in said
+
+
+def test_second_halves_of_moves_and_first_owners_are_no_moves():
+    place = MOVES.schema.get_field_index("arrivals")
+    told = presenter.Told.of(MOVES.set_column(place, "arrivals", pa.array([4, 1, 0, 0])))
+    assert (told.number("move"), told.ours("move"), told.orphans) == (7, 2, 0)
 
 
 def test_answer_tells_moves_by_the_hour_who_did_them_and_how_even_it_was():
@@ -225,7 +231,13 @@ def test_note_says_what_a_column_is_and_what_is_left_out():
 
 
 def test_moves_are_counted_by_the_hour_and_by_whom():
-    moves = pa.table({"taken_at": [AT, AT + 1, AT + 3_600_000], "by": ["cluster", None, "trimtab"]})
+    moves = pa.table(
+        {
+            "taken_at": [AT, AT + 1, AT + 2, AT + 3_600_000],
+            "before": ["a", "a", None, "a"],  # what came from nobody is a move's second half
+            "by": ["cluster", None, "cluster", "trimtab"],
+        }
+    )
     found = by_time(moves, Period(NOON, NOON + timedelta(hours=8)))
     assert found.each == "an hour"
     assert {name: sum(held) for name, held in found.counts.items()} == {
