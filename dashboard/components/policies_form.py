@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from hashlib import blake2s
 from typing import TYPE_CHECKING, Final
 
 import streamlit as st
@@ -35,7 +36,7 @@ def policy_form(
     """
     stored = stored_policy(page.reading.snapshot, kind, name) if name else None
     values = presenter.field_values(kind, stored)
-    keys = {field: _key(kind, name, field) for field in policy_kind(kind).fields}
+    keys = {field: _key(kind, name, field, stored) for field in policy_kind(kind).fields}
     columns = st.columns(_COLUMNS, gap="small")
     for rank, (field, default) in enumerate(policy_kind(kind).fields.items()):
         with columns[rank % _COLUMNS]:
@@ -64,8 +65,10 @@ def policy_form(
         st.caption(told if name else "Give it a name first.", width="content")
 
 
-def _key(kind: str, name: str, field: str) -> str:
-    return f"_field_{kind}_{name}_{field}"
+def _key(kind: str, name: str, field: str, stored: str | None) -> str:
+    """Return the key of a field: what is stored is part of it, or a form kept its first values."""
+    at = "" if stored is None else f"_{blake2s(stored.encode(), digest_size=4).hexdigest()}"
+    return f"_field_{kind}_{name}_{field}{at}"
 
 
 def _field(field: str, default: object, value: object, key: str) -> None:

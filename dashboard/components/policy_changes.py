@@ -33,9 +33,7 @@ def wish(wishes: Sequence[PolicyWish]) -> None:
     """Add changes to those that are wished; for callbacks. A policy is wished once."""
     st.session_state.pop(_FAULT, None)
     _keep(presenter.joined(_held(), wishes))
-    st.toast(
-        "Added: see Changes, at the end of the page, for what it would do.", icon=":material/add:"
-    )
+    st.toast("Added: Changes, on this page, says what it would do.", icon=":material/add:")
 
 
 def refuse(error: OpsError) -> None:

@@ -13,6 +13,7 @@ from shelf_site import Site, assert_calm, now, texts
 
 from core.ids import host_of
 from core.snapshot import PulsarSnapshot
+from dashboard import state
 
 
 @pytest.fixture
@@ -167,6 +168,23 @@ def test_overlaps_and_brokers_of_two_domains_are_violations(site, fleet):
     said = texts(app)
     assert "are in no failure domain" in said
     assert "matches no namespace" in said
+
+
+def test_what_mends_a_finding_goes_into_the_changes_and_the_form(site, fleet):
+    ported = isolation([spaces(fleet)[0]], [f"{host(fleet, 0)}:8080"])
+    put(site, fleet, ("isolation", "ported", ported))
+    app = site.open("isolation")
+    assert_calm(app)
+    mend = next(one for one in app.button if (one.key or "").startswith("_mend_"))
+    mend.click().run()
+    assert_calm(app)
+    change = "".join(app.query_params[state.CHANGE])
+    assert change.startswith("set isolation ported ")
+    assert json.loads(change.split(" ", 3)[3])["primary"] == [host(fleet, 0)]
+    form = next(one for one in app.multiselect if "(primary)" in one.label)
+    assert form.value == [host(fleet, 0)]
+    said = texts(app)
+    assert "Primary brokers (primary)" in said
 
 
 def test_a_cluster_without_policies_says_so(site, fleet):

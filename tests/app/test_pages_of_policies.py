@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -15,7 +17,6 @@ from dashboard import state
 ORDERS, MAIL = "acme/orders", "acme/mail"
 POLICIES = (
     ("resource_group", "gold", {"publishRateInMsgs": 1000}),
-    ("publish_rate", MAIL, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
     ("resource_quota", "default", {"msgRateIn": 40.0, "msgRateOut": 120.0, "dynamic": True}),
 )
 
@@ -27,21 +28,26 @@ def site(tmp_path, monkeypatch):
     return made
 
 
-def _limited() -> PulsarSnapshot:
+def _limited(mail: int = 1, later_s: int = 0) -> PulsarSnapshot:
     plain = make_snapshot(brokers=6, bundles=80, now=now())
     spaces = plain.namespaces.to_pylist()
     for row in spaces:
         row["resource_group"] = "gold" if row["namespace"] == ORDERS else None
+    rate = {"publishThrottlingRateInMsg": mail, "publishThrottlingRateInByte": -1}
     rows = [
         *plain.policies.to_pylist(),
-        *({"kind": kind, "name": name, "body": json.dumps(body)} for kind, name, body in POLICIES),
+        *(
+            {"kind": kind, "name": name, "body": json.dumps(body)}
+            for kind, name, body in (*POLICIES, ("publish_rate", MAIL, rate))
+        ),
     ]
     tables = {
         **plain.tables,
         "policies": pa.Table.from_pylist(rows, schema=plain.policies.schema),
         "namespaces": pa.Table.from_pylist(spaces, schema=plain.namespaces.schema),
     }
-    return PulsarSnapshot.build(plain.manifest, tables)
+    taken_at = plain.manifest.taken_at + timedelta(seconds=later_s)
+    return PulsarSnapshot.build(replace(plain.manifest, taken_at=taken_at), tables)
 
 
 @pytest.fixture
@@ -55,6 +61,11 @@ def _press(app, label: str):
     next(one for one in app.button if one.label == label).click().run()
     assert_calm(app)
     return texts(app)
+
+
+def _field(app, name: str):
+    """Return a field of a form; what is stored follows its name in the key."""
+    return next(one for one in app.text_input if (one.key or "").startswith(f"_field_{name}"))
 
 
 def test_groups_are_shown_with_live_use_and_each_brokers_share(site, fleet):
@@ -82,7 +93,7 @@ def test_a_group_is_made_by_its_form_previewed_and_could_be_applied(site, fleet)
     site.worker_says()
     app = site.open("policies", resource_group="a new group")
     app.text_input(key="_group_name").set_value("silver").run()
-    app.text_input(key="_field_resource_group_silver_publishRateInMsgs").set_value("2,500")
+    _field(app, "resource_group_silver_publishRateInMsgs").set_value("2,500")
     said = _press(app, "Add to the changes")
     assert "Publish, msg/s (publishRateInMsgs)" in said
     assert "2,500" in said
@@ -128,7 +139,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(site, fleet):
 
 def test_what_is_no_number_does_not_leave_its_form(site, fleet):
     app = site.open("policies", resource_group="gold")
-    app.text_input(key="_field_resource_group_gold_publishRateInMsgs").set_value("nan")
+    _field(app, "resource_group_gold_publishRateInMsgs").set_value("nan")
     said = _press(app, "Add to the changes")
     assert "publishRateInMsgs is 'nan'; it is a whole number." in said
     assert not app.query_params.get(state.CHANGE)
@@ -146,19 +157,27 @@ def test_rates_are_shown_against_live_ones_and_changed(site, fleet):
     assert_calm(app)
     said = texts(app)
     assert "▲ at its limit" in said
-    field = "_field_publish_rate_acme/mail_publishThrottlingRateInMsg"
-    assert app.text_input(key=field).value == "1"
-    app.text_input(key=field).set_value("")
+    field = _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg")
+    assert field.value == "1"
+    field.set_value("")
     said = _press(app, "Add to the changes")
     assert "no limit" in said
     assert "pulsar-admin namespaces set-publish-rate acme/mail" in said
+
+
+def test_a_form_left_open_follows_what_is_set_meanwhile(site, fleet):
+    app = site.open("policies", view="rates", namespace=MAIL)
+    assert _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg").value == "1"
+    site.put(_limited(mail=5000, later_s=1))
+    app.run()
+    assert _field(app, "publish_rate_acme/mail_publishThrottlingRateInMsg").value == "5000"
 
 
 def test_quotas_are_shown_and_reset(site, fleet):
     bundle = fleet.bundles["bundle"][0].as_py()
     app = site.open("policies", view="quotas", bundle=bundle)
     assert_calm(app)
-    app.text_input(key=f"_field_resource_quota_{bundle}_msgRateIn").set_value("50")
+    _field(app, f"resource_quota_{bundle}_msgRateIn").set_value("50")
     said = _press(app, "Add to the changes")
     assert "A leader takes the quota of" in said
     assert "pulsar-admin resource-quotas set" in said
