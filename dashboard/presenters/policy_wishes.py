@@ -130,6 +130,18 @@ def difference(steps: Iterable[Step]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 
+def fields_told(kind: str, text: str) -> str:
+    """Return a value in words: the fields that say something, ``no limit`` where none does."""
+    if policy_kind(kind).is_text:
+        return text
+    told = [
+        f"{FIELD_WORDS.get(name, name)}: {_words(value)}"
+        for name, value in _object(text).items()
+        if value not in (None, -1, [], "")
+    ]
+    return "; ".join(told) or NO_LIMIT
+
+
 def plan_sentence(steps: Sequence[Step]) -> str:
     """Return what a plan changes, in one sentence, field by field as far as they are few."""
     told = [

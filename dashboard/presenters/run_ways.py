@@ -14,6 +14,8 @@ from core.plan.pegasus_steps import (
     SetMetaLevel,
     SetServerSetting,
 )
+from core.plan.steps import SetPolicy
+from dashboard.presenters.run_policies import value_told
 
 _OF_A_NODE: Final = (AwaitState, CloseReplicas, ProposeMany)
 """Steps that act on a node, or wait for it: it is their subject, and nothing goes from or to it."""
@@ -23,6 +25,8 @@ def before_words(step: StepView) -> str:
     """Return who held it, or what it was, before the step; empty: unknown, or it has none."""
     if isinstance(step.step, _OF_A_NODE):
         return ""
+    if isinstance(step.step, SetPolicy):
+        return value_told(step.step, step.before.value if step.before else step.step.before)
     known = _held(step.before)
     return (_of_plan(step) if known is None else known) or ""
 
@@ -38,7 +42,10 @@ def after_words(step: StepView) -> str:
     """Return who holds it, or what it is, after the step; empty: unknown, or it has none."""
     if isinstance(step.step, _OF_A_NODE):
         return ""
-    return _held(step.ending.after if step.ending else None) or ""
+    seen = step.ending.after if step.ending else None
+    if isinstance(step.step, SetPolicy):
+        return value_told(step.step, seen.value) if seen else ""
+    return _held(seen) or ""
 
 
 def _held(seen: Observation | None) -> str | None:

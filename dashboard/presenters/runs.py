@@ -13,8 +13,10 @@ from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.actions.words import told_value, waits_for
 from core.plan import words as plan_words
+from core.plan.steps import SetPolicy
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone
+from dashboard.presenters.run_policies import asked_told, changed_told
 from dashboard.presenters.run_waits import (
     has_waits_to_come,
     is_waiting,
@@ -248,6 +250,8 @@ def landed(step: StepView) -> str | None:
 def _asked(step: StepView) -> str:
     if step.step.kind == "unload_bundle":
         return step.step.destination or "any"
+    if isinstance(step.step, SetPolicy):
+        return asked_told(step.step)
     return plan_words.describe(step.step)
 
 
@@ -283,7 +287,8 @@ def what_happened(step: StepView) -> str:
         what = "new owner" if step.step.kind == "unload_bundle" else "effect"
         return f"Waiting for its {what} to show."
     looked = " Settled later, by looking." if step.is_by_looking else ""
-    return f"{step.ending.sentence} {step.ending.hint}".strip() + looked
+    read = changed_told(step, step.step) if isinstance(step.step, SetPolicy) else ""
+    return (read or f"{step.ending.sentence} {step.ending.hint}".strip()) + looked
 
 
 def notable(view: RunView, limit: int = 8) -> list[str]:

@@ -1,0 +1,38 @@
+"""Steps that set policies in words: field by field, as the forms name them."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.actions.model import Observation
+from core.actions.views import StepView
+from core.plan.steps import SetPolicy
+from core.plan.words import NOT_THERE
+from dashboard.presenters.policy_wishes import difference, fields_told
+
+
+def value_told(step: SetPolicy, value: str | None) -> str:
+    """Return a value of a policy, its telling fields; ``not set``: it has none."""
+    return NOT_THERE if value is None else fields_told(step.policy, value)
+
+
+def asked_told(step: SetPolicy) -> str:
+    """Return what a step asks for: ``Msg/s, each topic: 5,000``, or that it be removed."""
+    return "Remove it" if step.value is None else f"Set {fields_told(step.policy, step.value)}"
+
+
+def changed_told(view: StepView, step: SetPolicy) -> str:
+    """Return what a step changed, as it was read before and after; empty: nothing was read."""
+    ending = view.ending
+    if ending is None or ending.after is None or ending.state != "DONE":
+        return ""
+    seen = replace(step, before=_value(view.before, step.before), value=ending.after.value)
+    rows = difference((seen,)).to_dict("records")
+    told = "; ".join(
+        f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}" for row in rows
+    )
+    return f"Read back: {told}." if told else ""
+
+
+def _value(seen: Observation | None, planned: str | None) -> str | None:
+    return planned if seen is None else seen.value

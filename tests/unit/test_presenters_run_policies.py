@@ -1,0 +1,60 @@
+"""A policy that a run set, in the words of its form and not as the document that was sent."""
+
+from __future__ import annotations
+
+from core.actions.model import Ending, Observation
+from core.actions.views import StepView
+from core.plan.steps import SetPolicy
+from dashboard.presenters import run_policies as presenter
+from dashboard.presenters.run_ways import after_words, before_words
+from dashboard.presenters.runs import what_happened
+
+RATE = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":5000}'
+SET = SetPolicy(policy="publish_rate", name="acme/orders", value=RATE)
+
+
+def _done(step: SetPolicy, before: str | None, after: str | None) -> StepView:
+    ending = Ending(
+        state="DONE",
+        code="set",
+        sentence=f"It was set to {after}.",
+        after=Observation(exists=True, value=after),
+    )
+    return StepView(
+        index=0,
+        step=step,
+        state="DONE",
+        before=Observation(exists=True, value=before),
+        ending=ending,
+    )
+
+
+def test_what_was_and_is_stands_field_by_field():
+    step = _done(SET, None, RATE)
+    assert before_words(step) == "not set"
+    assert after_words(step) == "Msg/s, each topic: 5,000"
+    assert "Msg/s, each topic not set → 5,000" in what_happened(step)
+    assert "{" not in what_happened(step)
+    assert presenter.asked_told(SET) == "Set Msg/s, each topic: 5,000"
+
+
+def test_what_was_taken_away_is_not_set_any_more():
+    gone = SetPolicy(policy="publish_rate", name="acme/orders", before=RATE)
+    step = _done(gone, RATE, None)
+    assert (before_words(step), after_words(step)) == ("Msg/s, each topic: 5,000", "not set")
+    assert "Msg/s, each topic 5,000 → not set" in what_happened(step)
+    assert presenter.asked_told(gone) == "Remove it"
+
+
+def test_a_step_that_failed_keeps_its_own_sentence():
+    failed = Ending(state="FAILED", code="not_done", sentence="It is not as wanted.")
+    step = StepView(index=0, step=SET, state="FAILED", ending=failed)
+    assert what_happened(step) == "It is not as wanted."
+    assert after_words(step) == ""
+
+
+def test_a_text_and_a_limit_of_nothing_are_told_as_such():
+    group = SetPolicy(policy="namespace_resource_group", name="acme/mail", value="gold")
+    assert presenter.asked_told(group) == "Set gold"
+    none = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":-1}'
+    assert presenter.value_told(SET, none) == "no limit"
