@@ -58,6 +58,11 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""
 
+    @property
+    def is_rest(self) -> bool:
+        """Whether it counts what is not listed of its code; see :func:`capped`."""
+        return "more" in self.evidence
+
 
 @dataclass(frozen=True, eq=False)
 class HealthContext:

@@ -66,7 +66,7 @@ class Mender:
     def mends_of(self, finding: Finding) -> tuple[Mend, ...]:
         """Return what would mend a finding, the best first; nothing where a person must judge."""
         make = _MENDS.get(finding.code)
-        return () if make is None else tuple(make(self, finding.subject))
+        return () if make is None or finding.is_rest else tuple(make(self, finding.subject))
 
     @cached_property
     def _policies(self) -> Mapping[str, IsolationPolicy]:
@@ -92,10 +92,15 @@ class Mender:
         return found
 
     @cached_property
+    def _governors(self) -> Mapping[str, IsolationPolicy | None]:
+        """Namespace to the policy that governs it, the first that matches; ``None``: none does."""
+        policies = self.serving.view.policies
+        return {name: governing_policy(policies, name) for name in self._namespaces}
+
+    @cached_property
     def _is_governed(self) -> bool:
         """Whether every namespace matches a policy, so that nobody needs shared brokers."""
-        policies = self.serving.view.policies
-        return all(governing_policy(policies, name) is not None for name in self._namespaces)
+        return None not in self._governors.values()
 
     def _primaries(self, policy: IsolationPolicy) -> list[str]:
         view = self.serving.view
@@ -187,8 +192,8 @@ class Mender:
 
     def overlapping(self, name: str) -> Iterator[Mend]:
         """Leave to the first policy what is its own already."""
-        policies, later = self.serving.view.policies, self._policies[name]
-        mine = {one for one in self._namespaces if governing_policy(policies, one) is later}
+        later = self._policies[name]
+        mine = {one for one, policy in self._governors.items() if policy is later}
         kept: list[str] = []
         for expression in later.namespaces:
             matched = list(filter(matcher_of([expression]), self._namespaces))

@@ -108,7 +108,7 @@ def violations(
 
 
 def _to_unload(finding: Finding, serving: Serving) -> tuple[str, ...]:
-    if finding.code not in _BY_UNLOADING:
+    if finding.code not in _BY_UNLOADING or finding.is_rest:
         return ()
     view, rows = serving.view, serving.misplaced
     spaces = view.bundle_namespace[rows]

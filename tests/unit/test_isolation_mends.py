@@ -19,6 +19,7 @@ from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from dashboard.presenters.isolation_words import violations
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 FLEET = make_snapshot(brokers=6, bundles=80, now=NOW)
@@ -129,6 +130,16 @@ def test_an_overlap_keeps_the_expressions_that_are_its_own():
     twin = fleet(one=policy(ACME, HOSTS[:1]), two=policy(["acme/.*"], HOSTS[1:2]))
     (mend,) = mends(twin, "isolation_overlaps")
     assert mend.wishes[0].value is None
+
+
+def test_of_very_many_findings_those_that_are_listed_have_suggestions():
+    policies = {f"p{at}": policy([f"nobody{at}/.*"], HOSTS[:1]) for at in range(22)}
+    snapshot = fleet(**policies)
+    settings = effective_settings(snapshot)
+    mender = Mender(snapshot, Serving.of(LoadView.of(snapshot, settings), settings))
+    told = violations(found(snapshot, "isolation_idle"), mender, ())
+    assert [bool(one.mends) for one in told] == [True] * 20 + [False]
+    assert told[-1].sentence.startswith("2 more")
 
 
 def test_what_only_a_person_can_judge_has_no_suggestion():
