@@ -148,7 +148,7 @@ def _wrong_in(body: Mapping[str, Any]) -> Iterator[str]:
     for name, most in (("min_limit", _INT_MAX), ("usage_threshold", 100)):
         text = str(parameters.get(name, "")) if isinstance(parameters, dict) else ""
         if not text.isdigit() or int(text) > most:
-            yield f"{name} is {text or 'missing'}; it is a whole number from 0 to {most:,}."
+            yield f"{name} is {text or 'missing'}; it must be a whole number from 0 to {most:,}."
 
 
 def _wrong_expressions(field: str, expressions: object) -> Iterator[str]:

@@ -111,7 +111,7 @@ def _check_rates(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
         most = _INT_MAX if field in _INTS else _LONG_MAX
         least = 1 if field == "ratePeriodInSecond" else UNLIMITED
         if not isinstance(value, int) or isinstance(value, bool):
-            sentence = f"{field} of the {step.subject} is {value!r}; it is a whole number."
+            sentence = f"{field} of the {step.subject} is {value!r}; it must be a whole number."
             yield finding("error", "rate_value", step, sentence)
         elif not least <= value <= most:
             sentence = (

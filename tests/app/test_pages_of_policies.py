@@ -141,7 +141,7 @@ def test_what_is_no_number_does_not_leave_its_form(site, fleet):
     app = site.open("policies", resource_group="gold")
     _field(app, "resource_group_gold_publishRateInMsgs").set_value("nan")
     said = _press(app, "Add to the changes")
-    assert "publishRateInMsgs is 'nan'; it is a whole number." in said
+    assert "publishRateInMsgs is 'nan'; it must be a whole number." in said
     assert not app.query_params.get(state.CHANGE)
 
 

@@ -34,7 +34,7 @@ def fleet() -> PulsarSnapshot:
         ('set resource_group g {"publishRateInBytes": NaN}', "whole number"),
         ('set resource_group g {"publishRateInMsg": 5}', "no field named 'publishRateInMsg'"),
         ("set resource_group g h i", "is JSON"),
-        ('set resource_group g {"publishRateInMsgs": true}', "True; it is a whole number"),
+        ('set resource_group g {"publishRateInMsgs": true}', "True; it must be a whole number"),
         (f'set dispatch_rate {MAIL} {{"relativeToPublishRate": 1}}', "1; it is true or false"),
         ('set resource_quota default {"msgRateIn": true}', "True; it is a number from 0"),
         (f'set resource_quota default {{"msgRateIn": {10**400}}}', "a number from 0"),

@@ -107,7 +107,9 @@ def whole_limit(limit: float) -> int:
         InputError: It is no whole number, or none that they can hold; -1 is no limit.
     """
     if not math.isfinite(limit) or not float(limit).is_integer():
-        raise InputError(f"The limit is {limit:g}; it is a whole number.", hint="-1 is no limit.")
+        raise InputError(
+            f"The limit is {limit:g}; it must be a whole number.", hint="-1 is no limit."
+        )
     if not -1 <= limit <= _LONG_MAX:
         raise InputError(
             f"The limit is {limit:,.0f}; it goes from -1 to {_LONG_MAX:,}.", hint="-1 is no limit."
