@@ -306,7 +306,7 @@ def _show(
 def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
     own, common = shortened([row["candidate"] for row in rows], AS_RECORDED)
     if common:
-        say(f"All candidates: {common}")
+        say(f"All candidates that set something: {common}")
     cells = [
         (
             "" if row["rank"] is None else str(row["rank"]),

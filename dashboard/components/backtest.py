@@ -120,15 +120,20 @@ def draw_ranking(view: Shown) -> None:
     """Draw the candidates, best first; a click adds one to the time lines."""
     rows = presenter.ranking_frame(view.ranking)
     own, common = candidates.own_names(rows["candidate"].tolist(), AS_RECORDED)
+    short = candidates.short_keys(list(own.values()))
+    own = candidates.with_short_keys(own, short)
     if common:
-        st.caption(words.plain(f"All candidates: {common}"))
-    whole = {short: label for label, short in own.items()}
+        st.caption(words.plain(f"All candidates that set something: {common}"))
+    spelled = [f"{said}: {key}" for key, said in short.items() if said != key]
+    if spelled:
+        st.caption(words.plain(" · ".join(spelled)))
+    whole = {name: label for label, name in own.items()}
     server, moves = view.nouns.server, view.nouns.moves.capitalize()
     words.notes(candidates.not_played(view.ranking))
     columns = {
         "rank": tables.whole("Rank"),
         "candidate": tables.opener(
-            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=300
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=390
         ),
         "deviation_p95": tables.percent("Off the mean", f"Farthest {server}, 95th percentile."),
         "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),

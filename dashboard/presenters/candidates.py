@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BETWEEN: Final = " · "
+_SET: Final = "="
 _FEWEST: Final = 3
+_WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_PREFIX: Final = ["load", "Balancer"]
 
 
 def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], str]:
-    """Return what tells each candidate from the others, and what all of them share.
+    """Return what tells each candidate from the others, and what those of a grid share.
+
+    Beside a grid of settings stand candidates without any (the record played again, no shedding):
+    where enough have settings, only these share, and the others keep their names.
 
     Args:
         labels: Of all candidates, each once.
@@ -22,7 +29,9 @@ def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], 
         Label to its own part, and the common part, empty where nothing is common or there are too
         few candidates to be worth it.
     """
-    parts = {label: label.split(_BETWEEN) for label in labels if label != untouched}
+    every = {label: label.split(_BETWEEN) for label in labels if label != untouched}
+    turned = {label: parts for label, parts in every.items() if _SET in label}
+    parts = turned if len(turned) >= _FEWEST else every
     own = {label: label for label in labels}
     if len(parts) < _FEWEST:
         return own, ""
@@ -34,6 +43,52 @@ def shortened(labels: Collection[str], untouched: str) -> tuple[dict[str, str], 
         rest = [part for part in whole if part not in common]
         own[label] = _BETWEEN.join(rest) if rest else "nothing else"
     return own, _BETWEEN.join(common)
+
+
+def short_keys(labels: Collection[str]) -> dict[str, str]:
+    """Return each setting that candidates name, as short as still tells it from the others.
+
+    The words that all of them begin or end with go, and ``loadBalancer`` in any case: in a narrow
+    column settings would else be cut off before they differ.
+
+    Example:
+        >>> short_keys(["loadBalancerRateShedderThreshold=1 · loadBalancerSizeShedderThreshold=2"])
+        {'loadBalancerRateShedderThreshold': 'Rate', 'loadBalancerSizeShedderThreshold': 'Size'}
+    """
+    parts = {part for label in labels for part in label.split(_BETWEEN) if _SET in part}
+    keys = sorted({part.partition(_SET)[0] for part in parts})
+    split = {key: _WORD.findall(key) for key in keys}
+    if any("".join(found) != key for key, found in split.items()):
+        return {key: key for key in keys}  # named in another manner
+    begun = ending = 0
+    if len(keys) > 1:
+        begun = _alike(list(split.values()))
+        ending = _alike([found[begun:][::-1] for found in split.values()])
+    short = {}
+    for key, found in split.items():
+        start = max(begun, len(_PREFIX) if found[: len(_PREFIX)] == _PREFIX else 0)
+        short[key] = "".join(found[start : len(found) - ending]) or key
+    return short if len(set(short.values())) == len(keys) else {key: key for key in keys}
+
+
+def _alike(words: Sequence[Sequence[str]]) -> int:
+    """Return how many words all begin with, one of each left over."""
+    most = min(len(one) for one in words) - 1
+    return next((at for at in range(most) if len({one[at] for one in words}) > 1), max(most, 0))
+
+
+def with_short_keys(names: Mapping[str, str], short: Mapping[str, str]) -> dict[str, str]:
+    """Return the names with each setting in its short form; the names as they are where two met."""
+
+    def said(part: str) -> str:
+        key, mark, value = part.partition(_SET)
+        return f"{short.get(key, key)}{mark}{value}" if mark else part
+
+    told = {
+        label: _BETWEEN.join(said(part) for part in name.split(_BETWEEN))
+        for label, name in names.items()
+    }
+    return told if len(set(told.values())) == len(set(names.values())) else dict(names)
 
 
 def not_played(ranking: pd.DataFrame) -> list[str]:

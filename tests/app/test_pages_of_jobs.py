@@ -132,6 +132,35 @@ def test_candidates_are_named_by_what_tells_them_apart():
     assert candidates.own_names(twice, "as recorded") == ({one: one for one in twice}, "")
 
 
+def test_candidates_of_a_grid_of_settings_do_not_look_alike():
+    one, other = "loadBalancerMsgRateShedderThreshold", "loadBalancerMsgSizeShedderThreshold"
+    grid = [f"Uniform · {one}={a} · {other}={b}" for a in (1, 2) for b in (0.5, 1.5)]
+    labels = ["as recorded", "no shedding", *grid]
+    own, common = candidates.own_names(labels, "as recorded")
+    assert common == "Uniform"
+    short = candidates.short_keys(list(own.values()))
+    assert short == {one: "Rate", other: "Size"}
+    told = candidates.with_short_keys(own, short)
+    assert list(told) == labels
+    assert list(told.values())[:3] == ["as recorded", "no shedding", "Rate=1 · Size=0.5"]
+    assert len(set(told.values())) == len(labels)
+
+
+@pytest.mark.parametrize(
+    ("keys", "short"),
+    [
+        (["loadBalancerBrokerLimit"], ["BrokerLimit"]),
+        (["x", "y"], ["x", "y"]),
+        (["meta.lb.only_move_primary"], ["meta.lb.only_move_primary"]),
+        (["maxUnloadPercentage", "loadBalancerLimit"], ["maxUnloadPercentage", "Limit"]),
+        (["aLimitB", "aLimitC"], ["B", "C"]),
+    ],
+)
+def test_settings_are_as_short_as_tells_them_apart(keys, short):
+    found = candidates.short_keys([" · ".join(f"{key}=1" for key in keys)])
+    assert found == dict(zip(keys, short, strict=True))
+
+
 def test_several_clusters_are_ranked_together_and_apart(site):
     job_stories.server_says(site.state_dir)
     job_id = job_stories.backtest(site.state_dir, clusters=("fleet", "other"))
