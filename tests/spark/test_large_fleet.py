@@ -122,6 +122,9 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     sentences = found["problems"]["sentence"].to_pylist()
     assert len(sentences) == len(too_large) > 0
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
+    large = LargeCluster.of(None, tmp_path, Untold())
+    done = drill.large_drill(large, large.settings(), DrillWish())
+    assert f" {counted(len(too_large), 'failure')} left out: too large" in done.sentence
     words = left_out(found, {})
     assert f" {counted(len(too_large), 'failure')} left out: " in words
     assert "cluster could not be answered" not in words

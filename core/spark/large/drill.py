@@ -74,7 +74,11 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillW
     told: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
         told += _played(whole, settings, wave, wish)
-    return replace(drill_of(told), left_out=left_out)
+    done = drill_of(told)
+    if not left_out:
+        return done
+    words = f"{done.sentence} {counted(len(left_out), 'failure')} left out: too large for Spark."
+    return replace(done, sentence=words, left_out=left_out)
 
 
 def _size(loss: Loss, owned: Floats) -> float:
