@@ -56,13 +56,16 @@ def _past(
     """Return what was recorded of a cluster of the configuration, or why that is not known."""
     if Path(source).is_dir():
         return None, ""
-    from dashboard.recorded_week import recorded_week  # noqa: PLC0415  # a snapshot alone needs no history
+    from dashboard.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
+        recorded_week,
+        silence_words,
+    )
 
     loaded = services.load_config(services.config_path(config))
     try:
         return recorded_week(loaded, source, snapshot.manifest.taken_at), ""
     except SnapshotError as error:
-        return None, f"Recorded peaks are unknown: {error}"
+        return None, silence_words(error)
 
 
 def _past_json(past: RecordedPast | None) -> dict[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
@@ -12,7 +12,7 @@ from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
 from dashboard.memo import Memo
 from dashboard.reading import reading
-from dashboard.recorded_week import recorded_week
+from dashboard.recorded_week import recorded_week, silence_words
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -30,10 +30,7 @@ class _Asked:
 
 
 def _past(asked: _Asked) -> RecordedPast | None:
-    try:
-        return recorded_week(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
-    except SnapshotError:
-        return None  # the History page says why
+    return recorded_week(asked.config, asked.cluster, ms_to_datetime(asked.end_s * 1000))
 
 
 _pasts = Memo(_past, max_entries=16)
@@ -42,7 +39,12 @@ _pasts = Memo(_past, max_entries=16)
 def _examination(key: tuple[Shelved, _Asked]) -> Examination:
     shelved, asked = key
     one = reading(shelved)
-    return examine(one.snapshot, one.settings, _pasts(asked))
+    try:
+        past, silence = _pasts(asked), ""
+    except SnapshotError as error:
+        past, silence = None, silence_words(error)
+    found = examine(one.snapshot, one.settings, past)
+    return replace(found, unjudged=(*found.unjudged, silence)) if silence else found
 
 
 _examinations = Memo(_examination, max_entries=16)

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from core.errors import SnapshotError
 from core.health.recorded import RecordedPast
 from core.history.asking import Period, is_local, local_paths
 from core.history.recorded_past import recorded_past
@@ -29,3 +30,8 @@ def recorded_week(config: Config, cluster: str, end: datetime) -> RecordedPast |
         return None
     store = services_history.history(config)
     return recorded_past(store, cluster, Period(end - LOOKED_BACK, end))
+
+
+def silence_words(error: SnapshotError) -> str:
+    """Return what the doctor says is not judged where the week could not be read."""
+    return f"Recorded peaks are unknown: {error}"

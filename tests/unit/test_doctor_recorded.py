@@ -65,6 +65,7 @@ def test_without_a_history_the_snapshot_s_own_traffic_counts_and_that_is_said() 
     low = past(traffic={NAMES[1]: {"out": Peak(1.0, NOON)}})
     (found,) = of_code("limit_below_peak", fleet(msg_throughput_out=130e6), low)
     assert "in this snapshot, its peak" in found.evidence
+    assert found.facts["peak_from"] == "snapshot"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.health.doctor.groups import flow_words, speed_words
 from core.health.doctor.model import Diagnosis, DoctorRule, Fix
@@ -26,7 +27,7 @@ def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
     for side in ("in", "out"):
         limits = column_values(context.snapshot.brokers, f"bandwidth_{side}_limit")
         usage = column_values(context.snapshot.brokers, f"bandwidth_{side}_usage")
-        peaks, when = _peaks(context, side)
+        peaks, when, is_recorded = _peaks(context, side)
         known = np.isfinite(limits) & (limits > 0) & np.isfinite(peaks)
         told_already = np.isfinite(usage) & (usage > limits)
         rows = np.flatnonzero(known & (peaks > limits) & ~told_already)
@@ -56,26 +57,27 @@ def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
             facts={
                 "peak_kbit_per_s": float(peaks[row]),
                 "limit_kbit_per_s": float(limits[row]),
-                "peak_from": "snapshot" if context.past is None else "history",
+                "peak_from": "history" if is_recorded[row] else "snapshot",
             },
         )
 
 
-def _peaks(context: HealthContext, side: str) -> tuple[Floats, list[str]]:
-    """Return the largest known traffic of each broker, kbit/s, and when that was in words."""
+def _peaks(context: HealthContext, side: str) -> tuple[Floats, list[str], NDArray[np.bool_]]:
+    """Return each broker's largest known traffic, kbit/s, when in words, and if it is recorded."""
     now = column_values(context.snapshot.brokers, f"msg_throughput_{side}")
     peaks, past = np.array(now, np.float64), context.past
+    is_recorded = np.zeros(peaks.size, np.bool_)
     if past is None:
         words = ["in this snapshot (no history of it was read)"] * peaks.size
-        return peaks / _BYTES_PER_KBIT, words
+        return peaks / _BYTES_PER_KBIT, words, is_recorded
     words = ["in this snapshot, its peak"] * peaks.size
     span = f"by the history of {format_age((past.end - past.start).total_seconds())}"
     for row, name in enumerate(context.measures.usage.brokers):
         peak = past.traffic.get(name, {}).get(side)
         if peak is not None and not peak.value <= peaks[row]:
-            peaks[row] = peak.value
+            peaks[row], is_recorded[row] = peak.value, True
             words[row] = f"at its peak ({peak.at:%Y-%m-%d %H:%M} UTC, {span})"
-    return peaks / _BYTES_PER_KBIT, words
+    return peaks / _BYTES_PER_KBIT, words, is_recorded
 
 
 def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
