@@ -21,12 +21,12 @@ def plan_sentence(preview: Preview) -> str:
     who = "an unknown number of clients" if clients is None else counted(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    unloading = f"nloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
+    unloading = f"unloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
     if not preview.others:
-        return f"U{unloading}"
+        return unloading.replace("u", "U", 1)
     changes = [doing(other.step) for other in preview.others]
     also = changes[0] if len(changes) == 1 else f"Making {counted(len(changes), 'change')}"
-    return f"{also}, and u{unloading}"
+    return f"{also}, and {unloading}"
 
 
 def _effect(preview: Preview) -> str:

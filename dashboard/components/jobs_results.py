@@ -71,10 +71,11 @@ def _table(job: Job, name: str) -> None:
             help="Of the whole table; a click on a column's head sorts the rows that are shown.",
         )
         is_descending = st.toggle("Greatest first", value=True, key=f"_down_{job.id}_{name}")
+    wanted = (contains or "").strip()
     found = services_jobs.result_rows(
         job,
         name,
-        contains=units.as_recorded(contains or "") if units.is_mixed(head) else contains or "",
+        contains=units.as_recorded(wanted) if units.is_mixed(head) else wanted,
         sort="" if sort in (None, AS_WRITTEN) else str(sort),
         is_descending=is_descending,
         most=MOST_ROWS,
@@ -120,11 +121,11 @@ def _shape(job: Job, name: str, total: int) -> None:
     if not 1 < total <= DRAWN_ROWS:
         return
     table = services_jobs.result(job, name)
-    if not presenter.charts_of(table, presenter.shown_columns(table)).is_any:
+    charts = presenter.charts_of(table, presenter.shown_columns(table))
+    if not charts.is_any:
         return
     measures = units.measures_of(table)
-    is_open = bool(presenter.charts_of(table, presenter.shown_columns(table)).time)
-    with st.expander("Chart", icon=":material/show_chart:", expanded=is_open):
+    with st.expander("Chart", icon=":material/show_chart:", expanded=bool(charts.time)):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if measures:
                 table = units.only(table, *_pick_measure(measures, f"_measure_{job.id}_{name}"))
