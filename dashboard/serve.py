@@ -25,6 +25,8 @@ def main() -> None:
         "--server.headless=true",
         "--server.fileWatcherType=none",
         "--browser.gatherUsageStats=false",
+        # inputs that follow the cluster have a beginning and are moved on: both are meant
+        "--global.disableWidgetStateDuplicationWarning=true",
     ]
     cli.main()
 

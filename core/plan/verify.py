@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from core.errors import InvariantError
@@ -17,6 +18,7 @@ from core.plan.model import (
 )
 from core.plan.pegasus_verify import recheck_pegasus
 from core.plan.policy_checks import check_policy
+from core.plan.policy_state import with_policies
 from core.plan.setting import check_setting
 from core.plan.split import check_split
 from core.plan.steps import SetPolicy
@@ -65,14 +67,21 @@ def _recheck_pulsar(
         exclusions=exclusions,
     )
     everywhere = first_refusal(check_cluster(basis))
-    destinations = _Destinations(basis)
+    grounds = _Grounds(basis)
+    coming: list[SetPolicy] = []  # no fresh snapshot can show them yet
     found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
         if steps is not None and index not in steps:
             continue
-        refusal = everywhere or _about(basis, step, destinations, _before(plan, index))
+        if isinstance(step, UnloadBundle):
+            grounds.take(tuple(coming))
+        refusal = everywhere or _about(
+            grounds.basis, step, grounds.destinations, _before(plan, index)
+        )
         if refusal is not None:
             found[index] = refusal
+        elif isinstance(step, SetPolicy):
+            coming.append(step)
     return found
 
 
@@ -81,6 +90,24 @@ def _before(plan: Plan, index: int) -> list[SetPolicy]:
     if not isinstance(plan.steps[index], SetPolicy):
         return []
     return [step for step in plan.steps[:index] if isinstance(step, SetPolicy)]
+
+
+class _Grounds:
+    """What a step will find: the fresh snapshot, with the policies that the plan sets before it."""
+
+    def __init__(self, fresh: Basis) -> None:
+        self._fresh = fresh
+        self._policies: tuple[SetPolicy, ...] = ()
+        self.basis, self.destinations = fresh, _Destinations(fresh)
+
+    def take(self, policies: tuple[SetPolicy, ...]) -> None:
+        if policies == self._policies:
+            return
+        fresh = self._fresh
+        snapshot = with_policies(fresh.snapshot, policies) if policies else fresh.snapshot
+        view = LoadView.of(snapshot, fresh.settings)
+        self._policies, self.basis = policies, replace(fresh, snapshot=snapshot, view=view)
+        self.destinations = _Destinations(self.basis)
 
 
 class _Destinations:

@@ -59,8 +59,8 @@ def _reasons(advice: BundleAdvice) -> None:
         "name": tables.words("Reason"),
         "bound": tables.words("Asks for"),
         "bundles": tables.whole("Bundles"),
-        "formula": st.column_config.TextColumn("Arithmetic", width=210),
-        "why": st.column_config.TextColumn("Because", width=420),
+        "why": st.column_config.TextColumn("Because", width=300),
+        "formula": st.column_config.TextColumn("Arithmetic", width=150),
     }
     st.dataframe(
         rows,

@@ -19,6 +19,8 @@ from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.edit import Ground, dropped, retargeted
 from core.plan.model import LEAST_FORESEEN, Plan
+from core.plan.policy_state import with_policies as set_policies
+from core.plan.steps import SetPolicy
 from core.plan.verify import recheck
 from core.snapshot import PulsarSnapshot
 
@@ -349,3 +351,26 @@ def test_undoing_an_undo_brings_it_forth_again(moved, hot, fleet) -> None:
         (hot[0], IDLE),
         (hot[1], COOL),
     ]
+
+
+def test_a_move_is_checked_as_the_plans_own_policies_will_have_left_the_cluster(fleet, hot) -> None:
+    space, host = hot[0].rpartition("/")[0], HOT.partition(":")[0]
+    body = {
+        "namespaces": [space],
+        "primary": [host.replace(".", "\\.")],
+        "secondary": [],
+        "auto_failover_policy": {
+            "policy_type": "min_available",
+            "parameters": {"min_limit": "1", "usage_threshold": "80"},
+        },
+    }
+    text = msgspec.json.encode(body).decode()
+    kept = set_policies(fleet, [SetPolicy(policy="isolation", name="kept", value=text)])
+    away = SetPolicy(policy="isolation", name="kept", before=text, value=None)
+    moves = planned(fleet, hot[:1], destinations={hot[0]: COOL})
+    plan = replace(moves, steps=(away, *moves.steps))
+    now = kept.manifest.taken_at + timedelta(seconds=30)
+    assert recheck(kept, plan, (), now) == {}
+    (refusal,) = recheck(kept, plan, (), now, steps=[1]).values()  # the policy stayed
+    assert refusal.code == "destination_not_allowed"
+    assert "'kept'" in refusal.sentence
