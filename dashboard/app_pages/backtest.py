@@ -60,7 +60,11 @@ if shown is not None and shown.is_ended:
                 backtest.draw_pareto(view)
             with right:
                 backtest_change.draw(page, view)
-            words.section("Ranking", "Click one to see it over time.")
+            words.section(
+                "Ranking",
+                "First what meets the target, fewest moves first; then what misses it least, by "
+                "the worse of the two as a multiple of its target. Click one to see it over time.",
+            )
             backtest.draw_ranking(view)
             backtest.draw_timelines(view)
 

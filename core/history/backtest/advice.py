@@ -195,9 +195,10 @@ def _choice_words(rows: Sequence[dict[str, Any]], target: Target, nouns: Wording
     if again is None or again["rank"] is None:
         return "Nothing is recommended: there is nothing to compare the candidates with."
     return (
-        "Nothing is recommended: no candidate is better than the recorded settings, played again, "
-        f"without leaving the farthest {nouns.server} farther off than they do or than it really "
-        "was."
+        f"Nothing is recommended: by the worse of deviation and {nouns.moves} a day, each as a "
+        "multiple of the target, no candidate comes nearer to it than the recorded settings, "
+        f"played again, without leaving the farthest {nouns.server} farther off than they do or "
+        "than it really was."
     )
 
 
