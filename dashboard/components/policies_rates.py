@@ -86,11 +86,11 @@ def _table(page: PageContext, rows: pd.DataFrame) -> None:
         {
             "namespace": tables.opener("Namespace", "_rate_namespace", _choose),
             "kind": tables.words("Limit of"),
+            "state": tables.words("State"),
             "limit": tables.words("Limit"),
             "live": tables.words("Namespace now", "Summed over its bundles."),
             "mean": tables.words("Mean of each", "Of each topic; of each subscription at least."),
             "holders": tables.whole("Holders", "Topics or consumers that share it."),
-            "state": tables.words("State"),
             "why": tables.words("Because"),
         },
         key="rates_table",

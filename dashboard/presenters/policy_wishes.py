@@ -15,6 +15,8 @@ from core.plan.steps import SetPolicy, Step
 from core.plan.words import tally
 
 NO_LIMIT: Final = "no limit"
+NOT_SET: Final = "not set"
+EMPTY: Final = "empty"
 SET: Final = "set"
 DELETE: Final = "delete"
 _MOST_TOLD: Final = 6
@@ -142,13 +144,18 @@ def fields_told(kind: str, text: str) -> str:
     return "; ".join(told) or NO_LIMIT
 
 
+def says_nothing(row: Mapping[str, str]) -> bool:
+    """Return whether a field of :func:`difference` goes from no value to one that means none."""
+    return {row["now"], row["then"]} <= {NOT_SET, NO_LIMIT, EMPTY}
+
+
 def plan_sentence(steps: Sequence[Step]) -> str:
     """Return what a plan changes, in one sentence, field by field as far as they are few."""
     told = [
         f"{row['policy']} {row['of']}: {row['field'].partition(' (')[0]} "
         f"{row['now']} → {row['then']}"
         for row in difference(steps).to_dict("records")
-        if {row["now"], row["then"]} != {"not set", NO_LIMIT}
+        if not says_nothing(row)
     ]
     more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return f"{tally(steps).capitalize()}: {'; '.join(told[:_MOST_TOLD])}{more}."
@@ -188,7 +195,7 @@ def _unfolded(name: str, held: Any) -> Iterable[tuple[str, Any]]:
 
 def _words(value: Any) -> str:
     if value is None:
-        return "not set"
+        return NOT_SET
     if value == -1:
         return NO_LIMIT
     if isinstance(value, bool):
@@ -201,4 +208,6 @@ def _plain(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, str):
         return value
-    return ", ".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or EMPTY
+    return json.dumps(value)

@@ -8,7 +8,7 @@ from core.actions.model import Observation
 from core.actions.views import StepView
 from core.plan.steps import SetPolicy
 from core.plan.words import NOT_THERE
-from dashboard.presenters.policy_wishes import difference, fields_told
+from dashboard.presenters.policy_wishes import difference, fields_told, says_nothing
 
 
 def value_told(step: SetPolicy, value: str | None) -> str:
@@ -29,7 +29,9 @@ def changed_told(view: StepView, step: SetPolicy) -> str:
     seen = replace(step, before=_value(view.before, step.before), value=ending.after.value)
     rows = difference((seen,)).to_dict("records")
     told = "; ".join(
-        f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}" for row in rows
+        f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"
+        for row in rows
+        if not says_nothing(row)
     )
     return f"Read back: {told}." if told else ""
 

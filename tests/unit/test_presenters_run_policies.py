@@ -58,3 +58,14 @@ def test_a_text_and_a_limit_of_nothing_are_told_as_such():
     assert presenter.asked_told(group) == "Set gold"
     none = '{"publishThrottlingRateInByte":-1,"publishThrottlingRateInMsg":-1}'
     assert presenter.value_told(SET, none) == "no limit"
+
+
+def test_what_says_nothing_is_left_out_and_an_empty_list_is_told():
+    body = '{"namespaces":["acme/audit"],"primary":["h"],"secondary":[],"unload_scope":"none"}'
+    step = SetPolicy(policy="isolation", name="apart", value=body)
+    told = what_happened(_done(step, None, body))
+    assert "Secondary" not in told
+    assert "Unloads when set not set → none" in told
+    more = body.replace("[]", '["s"]')
+    changed = SetPolicy(policy="isolation", name="apart", before=more, value=body)
+    assert "Secondary brokers s → empty" in what_happened(_done(changed, more, body))
