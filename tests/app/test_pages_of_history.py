@@ -189,6 +189,18 @@ def test_damaged_history_is_told_and_the_other_pages_go_on(site, history):
     assert not site.open("brokers").error
 
 
+def test_peaks_of_a_damaged_history_are_unknown_to_the_doctor(site):
+    before, after = make_history(2, every_minutes=20, brokers=3, bundles=12, now=now())
+    recorded(store_in(site.state_dir), [before, after])
+    site.put(after)
+    for file in (site.state_dir / "history" / "brokers").rglob("*.parquet"):
+        file.write_bytes(b"not parquet")
+    app = site.open("settings")
+    assert_calm(app)
+    assert not app.error
+    assert "Recorded peaks are unknown: " in texts(app)
+
+
 def test_large_fleet_is_drawn_by_its_hottest(site):
     large = make_history(3, brokers=1_000, bundles=2_000, now=now())
     recorded(store_in(site.state_dir), large)
