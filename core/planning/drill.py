@@ -374,9 +374,10 @@ def _sentence(failures: pa.Table) -> str:
     hurt = pc.sum(pc.cast(bad, pa.int64())).as_py()
     worst = failures.slice(0, 1).to_pylist()[0]
     if not hurt:
+        which = "The one failure" if count == 1 else f"Each of {counted(count, 'failure')}"
         hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
         return (
-            f"Each of {counted(count, 'failure')} is survived: every bundle finds a broker, and "
+            f"{which} is survived: every bundle finds a broker, and "
             f"nobody gets hot; the hottest comes to {hottest}."
         )
     words = [f"{counted(worst['bundles'], 'bundle')} move"]
