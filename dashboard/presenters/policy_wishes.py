@@ -144,7 +144,7 @@ def fields_told(kind: str, text: str) -> str:
     return "; ".join(told) or NO_LIMIT
 
 
-def says_nothing(row: Mapping[str, str]) -> bool:
+def says_nothing(row: Mapping[Any, Any]) -> bool:
     """Return whether a field of :func:`difference` goes from no value to one that means none."""
     return {row["now"], row["then"]} <= {NOT_SET, NO_LIMIT, EMPTY}
 

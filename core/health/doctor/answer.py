@@ -31,7 +31,11 @@ def answer(found: Examination) -> str:
         else "there is one broker"
     )
     unknown = "; some of it could not be judged" if found.unjudged else ""
-    return f"{start}, and {apart}; {len(found.changed)} settings are not the defaults{unknown}."
+    many = len(found.changed)
+    others = (
+        "1 setting is not the default" if many == 1 else f"{many} settings are not the defaults"
+    )
+    return f"{start}, and {apart}; {others}{unknown}."
 
 
 def group_words(group: BrokerGroup) -> str:
