@@ -29,8 +29,8 @@ class LeaderCount:
         start: First reading of the count by that process.
         end: Last one.
         unloads: Counted in between by its own balancer.
-        seen: Changes of owner recorded in between that no run of ours made, and that were not off
-            a broker that went.
+        seen: Bundles recorded in between as leaving an owner, but for those that a run of ours
+            moved and those off a broker that went.
     """
 
     broker: str

@@ -29,10 +29,12 @@ _COUNTS: Final = (
 
 _SEEN: Final = (
     "SELECT count(*) AS seen FROM rows WHERE kind = 'move' AND taken_at > $after "
-    "AND coalesce(\"by\", '') <> 'trimtab' AND NOT EXISTS (FROM rows AS down "
+    "AND coalesce(before, '') <> '' AND coalesce(\"by\", '') <> 'trimtab' "
+    "AND NOT EXISTS (FROM rows AS down "
     "WHERE down.kind = 'broker_down' AND down.taken_at = rows.taken_at "
     "AND down.subject = rows.before)"
 )
+"""A move is counted where it left: seen in two halves it is one, and a first owner is none."""
 
 
 def recorded_past(store: HistoryStore, cluster: str, period: Period) -> RecordedPast | None:

@@ -123,6 +123,7 @@ def test_peaks_and_counts_are_those_of_the_history(tmp_path) -> None:
         (20, "y", "a:1", "trimtab"),  # a run of ours
         (10, "z", "gone:1", ""),  # off a broker that went
         (10, "w", "b:1", None),
+        (10, "v", "", "cluster"),  # to a first owner, or the second half of a move
     ]
     lay_down(
         store,
