@@ -124,7 +124,9 @@ words.section(
 )
 line = f'trimtab apply {plan_file} --cluster {page.name} --reason "..."{words_of(page.config)}'
 st.code(line, language="bash")
-by_hand = [(one.command, one.rest) for one in preview.steps]
-by_hand += [(one.command, one.rest) for one in preview.others]
+moves = [(one.command, one.rest) for one in preview.steps]
+changes = [(one.command, one.rest) for one in preview.others]
+is_change_first = isinstance(plan.steps[0], SetPolicy)  # as an undo of policies and unloads
+by_hand = [*changes, *moves] if is_change_first else [*moves, *changes]
 st.code("\n".join(command for command, _ in by_hand), language="bash")
 st.code("\n".join(rest for _, rest in by_hand), language="bash")
