@@ -364,7 +364,7 @@ class RestCapture:
     def _stored_policies(
         self, readings: Readings, base: str, spaces: Sequence[str], problems: ProblemLog
     ) -> None:
-        """Ask for the rates and the resource group of every namespace."""
+        """Ask for the rates, the resource group and what is kept of data, of every namespace."""
         answers, silent = self.ask_each(
             spaces,
             lambda name: (
@@ -378,7 +378,7 @@ class RestCapture:
                 denied[0].code,
                 base,
                 denied[0].message,
-                done="Rates and resource groups of such namespaces are unknown.",
+                done="Rates, retention and resource groups of such namespaces are unknown.",
             )
 
     def _listed(self, base: str, paths: Iterable[str], problems: ProblemLog) -> list[str]:
