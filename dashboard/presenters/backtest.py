@@ -219,6 +219,11 @@ def change_notes(changes: pd.DataFrame) -> list[str]:
     """Return why, and which of the settings need more than a plan."""
     fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
     late = [f"For broker.conf and a restart: {', '.join(fixed)}."] if fixed else []
+    if fixed and len(fixed) < len(changes):
+        late.append(
+            "Restart the brokers with that first: the plan alone is only a part of the candidate, "
+            "and nobody played what comes of it."
+        )
     return [*dict.fromkeys(str(why) for why in changes["why"]), *late]
 
 

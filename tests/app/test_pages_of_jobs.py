@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import job_stories
+import pandas as pd
 import pytest
 from fleet_builder import make_history, make_snapshot
 from shelf_site import Site, assert_calm, now, texts
@@ -11,6 +12,7 @@ from connectors.config import TrimtabConfig
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from dashboard import services_jobs
+from dashboard.presenters import backtest as presenter
 from dashboard.presenters import candidates
 from dashboard.presenters.backtest_grid import GridForm
 
@@ -130,6 +132,19 @@ def test_candidates_are_named_by_what_tells_them_apart():
     assert list(own.values()) == ["as recorded", "A · y=2", "A · y=3", "B · y=2"]
     twice = ["as recorded", "A · x=1", "x=1 · A", "A · x=1 · y=2"]
     assert candidates.own_names(twice, "as recorded") == ({one: one for one in twice}, "")
+
+
+def test_a_plan_that_is_only_a_part_of_the_candidate_is_warned_about():
+    dynamic = {"key": "loadBalancerSheddingEnabled", "why": "better", "is_dynamic": True}
+    fixed = {"key": "loadBalancerLoadPlacementStrategy", "why": "better", "is_dynamic": False}
+    for row in (dynamic, fixed):
+        row |= {"takes_effect": "next round" if row["is_dynamic"] else "restart"}
+    part = presenter.change_notes(pd.DataFrame([dynamic, fixed]))
+    assert part[0] == "better"
+    assert part[1].endswith("restart: loadBalancerLoadPlacementStrategy.")
+    assert part[2].startswith("Restart the brokers with that first: the plan alone")
+    assert presenter.change_notes(pd.DataFrame([dynamic])) == ["better"]
+    assert len(presenter.change_notes(pd.DataFrame([fixed]))) == 2
 
 
 def test_candidates_of_a_grid_of_settings_do_not_look_alike():
