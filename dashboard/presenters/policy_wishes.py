@@ -123,7 +123,7 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
         return float(text) if isinstance(default, float) else int(text)
     except ValueError:
         what = "number" if isinstance(default, float) else "whole number"
-        raise InputError(f"{name} is {value!r}; it is a {what}.") from None
+        raise InputError(f"{name} is {value!r}; it must be a {what}.") from None
 
 
 def difference(steps: Iterable[Step]) -> pd.DataFrame:
