@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from core.errors import OpsError, PlanError
 from core.plan.answer import plan_sentence
@@ -21,6 +22,9 @@ from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_pegasus_preview import preview_of_pegasus
 from dashboard.cli_snapshots import Assumptions
+
+_ERRORS_TOLD: Final = 3
+"""How many reasons against a plan are said in full."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +136,11 @@ def _show_plan(plan: Plan) -> None:
 
 
 def refusal(errors: Sequence[Diagnostic]) -> OpsError:
-    """Return the first error of a plan, which says how many more there are."""
-    more = f" ({counted(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
-    error = PlanError(f"{errors[0].sentence}{more}", hint=errors[0].hint)
+    """Return the errors of a plan as one: what the first says, and up to two more."""
+    told = " ".join(one.sentence for one in errors[:_ERRORS_TOLD])
+    rest = len(errors) - _ERRORS_TOLD
+    more = f" ({counted(rest, 'more error')})" if rest > 0 else ""
+    error = PlanError(f"{told}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error
 

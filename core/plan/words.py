@@ -188,4 +188,5 @@ def _was(step: SetDynamicSetting) -> str:
     setting = SETTING_BY_KEY.get(step.key)
     if setting is None or setting.default in (None, "", ()):
         return f"until now {NOT_SET}"
-    return f"until now {NOT_SET}, {upstream_words(setting.default)} by default"
+    released = upstream_words(setting.default)
+    return f"until now {NOT_SET}; {released} unless the brokers' own file says otherwise"
