@@ -78,7 +78,7 @@ def check_cluster(config: ClusterConfig) -> list[CheckResult]:
 
 
 def check_history(config: TrimtabConfig) -> CheckResult:
-    """Try whether what collectors see can be recorded; never raises."""
+    """Try whether what collectors see can be recorded and read again; never raises."""
     what = f"History {config.history_uri}"
     if not config.history.is_recorded:
         return CheckResult(
@@ -92,7 +92,7 @@ def check_history(config: TrimtabConfig) -> CheckResult:
         probe(HistoryLocation(config.history_uri, options))
     except OpsError as exc:
         return _fault(what, exc)
-    return CheckResult(what=what, ok=True, detail="It can be written.")
+    return CheckResult(what=what, ok=True, detail="It can be written and read.")
 
 
 def _check_pegasus(config: ClusterConfig) -> list[CheckResult]:

@@ -66,7 +66,7 @@ def keep_in_order(config: Config, store: HistoryStore, cluster: str) -> Kept:
 
 
 def check_history(config: Config) -> CheckResult:
-    """Try whether the history can be written."""
+    """Try whether the history can be written and read."""
     from connectors.check import check_history as check  # noqa: PLC0415  # commands start fast
 
     return check(config)

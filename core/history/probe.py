@@ -1,4 +1,4 @@
-"""Can a history be written at all? Tried where it is, and nothing of the trial is left."""
+"""Can a history be written and read at all? Tried where it is; nothing of the trial is left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from core.history.layout import HistoryError
-from core.history.tables import translated
+from core.history.layout import KINDS, HistoryError
+from core.history.tables import Tables, translated
 
 if TYPE_CHECKING:
     from core.history.store import HistoryLocation
@@ -19,18 +19,24 @@ _TRIAL: Final = ".trial"
 
 
 def probe(location: HistoryLocation) -> None:
-    """Write something small where the history is.
+    """Write something small where the history is, and read the log of each of its tables.
 
     In a directory it is removed again; at another address one small table of one row stays, and is
     used again by the next trial.
 
     Raises:
-        HistoryError: It cannot be written.
+        HistoryError: It cannot be written, or the log of a table cannot be read.
     """
     if "://" in location.uri and not location.uri.startswith("file://"):
         _probe_address(location)
-        return
-    folder = Path(location.uri.removeprefix("file://"))
+    else:
+        _probe_folder(Path(location.uri.removeprefix("file://")))
+    tables = Tables(location.uri, location.options)
+    for kind in KINDS:
+        tables.table(kind)
+
+
+def _probe_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:

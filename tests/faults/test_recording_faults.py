@@ -146,6 +146,9 @@ def test_table_that_is_damaged_is_named_and_the_shelf_goes_on(
     for log in (state / "history" / kind / "_delta_log").iterdir():
         if log.is_file():
             log.write_bytes(b"{ not json")
+    checked = check_history(TrimtabConfig(state_dir=state))
+    assert not checked.ok
+    assert kind in checked.detail
     again = start()
     assert kind in again.next("unrecorded").sentence
     again.next("collected")
@@ -197,7 +200,7 @@ def test_single_collection_leaves_recording_to_a_collector_that_runs(
     assert minutes(tmp_path / "state") == 1
 
 
-def test_check_says_whether_the_history_can_be_written(tmp_path: Path) -> None:
+def test_check_says_whether_the_history_can_be_written_and_read(tmp_path: Path) -> None:
     fine = check_history(TrimtabConfig(state_dir=tmp_path))
     assert fine.ok
     (tmp_path / "file").write_text("")
