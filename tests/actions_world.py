@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
+from connectors.apply.policy import PolicyAction
 from connectors.apply.setting import SettingAction
 from connectors.apply.sight import BundleStep, Sight
 from connectors.apply.split import SplitAction
@@ -51,6 +52,7 @@ from core.plan.model import (
     UnloadBundle,
     sealed,
 )
+from core.plan.steps import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.snapshot.model import Manifest
 
@@ -118,6 +120,7 @@ class World:
     owners: dict[str, str | None] = field(default_factory=lambda: dict(OWNERS))
     tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OWNERS, 1))
     settings: dict[str, str] = field(default_factory=dict)
+    policies: dict[str, str] = field(default_factory=dict)
     faults: dict[str, Faults] = field(default_factory=dict)
     is_read_only: bool = False
     exclusions: tuple[str, ...] = ()
@@ -479,6 +482,23 @@ class _Cluster(Port):
                 return SplitAction(step, _Eyes(self.worker), self.send_split, lambda *_: True)
             case SetDynamicSetting():
                 return SettingAction(step, self)
+            case SetPolicy():
+                return PolicyAction(step, self)
+
+    def policy(self, step: SetPolicy) -> str | None:
+        self._reach()
+        return self.world.policies.get(step.subject)
+
+    def send_policy(self, step: SetPolicy) -> None:
+        """Set a policy or remove it; brokers may refuse."""
+        self.cross("before send")
+        self._must_be_ours(step.subject)
+        if self.world.faults.get(step.subject, Faults()).answer == "refused":
+            raise refused("The broker answered 412.")
+        if step.value is None:
+            self.world.policies.pop(step.subject, None)
+        else:
+            self.world.policies[step.subject] = step.value
 
     def send_split(self, step: SplitBundle) -> None:
         """Cut a bundle; whether anybody hears of it is another matter."""
@@ -625,7 +645,7 @@ class _Action(Port):
         """What has to hold at the very moment of sending, whatever the executor believes."""
         world, name = self.world, self.step.bundle
         view = world.view
-        step = next(item for item in view.steps if item.step.bundle == name)
+        step = next(item for item in view.steps if item.step.subject == name)
         assert step.state == "RUNNING", f"{name} is sent without a durable intent: {step.state}"
         assert view.worker == self.worker.name, "sent by a worker that lost the run"
         assert world.holder == self.worker.name, "sent without the lease"

@@ -14,6 +14,7 @@ from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
 from core.actions.waits import with_start
 from core.errors import RemoteError
+from core.plan.steps import SetPolicy
 from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
@@ -135,6 +136,8 @@ def write_ending(
         item.key == key and not item.is_changed for item in session.view.outstanding_settings
     ):
         session.record(SettingChanged(key=key))
+    if isinstance(step.step, SetPolicy) and ending.state != "DONE":
+        session.snapshot_at_s = -math.inf  # what follows was checked as if it had been set
 
 
 def answer_of(exc: RemoteError) -> str:

@@ -22,7 +22,8 @@ from core.actions.words import told
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.edit import Ground
-from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, sealed
+from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle, sealed
+from core.plan.steps import SetPolicy
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 PATIENT = RunOptions(pace_per_min=600.0, max_failures=5)
@@ -271,3 +272,19 @@ def test_what_another_run_did_in_between_is_told_with_the_measurement() -> None:
     assert measured(view, BASE).disturbed_by is None
     assert view.ended_at is not None
     assert view.ended_at - world.moment < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("answer", ["ok", "refused"])
+def test_moves_are_checked_anew_when_a_policy_before_them_did_not_come(answer) -> None:
+    world, name = World(), MOVABLE[0]
+    limit = SetPolicy(
+        policy="publish_rate",
+        name=name.rpartition("/")[0],
+        value='{"publishThrottlingRateInMsg":5,"publishThrottlingRateInByte":-1}',
+    )
+    world.faults[limit.subject] = Faults(answer=answer)
+    view = carried(world, limit, UnloadBundle(bundle=name, owner=str(world.owners[name])))
+    assert [step.state for step in view.steps] == ["DONE" if answer == "ok" else "FAILED", "DONE"]
+    seen = [where for where in world.crossings if where in ("snapshot", "before send")]
+    first, second = (at for at, where in enumerate(seen) if where == "before send")
+    assert ("snapshot" in seen[first:second]) == (answer == "refused")
