@@ -117,7 +117,7 @@ def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) ->
         dynamic=dict(options.dynamic),
         file_values=values,
         dynamic_names=tuple(known["dynamic"]),
-        storage={layout.namespaces[0]: documents.storage_policies()},
+        storage={name: documents.storage_policies() for name in layout.namespaces[1:2]},
     )
 
 

@@ -22,6 +22,10 @@ from core.plan.setting import build_setting_plan
 from core.plan.split import SplitWish, build_split_plan
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
+BOTH_MANAGERS = pytest.mark.parametrize(
+    "manager",
+    ["modular", pytest.param("extensible", marks=pytest.mark.slow)],  # a cluster of its own
+)
 
 
 def terms() -> Terms:
@@ -52,7 +56,7 @@ def split_plan(site: ApplySite, cluster: RealPulsar, wish: SplitWish) -> Plan:
     [(False, True), (True, True), (True, False)],
     ids=["in place", "and unloaded", "and unloaded, by REST alone"],
 )
-@pytest.mark.parametrize("manager", ["modular", "extensible"])  # the slowest to change
+@BOTH_MANAGERS
 def test_bundle_is_split_and_its_parts_are_owned(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -79,7 +83,7 @@ def test_bundle_is_split_and_its_parts_are_owned(
     assert {namespace_of(name) for name in parts} >= {step.namespace}
 
 
-@pytest.mark.parametrize("manager", ["modular", "extensible"])
+@BOTH_MANAGERS
 def test_setting_is_run_by_every_broker_and_taken_back(
     request: pytest.FixtureRequest, tmp_path: Path, manager: str
 ) -> None:
