@@ -285,10 +285,11 @@ class Leader:
         if not self._has_delays:
             return
         was = self.counted
-        told = np.append(wrote, np.False_)[was]
+        moved = np.flatnonzero((counted != was) & (was >= 0))
+        told = wrote[was[moved]]
         if self._rng is not None:
-            told &= self._rng.random(told.size) < _GIVER_FIRST
-        lost = np.flatnonzero((counted != was) & (was >= 0) & (told | (counted < 0)))
+            told &= self._rng.random(moved.size) < _GIVER_FIRST
+        lost = moved[told | (counted[moved] < 0)]
         for average in (self._short, self._long):
             average.drop(lost, self._seeds)
 
