@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values
 from core.snapshot import PulsarSnapshot
 
@@ -65,3 +66,33 @@ class BrokerMetrics:
         row = pc.index(self.snapshot.broker_metrics["broker"], broker).as_py()
         rows: list[dict[str, Any]] = self.snapshot.broker_metrics.slice(max(row, 0), 1).to_pylist()
         return None if row < 0 else rows[0]
+
+
+def broker_finding(
+    context: HealthContext,
+    row: int,
+    code: str,
+    sentence: str,
+    evidence: Mapping[str, float | None],
+    hint: str,
+) -> Finding:
+    """Return a warning about a broker that rests on its metrics.
+
+    Args:
+        context: The snapshot, measured.
+        row: Of the broker.
+        code: Of the rule.
+        sentence: With ``{broker}`` where its name goes.
+        evidence: Figures; who told them is added.
+        hint: What to do.
+    """
+    broker = context.measures.usage.brokers[row]
+    return Finding(
+        code=code,
+        severity="warning",
+        subject_kind="broker",
+        subject=broker,
+        sentence=sentence.format(broker=broker),
+        evidence={**evidence, "source": BrokerMetrics(context.snapshot).source},
+        hint=hint,
+    )

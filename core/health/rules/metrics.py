@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values, row_of
-from core.health.metrics import BrokerMetrics, Floats
+from core.health.metrics import BrokerMetrics, Floats, broker_finding
 from core.units import (
     datetime_to_ms,
     format_age,
@@ -70,7 +70,7 @@ def old_metrics(context: HealthContext) -> Iterator[Finding]:
     taken_ms = datetime_to_ms(context.snapshot.manifest.taken_at)
     age_s = (taken_ms - metrics.column("sampled_at")) / 1000
     for row in np.flatnonzero(np.nan_to_num(age_s) > METRICS_OLD_S).tolist():
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "metrics_old",
@@ -90,7 +90,7 @@ def metrics_against_reports(context: HealthContext) -> Iterator[Finding]:
     other = np.nan_to_num(np.abs(apart_s)) > START_TOLERANCE_S
     for row in np.flatnonzero(other).tolist():
         when = "later" if apart_s[row] > 0 else "earlier"
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "metrics_of_another_process",
@@ -119,7 +119,7 @@ def _disagreeing(
         )
         unit = "bytes_per_s" if is_bytes else "msgs_per_s"
         age = float(age_s[row])
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "load_data_disagrees",
@@ -153,7 +153,7 @@ def garbage_collection(context: HealthContext) -> Iterator[Finding]:
     over = np.flatnonzero(judged & (np.nan_to_num(share) >= GC_WARNING_RATIO))
     for row in over[np.argsort(-share[over], kind="stable")].tolist():
         is_bad = share[row] >= GC_ERROR_RATIO
-        found = _finding(
+        found = broker_finding(
             context,
             row,
             "gc_pauses",
@@ -195,7 +195,7 @@ def slow_writes(context: HealthContext) -> Iterator[Finding]:
     for row in np.flatnonzero(slow).tolist():
         is_busy = usage.mean is not None and usage.values[row] > usage.mean
         why = "is busier than the mean" if is_busy else "is no busier than the mean"
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "slow_writes",
@@ -219,7 +219,7 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
     metrics = BrokerMetrics(context.snapshot)
     pending = metrics.column("lookups_pending")
     for row in np.flatnonzero(np.nan_to_num(pending) >= LOOKUPS_PENDING).tolist():
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "lookups_pending",
@@ -230,7 +230,7 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
         )
     failures = metrics.column("lookup_failure_rate")
     for row in np.flatnonzero(np.nan_to_num(failures) >= LOOKUP_FAILURES_PER_S).tolist():
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "lookups_fail",
@@ -247,7 +247,7 @@ def many_unloads(context: HealthContext) -> Iterator[Finding]:
     total = metrics.column("unload_bundle_total")
     judged = np.nan_to_num(metrics.column("window_s")) >= 60
     for row in np.flatnonzero(judged & (np.nan_to_num(per_h) >= UNLOADS_PER_H)).tolist():
-        yield _finding(
+        yield broker_finding(
             context,
             row,
             "many_unloads",
@@ -295,26 +295,6 @@ def _moving(brokers: pa.Table) -> set[str]:
     for side in ("last_bundle_gains", "last_bundle_losses"):
         names |= set(pc.list_flatten(brokers[side]).to_pylist())
     return names
-
-
-def _finding(
-    context: HealthContext,
-    row: int,
-    code: str,
-    sentence: str,
-    evidence: dict[str, float | None],
-    hint: str,
-) -> Finding:
-    broker = context.measures.usage.brokers[row]
-    return Finding(
-        code=code,
-        severity="warning",
-        subject_kind="broker",
-        subject=broker,
-        sentence=sentence.format(broker=broker),
-        evidence={**evidence, "source": BrokerMetrics(context.snapshot).source},
-        hint=hint,
-    )
 
 
 def _report_age_s(context: HealthContext) -> np.ndarray:

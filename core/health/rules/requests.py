@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values, row_of
-from core.health.metrics import BrokerMetrics
+from core.health.metrics import BrokerMetrics, broker_finding
 from core.units import counted, format_msgs_per_s, format_ratio
 
 SLOW_FACTOR: Final = 3.0
@@ -80,22 +80,19 @@ def slow_requests(context: HealthContext) -> Iterator[Finding]:
         apart = (p99 >= wait.bound_ms) & (p99 >= SLOW_FACTOR * median)
         endless = p99 >= ENDLESS_FACTOR * wait.bound_ms
         for row in np.flatnonzero(known & (apart | endless)).tolist():
-            broker = context.measures.usage.brokers[row]
-            yield Finding(
-                code=wait.code,
-                severity="warning",
-                subject_kind="broker",
-                subject=broker,
-                sentence=f"1 % of the {wait.what} at {broker} take {p99[row]:,.0f} ms or longer, "
+            yield broker_finding(
+                context,
+                row,
+                wait.code,
+                f"1 % of the {wait.what} at {{broker}} take {p99[row]:,.0f} ms or longer, "
                 f"the fleet's median is {median:,.0f} ms.",
-                evidence={
+                {
                     "p99_ms": float(p99[row]),
                     "median_p99_ms": median,
                     "bound_ms": wait.bound_ms,
                     "bound_factor": SLOW_FACTOR,
-                    "source": metrics.source,
                 },
-                hint=wait.hint,
+                wait.hint,
             )
 
 
@@ -104,20 +101,14 @@ def full_direct_memory(context: HealthContext) -> Iterator[Finding]:
     metrics = BrokerMetrics(context.snapshot)
     used = metrics.column("direct_used_ratio")
     for row in np.flatnonzero(np.nan_to_num(used) >= DIRECT_RATIO).tolist():
-        broker = context.measures.usage.brokers[row]
-        yield Finding(
-            code="direct_memory_full",
-            severity="warning",
-            subject_kind="broker",
-            subject=broker,
-            sentence=f"{format_ratio(float(used[row]))} of the direct memory of {broker} is used.",
-            evidence={
-                "direct_used_ratio": float(used[row]),
-                "bound_ratio": DIRECT_RATIO,
-                "source": metrics.source,
-            },
-            hint="Requests fail where it is full. It holds the cache of entries and what waits to "
-            "be sent: look at managedLedgerCacheSizeMB, at slow consumers, and at -XX:"
+        yield broker_finding(
+            context,
+            row,
+            "direct_memory_full",
+            f"{format_ratio(float(used[row]))} of the direct memory of {{broker}} is used.",
+            {"direct_used_ratio": float(used[row]), "bound_ratio": DIRECT_RATIO},
+            "Requests fail where it is full. It holds the cache of entries and what waits to be "
+            "sent: look at managedLedgerCacheSizeMB, at slow consumers, and at -XX:"
             "MaxDirectMemorySize.",
         )
 
