@@ -114,14 +114,14 @@ def sampled(
         begun: What averages begin with; samples before, and the most that count.
     """
     seed, (held, most) = begun
-    sampled = taken & np.isfinite(last)
+    is_sampled = taken & np.isfinite(last)
     samples = np.where(np.isfinite(values), held, 0)
     if seed is not None:  # a quota counts for as many samples as an average holds
         is_seeded = np.isnan(values) & np.isfinite(seed)
         values = np.where(is_seeded, seed, values)
         samples = np.where(is_seeded, most, samples)
     average = last + (np.nan_to_num(values) - last) * part_left(samples, count, most)
-    return np.where(sampled, average, values), np.minimum(samples + count, most)
+    return np.where(is_sampled, average, values), np.minimum(samples + count, most)
 
 
 def part_left(held: Ints, count: int | Ints, most: int) -> Floats:
