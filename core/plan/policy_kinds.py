@@ -84,12 +84,19 @@ class PolicyKind:
         try:
             body = json.loads(text)
         except ValueError as exc:
-            raise InputError(f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.") from exc
+            raise InputError(
+                f"A {self.title} is JSON, and {text[:60]!r} is not: {exc}.", hint=self._form_hint()
+            ) from exc
         if not isinstance(body, dict):
-            raise InputError(f"A {self.title} is a JSON object, not {text[:60]!r}.")
+            raise InputError(
+                f"A {self.title} is a JSON object, not {text[:60]!r}.", hint=self._form_hint()
+            )
         whole = {key: _like(default, body.get(key)) for key, default in self.fields.items()}
         whole |= {key: body[key] for key in self.optional if body.get(key) is not None}
         return json.dumps(whole, sort_keys=True, separators=(",", ":"))
+
+    def _form_hint(self) -> str:
+        return f"Write fields and values, for example {json.dumps(dict(self.fields))}."
 
     def check_fields(self, text: str) -> None:
         """Refuse a document with a field that its kind has not: it would be left out silently.
