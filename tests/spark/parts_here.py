@@ -48,6 +48,9 @@ class Frame:
         wanted = pa.array([int(one) for one in re.findall(r"\d+", words)], pa.int32())
         return Frame(tuple(one.filter(pc.is_in(one["group"], wanted)) for one in self.tables))
 
+    def select(self, *names: str) -> Frame:
+        return Frame(tuple(one.select(names) for one in self.tables))
+
     def coalesce(self, _count: int) -> Frame:
         return self
 

@@ -252,7 +252,7 @@ def place_all(
         O(n_namespaces * n_brokers); a namespace is computed once for all of its bundles.
     """
     everything = np.arange(len(view.namespaces))
-    return place_namespaces(view, settings, everything, _bound_namespaces(view), strategy=strategy)
+    return place_namespaces(view, settings, everything, bound_namespaces(view), strategy=strategy)
 
 
 def place_namespaces(
@@ -307,7 +307,7 @@ def place_namespaces(
     )
 
 
-def _bound_namespaces(view: LoadView) -> dict[int, int]:
+def bound_namespaces(view: LoadView) -> dict[int, int]:
     """Return ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces."""
     rows = np.unique(view.bundle_namespace[view.is_broker_bound]).astype(np.int64)
     return bound_brokers(view, rows)

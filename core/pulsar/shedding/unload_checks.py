@@ -6,6 +6,7 @@ Nothing is recomputed between the bundles of a round: each is checked and placed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -17,10 +18,10 @@ from core.pulsar.placement import (
     Placement,
     PlacementMemory,
     PlacementTable,
-    place_all,
     place_bundle,
 )
 from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.place import bound_namespaces, place_namespaces
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
 from core.pulsar.view import LoadView
@@ -70,8 +71,9 @@ class UnloadChecks:
         return self.settings.text(_PLACEMENT).rpartition(".")[2] == _AVG
 
     @cached_property
-    def _table(self) -> PlacementTable:
-        return place_all(self.view, self.settings)
+    def _tables(self) -> dict[str, PlacementTable]:
+        """Tables so far, by the namespaces that each is about."""
+        return {}
 
     @cached_property
     def _placed(self) -> dict[str, Placement]:
@@ -84,7 +86,10 @@ class UnloadChecks:
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
         """
-        many = len({namespace_of(move.bundle) for move in moves}) > _FEW_NAMESPACES
+        namespaces = {namespace_of(move.bundle) for move in moves}
+        many = len(namespaces) > _FEW_NAMESPACES
+        if many:
+            self._place(namespaces)
         for move in moves:
             refused = self._refusal(move)
             if refused:
@@ -143,10 +148,19 @@ class UnloadChecks:
         if move.destination is not None and self._is_paired:
             return self._planned(move, move.destination)
         if many:
-            found = self._table.distribution(move.bundle)
-            return found, self._table.why or "no broker is eligible"
+            table = self._tables[namespace_of(move.bundle)]
+            return table.distribution(move.bundle), table.why or "no broker is eligible"
         placed = self._in_namespace(move)
         return dict(placed.distribution), placed.why
+
+    def _place(self, namespaces: AbstractSet[str]) -> None:
+        """Have the bundles of namespaces placed together; those that were placed before stay."""
+        new = sorted(namespaces - self._tables.keys())
+        if new:
+            index = self.view.namespace_index
+            rows = np.array(sorted(index[name] for name in new if name in index), np.int64)
+            table = place_namespaces(self.view, self.settings, rows, bound_namespaces(self.view))
+            self._tables.update(dict.fromkeys(new, table))
 
     def _in_namespace(self, move: Move) -> Placement:
         """Return the placement of a bundle: nothing of it but its namespace matters."""

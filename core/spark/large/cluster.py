@@ -45,12 +45,14 @@ from core.spark.large.scan import (
     parts_of,
 )
 from core.spark.large.sums import (
+    KEYS,
     PAIRS,
     RATES,
     TOTALED,
     TOTALS,
     ByBroker,
     Chosen,
+    MapKeys,
     Measured,
     Pairs,
     added_up,
@@ -265,6 +267,16 @@ class LargeCluster:
         kernel = Pairs(tuple(sorted(namespaces)))
         words = "counting bundles by namespace"
         return added_up([self.ask(kernel, ("namespace",), PAIRS, words, most=_MOST_PAIRS)])
+
+    def map_keys(self, shared: Kernel, words: str) -> pa.Table:
+        """Bring here some keys of the leader's map of averages.
+
+        Args:
+            shared: Keeps some of :data:`KEYS`, whatever the others are.
+            words: What is being done.
+        """
+        kernel = MapKeys(self.skeleton_frame(), shared)
+        return self.ask(kernel, ("bundle", *TOTALED), KEYS, words)
 
     def skeleton_frame(self) -> PulsarSnapshot:
         """What every task needs of the cluster: its kind and its policies."""

@@ -27,9 +27,9 @@ from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.health import SparkBundles
-from core.spark.large.kept import MOVED, SIMULATED, SINCE, Change, Kept
+from core.spark.large.kept import MOVED, SIMULATED, SINCE, Change, Kept, aged
 from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
-from core.spark.large.sums import PAIRS, TOTALS, Chosen, Measured, added_up, totaled
+from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.lift import Kernel
 from core.spark.progress import followed
 from core.spark.tables import MOST_ROWS, collected
@@ -186,10 +186,22 @@ class Evolved(LargeCluster):
             keys += [self.kept.quota_keys, self.kept.key_of(went[CODE].to_numpy())]
         return self.kept.narrowed(np.unique(np.concatenate(keys)))
 
+    def map_keys(self, shared: Kernel, words: str) -> pa.Table:
+        """Bring here some keys of the leader's map of averages, as it is now."""
+        told = self._change.map_keys(self.kept.by_key, shared)
+        with followed(self.spark, self.progress, words):
+            stayed = collected(told, KEYS)
+        moved = shared(self._change.moved_keys(self.skeleton_frame()))
+        return pa.concat_tables([stayed, moved])
+
     @cached_property
     def _change(self) -> Change:
-        frame = self.skeleton_frame() if self.quota_bundles else None
-        return Change(self.coder, self.moved, self.samples, self.kept.keys, frame)
+        return Change(self.coder, self.moved, self.samples, self.kept.keys, self._frame)
+
+    @property
+    def _frame(self) -> PulsarSnapshot | None:
+        """What averages of bundles with a quota begin with; ``None``: there is no quota."""
+        return self.skeleton_frame() if self.quota_bundles else None
 
     @cached_property
     def _sums(self) -> pa.Table:
@@ -217,6 +229,11 @@ class Evolved(LargeCluster):
         names = pa.array(namespaces, pa.string())
         moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
         return added_up([self.kept.pairs_of(namespaces), moves])
+
+    def have_counted(self, namespaces: Collection[str]) -> None:
+        """Have bundles of namespaces counted at once that will be asked for one after the other."""
+        if namespaces and not self._is_counted_anew:
+            self.kept.pairs_of(namespaces)
 
     @property
     def _is_counted_anew(self) -> bool:
@@ -270,6 +287,19 @@ class Evolved(LargeCluster):
         )
         is_same = after.coder.is_reported == self.coder.is_reported
         return after if is_same else replace(after, summed=None)
+
+    def brought_after(self, rows: pa.Table, moved: Ints) -> pa.Table:
+        """Return bundles that were brought here before the last round, as they are now.
+
+        Args:
+            rows: As :meth:`fetch` gave them.
+            moved: Which of them moved in that round.
+        """
+        stay = np.ones(rows.num_rows, np.bool_)
+        stay[moved] = False
+        came = self.moved.filter(pc.equal(self.moved[SINCE], len(self.samples) - 1))
+        both = [rows.filter(pa.array(stay)), came.select(rows.column_names).cast(rows.schema)]
+        return aged(pa.concat_tables(both).sort_by(ROW), self._frame, self.samples[-1:])
 
     def _moved_after(self, rows: pa.Table, ends: Codes) -> pa.Table:
         names = pa.array(self.brokers, pa.string()).take(pa.array(ends))

@@ -6,7 +6,7 @@ that it is about.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -17,13 +17,27 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from core.health.measures import column_values
 from core.pulsar.ranges import Codes, Ints
+from core.pulsar.shedding.java_order import spread_hashes
 from core.schemas import PULSAR_TABLES
+from core.schemas.pulsar import RATES
 from core.simulation.averages import after_each, seeds_of, set_column
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import NEEDED, LargeCluster
-from core.spark.large.scan import CODE, NAMED, OWN, PIECES, ROW, Coder, Cut, joined, unpacked
-from core.spark.large.sums import PAIRS, Chosen
+from core.spark.large.scan import (
+    CODE,
+    NAMED,
+    OWN,
+    PIECES,
+    ROW,
+    Coder,
+    Cut,
+    joined,
+    packed,
+    unpacked,
+)
+from core.spark.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
 from core.spark.lift import Kernel
 from core.spark.progress import followed
 from core.spark.tables import collected
@@ -48,6 +62,18 @@ _KEPT: Final = pa.schema(
         pa.field(ROW, pa.int64()),
     ]
 )
+_NAMES: Final = pa.schema(
+    [
+        _KEPT.field("bundle"),
+        *(_KEPT.field(name) for name in (OWN, NAMED, ROW)),
+        pa.field(HASH, pa.int64()),
+        pa.field("is_measured", pa.bool_()),
+        pa.field("is_measured_later", pa.bool_()),  # once a report of it was sampled
+    ]
+)
+_BY_KEY: Final = PIECES.append(pa.field("names", pa.binary()))
+"""``names``: :data:`_NAMES` of the rows, apart from the rest, for those who look at all of them."""
+
 MOVED: Final = _KEPT.append(pa.field(SINCE, pa.int64()))
 """``since``: the first round whose samples a bundle takes."""
 
@@ -78,12 +104,12 @@ class Kept:
 
     Attributes:
         origin: The cluster.
-        pieces: Kept by the executors: :data:`PIECES`, whose ``group`` is the key.
+        by_key: Kept by the executors: :data:`_BY_KEY`, whose ``group`` is the key.
         keys: Brokers are dealt out to so many; see :class:`ByKey`.
     """
 
     origin: LargeCluster
-    pieces: DataFrame
+    by_key: DataFrame
     keys: int
     _counted: set[str] = field(default_factory=set)
     _pairs: list[pa.Table] = field(default_factory=list)
@@ -94,12 +120,13 @@ class Kept:
         keys = max(origin.bundle_count // _ROWS_A_KEY, 2)
         groups = max(origin.bundle_count // _ROWS_A_GROUP, 2)
         dealt = origin.pieces(Cut(_whole, ByKey(keys, groups)), SIMULATED)
-        pieces = _cut_again(dealt.repartition(groups, "group"), Cut(_whole, ByKey(keys)))
-        return cls(origin, pieces.persist(), keys)
+        cut = Cut(_whole, ByKey(keys))
+        by_key = _cut_again(dealt.repartition(groups, "group"), cut, origin.skeleton_frame())
+        return cls(origin, by_key.persist(), keys)
 
     def drop(self) -> None:
         """Let the executors forget them."""
-        self.pieces.unpersist()
+        self.by_key.unpersist()
 
     def key_of(self, codes: Codes | Ints) -> Ints:
         """Return the key of each broker; those of nobody are left out."""
@@ -110,7 +137,7 @@ class Kept:
         """Keys under which there is something."""
         schema = pa.schema([PIECES.field("group")])
         with followed(self.origin.spark, self.origin.progress, "dealing out bundles by broker"):
-            return np.unique(collected(self.pieces, schema)["group"].to_numpy()).astype(np.int64)
+            return np.unique(collected(self.by_key, schema)["group"].to_numpy()).astype(np.int64)
 
     @cached_property
     def nobodys(self) -> Ints:
@@ -129,9 +156,10 @@ class Kept:
 
     def chosen(self, keys: Ints | None) -> DataFrame:
         """Return the pieces of some keys; ``None``: all."""
+        pieces = self.by_key.select(*PIECES.names)
         if keys is None:
-            return self.pieces
-        few = self.pieces.filter(f"`group` IN ({', '.join(map(str, keys.tolist()))})")
+            return pieces
+        few = pieces.filter(f"`group` IN ({', '.join(map(str, keys.tolist()))})")
         return few.coalesce(max(keys.size // _KEYS_AT_ONCE, _LEAST_TASKS))
 
     def pairs_of(self, namespaces: Collection[str]) -> pa.Table:
@@ -148,8 +176,8 @@ def _whole(part: pa.Table) -> pa.Table:
     return part
 
 
-def _cut_again(pieces: DataFrame, cut: Cut) -> DataFrame:
-    """Return each group's pieces, put together and cut by key."""
+def _cut_again(pieces: DataFrame, cut: Cut, frame: PulsarSnapshot) -> DataFrame:
+    """Return each group's pieces, put together and cut by key: :data:`_BY_KEY`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
@@ -157,10 +185,32 @@ def _cut_again(pieces: DataFrame, cut: Cut) -> DataFrame:
             return
         whole = pa.Table.from_batches(held)
         for group in pc.unique(whole["group"]).to_pylist():
-            rows = joined(whole.filter(pc.equal(whole["group"], group)))
-            yield from cut(rows).to_batches()
+            found = cut(joined(whole.filter(pc.equal(whole["group"], group))))
+            names = [packed(names_of(frame, unpacked(one.as_buffer()))) for one in found["rows"]]
+            yield from found.append_column("names", pa.array(names, pa.binary())).to_batches()
 
-    return pieces.mapInArrow(run, from_arrow_schema(PIECES))
+    return pieces.mapInArrow(run, from_arrow_schema(_BY_KEY))
+
+
+def names_of(frame: PulsarSnapshot, rows: pa.Table) -> pa.Table:
+    """Return :data:`_NAMES` of bundles as they are.
+
+    An average that is known stays known. One of a bundle without a message rate, but with a
+    throughput, begins with the first sample.
+
+    Args:
+        frame: Manifest and policies.
+        rows: At least :data:`_KEPT`.
+    """
+    measured = view_of_group(frame, rows, has_names=False)[1].is_measured
+    later = measured.copy()
+    for rate in RATES:
+        later |= (rows[NAMED].to_numpy() >= 0) & np.isfinite(column_values(rows, rate))
+    hashes = spread_hashes(rows["bundle"].to_pylist())
+    told = rows.select(["bundle", OWN, NAMED, ROW])
+    for name, values in ((HASH, hashes), ("is_measured", measured), ("is_measured_later", later)):
+        told = told.append_column(name, pa.array(values))
+    return told.cast(_NAMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +248,31 @@ class Change:
 
         return pieces.mapInArrow(run, from_arrow_schema(schema))
 
+    def map_keys(self, by_key: DataFrame, shared: Kernel) -> DataFrame:
+        """Return some keys of the leader's map, of bundles that never moved: :data:`KEYS`."""
+        gone = self.moved[ROW].combine_chunks()
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for first in range(0, batch.num_rows, _KEYS_AT_ONCE):
+                    some = batch.column("names").slice(first, _KEYS_AT_ONCE)
+                    names = pa.concat_tables(unpacked(one.as_buffer()) for one in some)
+                    stayed = pc.invert(pc.is_in(names[ROW], value_set=gone))
+                    yield from shared(self._keys_of(names.filter(stayed))).to_batches()
+
+        return by_key.select("names").mapInArrow(run, from_arrow_schema(KEYS))
+
+    def moved_keys(self, frame: PulsarSnapshot) -> pa.Table:
+        """Return the keys of the bundles that moved; see :func:`names_of`."""
+        return self._keys_of(names_of(frame, self.moved))
+
+    def _keys_of(self, names: pa.Table) -> pa.Table:
+        code = self.coder.counted_for(names[OWN].to_numpy(), names[NAMED].to_numpy())
+        held = names["is_measured_later" if self.samples else "is_measured"]
+        there = pc.and_(held, pa.array(code >= 0))
+        keys = names.select(["bundle", HASH]).append_column(CODE, pa.array(code, pa.int32()))
+        return keys.filter(there).select(KEYS.names).cast(KEYS)
+
     @property
     def nothing(self) -> pa.Table:
         """No bundles, as they are kept."""
@@ -220,10 +295,26 @@ class Change:
         return set_column(rows, CODE, pa.array(code, pa.int32()))
 
     def _aged(self, rows: pa.Table) -> pa.Table:
-        seeds = {}
-        if self.frame is not None:
-            tables = {**self.frame.tables, "bundles": rows}
-            seeds = dict(seeds_of(PulsarSnapshot.build(self.frame.manifest, tables)))
-        reported = rows[NAMED].to_numpy() >= 0
         since = rows[SINCE].to_numpy()
-        return after_each(rows, reported, seeds, self.samples, since).drop_columns(SINCE)
+        return aged(rows, self.frame, self.samples, since).drop_columns(SINCE)
+
+
+def aged(
+    rows: pa.Table,
+    frame: PulsarSnapshot | None,
+    samples: Sequence[int],
+    since: Ints | None = None,
+) -> pa.Table:
+    """Return bundles after the samples of some rounds.
+
+    Args:
+        rows: At least :data:`_KEPT`.
+        frame: Manifest and policies where some bundle has a quota; ``None``: none has.
+        samples: How many of every bundle the leader takes in each round.
+        since: First round whose samples each bundle takes; ``None``: all take all.
+    """
+    seeds = {}
+    if frame is not None:
+        tables = {**frame.tables, "bundles": rows}
+        seeds = dict(seeds_of(PulsarSnapshot.build(frame.manifest, tables)))
+    return after_each(rows, rows[NAMED].to_numpy() >= 0, seeds, samples, since)

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from core.ids import namespace_of
 from core.pulsar.ranges import Ints
-from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.java_order import (
     LEAST_BUCKETS,
     concurrent_bucket,
@@ -26,18 +24,9 @@ from core.pulsar.shedding.java_order import (
     spread_hashes,
 )
 from core.pulsar.view import Flags, LoadView
-from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.scan import CODE
-from core.spark.large.sums import TOTALED, view_of_group
-
-_KEYS: Final = pa.schema(
-    [
-        pa.field("bundle", pa.string()),
-        pa.field("namespace", pa.string()),
-        pa.field(CODE, pa.int32()),
-    ]
-)
+from core.spark.large.sums import HASH
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +55,7 @@ class BucketOrders:
             ComputeError: Spark failed.
         """
         buckets = np.array(sorted(self.asked), np.int64)
-        names, inserted = self._keys(buckets)
-        hashes = spread_hashes(names.tolist())
+        names, hashes, inserted = self._keys(buckets)
         for bucket in buckets.tolist():
             shared = np.flatnonzero(shared_bucket(hashes, inserted, self.count, bucket))
             order = concurrent_bucket(hashes[shared], inserted[shared], self.count, bucket)
@@ -75,8 +63,12 @@ class BucketOrders:
             self.known[bucket] = {name: rank for rank, name in enumerate(ordered)}
         self.asked.clear()
 
-    def _keys(self, buckets: Ints) -> tuple[np.ndarray, Ints]:
+    def _keys(self, buckets: Ints) -> tuple[np.ndarray, Ints, Ints]:
         """Find the bundles that ever shared one of the buckets, and how many came before each.
+
+        Returns:
+            Names, their hashes, and how many keys came before.
+
 
         How many came before is told exactly only where it matters. The keys of a broker came one
         after the other, so most brokers' all came into a table of one size: there the order among
@@ -87,11 +79,8 @@ class BucketOrders:
         measured = self.cluster.total("measured")[order]
         before[order] = np.cumsum(measured) - measured
         halves = before, before + self.cluster.total("measured")
-        frame = self.cluster.skeleton_frame()
-        kernel = _Keys(frame, before, _met_a_doubling(*halves, self.count), buckets, self.count)
-        words = "ordering equal bundles"
-        found = self.cluster.ask(kernel, ("bundle", "namespace", *TOTALED), _KEYS, words)
-        return _ranked(found, before)
+        kernel = _Shared(before, _met_a_doubling(*halves, self.count), buckets, self.count)
+        return _ranked(self.cluster.map_keys(kernel, "ordering equal bundles"), before)
 
 
 def _met_a_doubling(first: Ints, end: Ints, count: int) -> Flags:
@@ -110,18 +99,18 @@ def _sizes(count: int) -> Iterator[int]:
         size *= 2
 
 
-def _ranked(found: pa.Table, before: Ints) -> tuple[np.ndarray, Ints]:
-    """Return the names of keys, and how many came before each."""
-    names = np.array(found["bundle"].to_pylist(), object)
-    spaces, place = np.unique(
-        np.array(found["namespace"].to_pylist(), np.str_), return_inverse=True
-    )
+def _ranked(found: pa.Table, before: Ints) -> tuple[np.ndarray, Ints, Ints]:
+    """Return names of keys, their hashes, and how many came before each."""
+    texts = found["bundle"].to_pylist()
+    names = np.array(texts, object)
+    spaces, place = np.unique([namespace_of(text) for text in texts], return_inverse=True)
     ranks = np.empty(spaces.size, np.int64)
     ranks[natural_order(spaces.tolist())] = np.arange(spaces.size)
     start = before[found[CODE].to_numpy()]
     order = np.lexsort((names.astype(np.str_), ranks[place], start))
-    names, start = names[order], start[order]
-    return names, start + np.arange(start.size) - np.searchsorted(start, start)
+    start = start[order]
+    inserted = start + np.arange(start.size) - np.searchsorted(start, start)
+    return names[order], found[HASH].to_numpy()[order], inserted
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,31 +142,25 @@ class InsertionRanks:
 
 
 @dataclass(frozen=True, eq=False)
-class _Keys:
-    """Picks, out of a part, the bundles that ever shared one of the buckets.
+class _Shared:
+    """Picks the keys that ever shared one of the buckets.
 
     Attributes:
-        frame: Manifest and policies.
         before: How many keys came before those of each broker.
         is_whole: Brokers all of whose keys are picked.
         buckets: Of the whole map.
         count: Keys of the map.
     """
 
-    frame: PulsarSnapshot
     before: Ints
     is_whole: Flags
     buckets: Ints
     count: int
 
-    def __call__(self, part: pa.Table) -> pa.Table:
-        rows = part.filter(pc.greater_equal(part[CODE], 0))
-        _, view = view_of_group(self.frame, rows, has_names=True)
-        rows = rows.select(_KEYS.names).filter(pa.array(SheddingBasis.of(view).is_measured))
-        code = rows[CODE].to_numpy()
-        spread = spread_hashes(rows["bundle"].to_pylist())
+    def __call__(self, keys: pa.Table) -> pa.Table:
+        code, spread = keys[CODE].to_numpy(), keys[HASH].to_numpy()
         chosen = self.is_whole[code] | self._shared(spread, self.before[code])
-        return rows.filter(pa.array(chosen)).cast(_KEYS)
+        return keys.filter(pa.array(chosen))
 
     def _shared(self, spread: Ints, inserted: Ints) -> Flags:
         """See :func:`core.pulsar.shedding.java_order.shared_bucket`; here for many buckets."""

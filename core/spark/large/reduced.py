@@ -112,6 +112,19 @@ class Reduced:
         words = f"reading the bundles of {counted(len(here), 'broker')}"
         return cls(cluster, here, cluster.fetch(_chosen(cluster, here, namespace, owners), words))
 
+    def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
+        """Return the same brokers' bundles of the cluster some moves later, of rows at hand.
+
+        Args:
+            cluster: As it is then.
+            rows: The bundles that are here, as they are then; only of these some have moved.
+        Returns:
+            ``None``: it takes a broker that is not here.
+        """
+        if not _always(cluster, rows) <= self.here:
+            return None
+        return Reduced(cluster, self.here, _chosen(cluster, self.here, None, ())(rows))
+
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
         """The snapshot with these bundles, and the namespaces that matter to them."""
@@ -217,17 +230,24 @@ def missing_of(view: LoadView) -> frozenset[int]:
     return frozenset(basis.asked) if isinstance(basis, ReducedBasis) else frozenset()
 
 
-def _always(cluster: LargeCluster) -> frozenset[int]:
+def _always(cluster: LargeCluster, rows: pa.Table | None = None) -> frozenset[int]:
     """Brokers that are always here: one that reports, and those of bundles with a quota.
 
     A note counts the bundles that begin with their quota; and where no report is known at all,
     owners stand in for reports.
+
+    Args:
+        cluster: The whole.
+        rows: Bundles as they are brought here, those with a quota among them.
     """
     totals = cluster.totals
     first = [int(totals[CODE][0].as_py())] if totals.num_rows else []
     if not cluster.quota_bundles:
         return frozenset(first)
-    found = cluster.named(cluster.quota_bundles)
+    if rows is None:
+        found = cluster.named(cluster.quota_bundles)
+    else:
+        found = rows.filter(pc.is_in(rows["bundle"], pa.array(cluster.quota_bundles, pa.string())))
     row_by_name = {name: row for row, name in enumerate(cluster.brokers)}
     reporters = set(found["reported_by"].to_pylist()) - {None}
     return frozenset([*first, *(row_by_name[name] for name in reporters)])

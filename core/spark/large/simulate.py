@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from core.errors import ComputeError, InputError
 from core.health.measures import Measures
+from core.ids import namespace_of
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
+from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision
@@ -144,13 +146,15 @@ class Spread:
             decided: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
             return decided
 
-        return self._asked(ask)
+        decision, following = self._asked(ask)
+        self.cluster.have_counted({namespace_of(move.bundle) for move in decision.moves})
+        return decision, following
 
     def landings(self, moves: Sequence[Move]) -> Sequence[Landing]:
         """Ask the manager."""
         if not moves:
             return []
-        spaces = frozenset(move.bundle.rpartition("/")[0] for move in moves)
+        spaces = frozenset(namespace_of(move.bundle) for move in moves)
         return self._asked(lambda view: list(self.manager.landings(view, moves)), placed=spaces)
 
     def _asked(
@@ -198,6 +202,7 @@ class Spread:
         """Project the moves on the brokers, and note them."""
         cluster = self.cluster
         brokers, rows = cluster.skeleton.brokers, cluster.moved.slice(0, 0)
+        at = np.zeros(0, np.int64)
         if moves:
             assert self._reduced is not None  # noqa: S101  # the moves were picked from it
             view = self._view()
@@ -206,17 +211,25 @@ class Spread:
             after = project_scenario(self._reduced.snapshot, at, Scenario(1.0, ends))
             brokers, rows = after.brokers, self._reduced.bundles.take(pa.array(at))
         samples = self.manager.samples(len(cluster.brokers), len(touched_by(moves)))
-        return self._on(cluster.after(brokers, rows, moves, samples))
+        return self._on(cluster.after(brokers, rows, moves, samples), at)
 
     def rested(self, state: Any) -> tuple[Spread, Any]:
         """Averages come to their values."""
         cluster = self.cluster
         samples = len(cluster.brokers) * SAMPLES_OF_REST
-        return self._on(cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)), state
+        after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
+        return self._on(after, np.zeros(0, np.int64)), state
 
-    def _on(self, cluster: Evolved) -> Spread:
-        here = self.wanted if self._reduced is None else self._reduced.here
-        return Spread(cluster, self.settings, self.strategy, self.manager, here)
+    def _on(self, cluster: Evolved, moved: Ints) -> Spread:
+        """Return the ground one round later; ``moved``: which of the bundles that are here."""
+        reduced, here = None, self.wanted
+        if self._reduced is not None:
+            here = self._reduced.here
+            # else who counts for whom is another matter from then on
+            if cluster.coder.is_reported == self.cluster.coder.is_reported:
+                rows = cluster.brought_after(self._reduced.bundles, moved)
+                reduced = self._reduced.later(cluster, rows)
+        return Spread(cluster, self.settings, self.strategy, self.manager, here, reduced)
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add up what the moved bundles have; they were brought here."""

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.java_order import spread_hashes
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.spark.large.scan import CODE, NAMED, OWN, ROW
+from core.spark.lift import Kernel
 
 RATES: Final = tuple(
     f"{term}{kind}_{way}"
@@ -51,6 +53,17 @@ PAIRS: Final = pa.schema(
     ]
 )
 """How many bundles of a namespace a broker has; those that have none are not there."""
+
+
+HASH: Final = "hash"
+KEYS: Final = pa.schema(
+    [
+        pa.field("bundle", pa.string(), nullable=False),
+        pa.field(CODE, pa.int32(), nullable=False),
+        pa.field(HASH, pa.int64(), nullable=False),  # Java's of the name, spread
+    ]
+)
+"""Bundles that the leader's map of averages holds."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,27 @@ class Chosen:
             is_bound = part["is_broker_bound"].to_numpy(zero_copy_only=False)
             kept |= (part[OWN].to_numpy() == self.leader) & (code < 0) & ~is_bound
         return part.filter(pa.array(kept))
+
+
+@dataclass(frozen=True, eq=False)
+class MapKeys:
+    """Tells which bundles of a part the leader's map of averages holds.
+
+    Attributes:
+        frame: Manifest and policies.
+        shared: Keeps some of :data:`KEYS`.
+    """
+
+    frame: PulsarSnapshot
+    shared: Kernel
+
+    def __call__(self, part: pa.Table) -> pa.Table:
+        """Return :data:`KEYS`."""
+        rows = part.filter(pc.greater_equal(part[CODE], 0))
+        _, view = view_of_group(self.frame, rows, has_names=False)
+        rows = rows.select(["bundle", CODE]).filter(pa.array(view.is_measured))
+        hashes = spread_hashes(rows["bundle"].to_pylist())
+        return self.shared(rows.append_column(HASH, pa.array(hashes, pa.int64())).cast(KEYS))
 
 
 @dataclass(frozen=True)
