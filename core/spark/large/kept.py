@@ -34,7 +34,6 @@ from core.spark.large.scan import (
     Coder,
     Cut,
     joined,
-    packed,
     unpacked,
 )
 from core.spark.large.sums import HASH, KEYS, PAIRS, Chosen, view_of_group
@@ -65,7 +64,7 @@ _KEPT: Final = pa.schema(
 _NAMES: Final = pa.schema(
     [
         _KEPT.field("bundle"),
-        *(_KEPT.field(name) for name in (OWN, NAMED, ROW)),
+        *(_KEPT.field(name) for name in (OWN, NAMED, CODE, ROW)),
         pa.field(HASH, pa.int64()),
         pa.field("is_measured", pa.bool_()),
         pa.field("is_measured_later", pa.bool_()),  # once a report of it was sampled
@@ -185,9 +184,9 @@ def _cut_again(pieces: DataFrame, cut: Cut, frame: PulsarSnapshot) -> DataFrame:
             return
         whole = pa.Table.from_batches(held)
         for group in pc.unique(whole["group"]).to_pylist():
-            found = cut(joined(whole.filter(pc.equal(whole["group"], group))))
-            names = [packed(names_of(frame, unpacked(one.as_buffer()))) for one in found["rows"]]
-            yield from found.append_column("names", pa.array(names, pa.binary())).to_batches()
+            rows = joined(whole.filter(pc.equal(whole["group"], group)))
+            names = cut(names_of(frame, rows))["rows"]  # the same pieces, in the same order
+            yield from cut(rows).append_column("names", names).cast(_BY_KEY).to_batches()
 
     return pieces.mapInArrow(run, from_arrow_schema(_BY_KEY))
 
@@ -207,7 +206,7 @@ def names_of(frame: PulsarSnapshot, rows: pa.Table) -> pa.Table:
     for rate in RATES:
         later |= (rows[NAMED].to_numpy() >= 0) & np.isfinite(column_values(rows, rate))
     hashes = spread_hashes(rows["bundle"].to_pylist())
-    told = rows.select(["bundle", OWN, NAMED, ROW])
+    told = rows.select(["bundle", OWN, NAMED, CODE, ROW])
     for name, values in ((HASH, hashes), ("is_measured", measured), ("is_measured_later", later)):
         told = told.append_column(name, pa.array(values))
     return told.cast(_NAMES)
