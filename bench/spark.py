@@ -40,12 +40,14 @@ from fleet_builder import NIC_KBIT_PER_S, make_snapshot
 
 from connectors.sandbox.java import find_java
 from core.progress import Untold
+from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES, conform
 from core.schemas.pulsar import RATES
 from core.simulation import Run, simulate
+from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table, save_snapshot
 from core.spark.fleet import InDirectory, ask_here, ask_on_spark
@@ -215,7 +217,7 @@ def write_huge(directory: Path, brokers: int, bundles: int) -> None:
     names = np.array(frame.brokers["broker"].to_pylist(), object)
     spaces = [f"tenant/ns-{number:06d}" for number in range(-(-bundles // A_NAMESPACE))]
     save_snapshot(replace(frame, tables=_small(frame, spaces)), directory)
-    totals = dict.fromkeys(RATES, np.zeros(brokers))
+    totals = dict.fromkeys([*RATES, *AVERAGES], np.zeros(brokers))
     rng = np.random.default_rng(2)
     weight = rng.uniform(CALM, 1.3, brokers)
     weight[: max(brokers // 100, 1)] = 2.2
@@ -226,7 +228,7 @@ def write_huge(directory: Path, brokers: int, bundles: int) -> None:
             owner = rng.choice(brokers, count, p=weight / weight.sum())
             part = _part(spaces, start, owner, names)
             writer.write_table(conform(part, schema, name="bundles"), row_group_size=50_000)
-            for name in RATES:
+            for name in totals:
                 summed = np.bincount(owner, part[name].to_numpy(), minlength=brokers)
                 totals[name] = totals[name] + summed
     _write_brokers(directory, frame.brokers, totals)
@@ -277,11 +279,14 @@ def _part(spaces: list[str], start: int, owner: np.ndarray, names: np.ndarray) -
         "reported_by": names[owner],
         "is_broker_bound": np.zeros(count, np.bool_),
         "topic_count": np.full(count, 5),
+        "short_samples": np.full(count, SHORT_SAMPLES),
+        "long_samples": np.full(count, LONG_SAMPLES),
     }
     sizes = {"msg_rate_in": 1.0, "msg_rate_out": 2.0}
+    lag = rng.uniform(0.5, 1.5, count)  # the load changed: long averages come after it
     for name in RATES:
         values = rate * sizes.get(name, 900.0)
-        columns |= {name: values, f"short_{name}": values, f"long_{name}": values}
+        columns |= {name: values, f"short_{name}": values, f"long_{name}": values * lag}
     return pa.table(columns)
 
 
@@ -294,8 +299,6 @@ def _write_brokers(directory: Path, brokers: pa.Table, totals: dict[str, np.ndar
         values[f"bandwidth_{way}_usage"] = used
         values[f"bandwidth_{way}_limit"] = np.full(used.size, limit)
         values[f"bandwidth_{way}_ratio"] = used / limit
-    for term in ("short", "long"):
-        values |= {f"{term}_{name}": totals[name] for name in RATES}
     for name, column in values.items():
         index = brokers.schema.get_field_index(name)
         brokers = brokers.set_column(index, brokers.schema.field(name), pa.array(column))

@@ -80,6 +80,8 @@ def after_each(
         averages = {rate: column_values(bundles, f"{term}_{rate}") for rate in RATES}
         lasts = {rate: column_values(bundles, rate) for rate in RATES}
         for number, count in enumerate(counts):
+            if _is_at_rest(bundles, reported, averages, held >= most):
+                break
             taken = reported if since is None else reported & (since <= number)
             counted = held
             for rate, last in lasts.items():
@@ -95,6 +97,17 @@ def after_each(
             )
         bundles = set_column(bundles, f"{term}_samples", pa.array(held, pa.int64()))
     return bundles
+
+
+def _is_at_rest(
+    bundles: pa.Table, reported: Flags, averages: Mapping[str, Floats], is_full: Flags
+) -> bool:
+    """Return whether no further sample of the same statistics changes anything."""
+    for rate, values in averages.items():
+        last = column_values(bundles, rate)
+        if (reported & np.isfinite(last) & ((values != last) | ~is_full)).any():
+            return False
+    return True
 
 
 def sampled(
@@ -120,7 +133,8 @@ def sampled(
         is_seeded = np.isnan(values) & np.isfinite(seed)
         values = np.where(is_seeded, seed, values)
         samples = np.where(is_seeded, most, samples)
-    average = last + (np.nan_to_num(values) - last) * part_left(samples, count, most)
+    known = values if np.isfinite(values).all() else np.nan_to_num(values)
+    average = last + (known - last) * part_left(samples, count, most)
     return np.where(is_sampled, average, values), np.minimum(samples + count, most)
 
 
@@ -134,6 +148,8 @@ def part_left(held: Ints, count: int | Ints, most: int) -> Floats:
         >>> part_left(np.array([0, 1, 10]), 1, 10).round(3).tolist()
         [0.0, 0.5, 0.9]
     """
+    if isinstance(count, int) and held.size > 2 * most and 0 <= held.min() <= held.max() <= most:
+        return part_left(np.arange(most + 1), count, most)[held]  # powers are dear
     filled = np.minimum(held + count, most)
     beyond = np.maximum(held + count - most, 0)
     return np.asarray(held / np.maximum(filled, 1) * ((most - 1) / most) ** beyond, np.float64)
