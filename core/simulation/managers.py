@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from core.errors import InputError
 from core.pulsar.placement import find_strategy, place_bundle, placement_name
@@ -75,7 +76,7 @@ class Manager(Protocol):
 
 def manager_of(
     snapshot: PulsarSnapshot, strategy: AnyStrategy, settings: EffectiveSettings
-) -> Manager:
+) -> ModularManager | ExtensibleManager:
     """Return the manager that runs the strategy.
 
     Raises:
@@ -191,15 +192,17 @@ class ExtensibleManager:
         bundle = str(view.bundles[row])
         return place_bundle(view, bundle, self._settings, candidates=candidates).distribution
 
-    def reported(self, snapshot: PulsarSnapshot, touched: set[str]) -> PulsarSnapshot:
-        """Publish load and hottest bundles."""
-        return after_reports(snapshot, self._settings, self._interval_minutes, touched)
+    def reported(
+        self, snapshot: PulsarSnapshot, touched: set[str], tops: pa.Table | None = None
+    ) -> PulsarSnapshot:
+        """Publish load and hottest bundles; ``tops``: see :func:`after_reports`."""
+        return after_reports(snapshot, self._settings, self._interval_minutes, touched, tops)
 
     def rested(
-        self, snapshot: PulsarSnapshot, state: TransferState
+        self, snapshot: PulsarSnapshot, state: TransferState, tops: pa.Table | None = None
     ) -> tuple[PulsarSnapshot, TransferState]:
         """Smoothed usage comes to its value, and nobody rests any more."""
-        later = after_reports(snapshot, self._settings, _SETTLED_MINUTES, ())
+        later = after_reports(snapshot, self._settings, _SETTLED_MINUTES, (), tops)
         return later, TransferState(hits=state.hits)
 
     def remembered(

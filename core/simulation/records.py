@@ -42,6 +42,7 @@ def after_reports(
     settings: EffectiveSettings,
     minutes: float,
     touched: Collection[str],
+    tops: pa.Table | None = None,
 ) -> PulsarSnapshot:
     """Return the snapshot with the records that brokers publish ``minutes`` later.
 
@@ -53,12 +54,13 @@ def after_reports(
         settings: For the weights, the share of history and the number of hottest bundles.
         minutes: Since the last records.
         touched: Brokers that gave or took a bundle.
+        tops: What :func:`top_bundles` gives, where the snapshot has no bundles; ``None``: it has.
     """
     later = snapshot.manifest.taken_at + timedelta(minutes=minutes)
     tables = {
         **snapshot.tables,
         "broker_loads": _loads(snapshot, settings, minutes, touched, datetime_to_ms(later)),
-        "top_bundles": top_bundles(snapshot, settings),
+        "top_bundles": top_bundles(snapshot, settings) if tops is None else tops,
     }
     return PulsarSnapshot.build(replace(snapshot.manifest, taken_at=later), tables)
 

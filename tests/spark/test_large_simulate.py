@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
-from large_fleets import extensible, unread, with_gaps, with_ties
+from large_fleets import edited, extensible, unread, with_gaps, with_ties
 
 from core.errors import InputError
 from core.progress import Untold
+from core.schemas.pulsar import RATES
 from core.simulation import Run, WhatIf, simulate
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
@@ -25,6 +28,11 @@ EAGER = {
     "loadBalancerAvgShedderLowThreshold": 2.0,
     "loadBalancerAvgShedderHitCountLowThreshold": 1,
     "maxUnloadPercentage": 0.9,
+    "loadBalancerBrokerLoadTargetStd": 0.01,
+    "loadBalancerSheddingConditionHitCountThreshold": 0,
+    "loadBalancerMaxNumberOfBrokerSheddingPerCycle": 4,
+    "loadBalancerMaxNumberOfBundlesInBundleLoadReport": 6,
+    "loadBalanceSheddingDelayInSeconds": 30,
 }
 PAIRED = {"loadBalancerLoadPlacementStrategy": "AvgShedder"}
 STRATEGIES = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
@@ -47,8 +55,8 @@ def large(spark, snapshot: PulsarSnapshot, directory) -> LargeCluster:
     return LargeCluster.of(spark, directory / "snapshot", Untold())
 
 
-def same_rounds(spark, directory, snapshot: PulsarSnapshot, strategy: str) -> None:
-    assumed = EAGER | (PAIRED if strategy == "AvgShedder" else {})
+def same_rounds(spark, directory, snapshot: PulsarSnapshot, strategy: str, **more: object) -> None:
+    assumed = EAGER | (PAIRED if strategy == "AvgShedder" else {}) | more
     run = Run(shedding=strategy, rounds=3, seed=3)
     here = simulate(snapshot, run, overrides=assumed)
     there = large_simulation(large(spark, snapshot, directory), run, overrides=assumed)
@@ -76,6 +84,31 @@ def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch
     same_rounds(spark, tmp_path, snapshot, strategy)
 
 
+def published(*, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot:
+    """The hottest bundles of all brokers alike, some of them moved since their report."""
+    snapshot = make_snapshot(brokers=brokers, bundles=bundles, seed=4)
+    for rate in RATES:
+        values = snapshot.bundles[rate].to_numpy()
+        steps = pa.array(np.ceil(values / values.max() * 9) * 200_000.0)
+        snapshot = edited(snapshot, "bundles", rate, steps)
+    owner = np.array(snapshot.bundles["owner"].to_pylist(), object)
+    moved = np.where(np.arange(owner.size) % 8 == 0, np.roll(owner, 1), owner)
+    return extensible(edited(snapshot, "bundles", "owner", pa.array(moved)))
+
+
+@pytest.mark.parametrize("transfers", [True, False])
+def test_transfers_are_those_of_a_process(tasks_here, tmp_path, transfers):
+    same_rounds(
+        None, tmp_path, published(), "TransferShedder", loadBalancerTransferEnabled=transfers
+    )
+
+
+@pytest.mark.slow
+def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
+    same_rounds(spark, tmp_path, published(brokers=50, bundles=5_000), "TransferShedder")
+
+
 @pytest.mark.slow
 def test_result_tables_are_those_of_a_process(spark, tmp_path):
     snapshot = fleet("gaps and ties")
@@ -93,6 +126,5 @@ def test_what_cannot_be_spread_is_said_and_not_put_into_one_task(tmp_path):
         InputError, match="Brokers that join or go are not simulated spread over tasks"
     ):
         large_simulation(cluster, run)
-    published = large(None, extensible(snapshot), tmp_path / "extensible")
-    with pytest.raises(InputError, match="TransferShedder is not simulated spread over tasks"):
-        large_simulation(published, Run(shedding="TransferShedder"))
+    with pytest.raises(InputError, match="TransferShedder goes by what brokers of the extensible"):
+        large_simulation(cluster, Run(shedding="TransferShedder"))

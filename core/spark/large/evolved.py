@@ -7,8 +7,8 @@ since, which makes them anew whenever somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -53,12 +53,14 @@ class Evolved(LargeCluster):
         brokers_after: Brokers with the load that followed the bundles, averages aside.
         moved: Bundles that moved, as they were when they did, but for where they are;
             :data:`SINCE`: first round whose samples they take.
-        samples: How many samples of every bundle the leader took in each round.
+        samples: How many samples of every bundle the leader took in each round; the extensible
+            manager's takes none.
         owned: Movable bundles that each broker owns.
         unclear: Movable bundles whose owner nobody could tell.
         shifts: Table of :data:`PAIRS`: what moves add to, and take from, the counts of namespaces.
         summed: Sums of an earlier moment, :data:`_SUMS`; ``None``: nothing is known yet.
         touched: Rows of the brokers that gave or took bundles since.
+        published: Tables that brokers of the extensible manager have published since.
     """
 
     kept: Kept
@@ -70,6 +72,7 @@ class Evolved(LargeCluster):
     shifts: pa.Table
     summed: pa.Table | None = None
     touched: frozenset[int] = frozenset()
+    published: Mapping[str, pa.Table] = field(default_factory=dict)
 
     @classmethod
     def start(cls, origin: LargeCluster) -> Evolved:
@@ -101,7 +104,7 @@ class Evolved(LargeCluster):
                 totals = np.zeros(brokers.num_rows)
                 totals[self._sums[CODE].to_numpy()] = self._sums[f"sum_{name}"].to_numpy()
                 brokers = set_column(brokers, name, known_sums(brokers, name, totals))
-        tables = {**self.kept.origin.skeleton.tables, "brokers": brokers}
+        tables = {**self.kept.origin.skeleton.tables, **self.published, "brokers": brokers}
         return PulsarSnapshot.build(self.manifest, tables)
 
     @cached_property
@@ -248,7 +251,7 @@ class Evolved(LargeCluster):
     # -- rounds ---------------------------------------------------------------------------------
 
     def after(
-        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[Landed], samples: int
+        self, brokers: pa.Table, rows: pa.Table, moves: Sequence[Landed], samples: int | None
     ) -> Evolved:
         """Return the cluster after moves and the samples of their reports.
 
@@ -256,10 +259,13 @@ class Evolved(LargeCluster):
             brokers: With the load that follows.
             rows: The bundles that move, in the order of the moves, as they were brought here.
             moves: Where each goes.
-            samples: How many the leader takes.
+            samples: How many the leader takes; ``None``: it keeps no averages.
         """
-        counts, known = (*self.samples, samples), self.__dict__.get("_sums")
+        counts = self.samples if samples is None else (*self.samples, samples)
+        known = self.__dict__.get("_sums")
         told = (self.summed, self.touched) if known is None else (known, frozenset[int]())
+        if samples is None and told[0] is not None:
+            told = _all_still(told[0]), told[1]
         if not moves:
             return replace(
                 self, brokers_after=brokers, samples=counts, summed=told[0], touched=told[1]
@@ -300,6 +306,11 @@ class Evolved(LargeCluster):
         came = self.moved.filter(pc.equal(self.moved[SINCE], len(self.samples) - 1))
         both = [rows.filter(pa.array(stay)), came.select(rows.column_names).cast(rows.schema)]
         return aged(pa.concat_tables(both).sort_by(ROW), self._frame, self.samples[-1:])
+
+    def after_reports(self, snapshot: PulsarSnapshot) -> Evolved:
+        """Return the cluster with what brokers published; ``snapshot``: has their tables."""
+        published = {name: snapshot.tables[name] for name in ("broker_loads", "top_bundles")}
+        return replace(self, manifest=snapshot.manifest, published=published)
 
     def _moved_after(self, rows: pa.Table, ends: Codes) -> pa.Table:
         names = pa.array(self.brokers, pa.string()).take(pa.array(ends))
@@ -348,6 +359,10 @@ class _Sums:
             values = sums(reporter, column_values(rows, name), codes.size)
             found = found.append_column(f"sum_{name}", pa.array(values))
         return found.cast(_SUMS)
+
+
+def _all_still(sums: pa.Table) -> pa.Table:
+    return set_column(sums, "is_still", pa.array(np.ones(sums.num_rows, np.bool_)))
 
 
 def _is_moving(rows: pa.Table) -> Flags:

@@ -119,9 +119,10 @@ class Reduced:
             cluster: As it is then.
             rows: The bundles that are here, as they are then; only of these some have moved.
         Returns:
-            ``None``: it takes a broker that is not here.
+            ``None``: it takes others than those that are here.
         """
-        if not _always(cluster, rows) <= self.here:
+        is_published = cluster.manifest.load_manager == "extensible"
+        if is_published or not _always(cluster, rows) <= self.here:
             return None
         return Reduced(cluster, self.here, _chosen(cluster, self.here, None, ())(rows))
 

@@ -21,17 +21,22 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
-from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
 from core.simulation import Run, Simulation
 from core.simulation.engine import assumed_settings, play
 from core.simulation.ground import touched_by
-from core.simulation.managers import SAMPLES_OF_REST, ModularManager
+from core.simulation.managers import (
+    SAMPLES_OF_REST,
+    ExtensibleManager,
+    ModularManager,
+    manager_of,
+)
 from core.simulation.model import Landed, WhatIf
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.evolved import Evolved
+from core.spark.large.hottest import large_top_bundles
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced, missing_of
 from core.spark.large.size import MOST_BUNDLES
@@ -63,15 +68,16 @@ def large_simulation(
         What :func:`core.simulation.simulate` returns; its ``final`` has brokers and no bundles.
     Raises:
         UnknownNameError: A strategy or setting that is not there.
-        InputError: TransferShedder, or brokers that join or go, which need all bundles at once.
+        InputError: Brokers that join or go, which need all bundles at once; or TransferShedder
+            without what brokers publish.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
     """
     strategy = find_shedding_strategy(run.shedding)
-    _refuse(cluster, strategy, run)
+    _refuse(cluster, run)
     assumed = dict(overrides or {})
     settings = assumed_settings(cluster.skeleton, strategy, placement, assumed, release)
-    manager = ModularManager(settings)
+    manager = manager_of(cluster.skeleton, strategy, settings)
     with nullcontext(start) if start is not None else at_hand(cluster) as known:
         ground = Spread(known, settings, strategy, manager)
         return play(ground, run, strategy, settings, assumed)
@@ -87,26 +93,19 @@ def at_hand(cluster: LargeCluster) -> Iterator[Evolved]:
         start.kept.drop()
 
 
-def _refuse(cluster: LargeCluster, strategy: AnyStrategy, run: Run) -> None:
+def _refuse(cluster: LargeCluster, run: Run) -> None:
     """Say what cannot be spread over tasks.
 
     Raises:
         InputError: It cannot.
     """
-    name, most = cluster.manifest.cluster, f"{MOST_BUNDLES:,}"
-    hint = "Leave out --engine spark: one process with the memory for the whole snapshot does it."
-    if isinstance(strategy, TransferShedder):
-        raise InputError(
-            f"{strategy.name} is not simulated spread over tasks, as {name} with its more than "
-            f"{most} bundles would need it: each round publishes the hottest bundles of all "
-            "brokers anew.",
-            hint=hint,
-        )
     if run.what_if != WhatIf():
         raise InputError(
-            f"Brokers that join or go are not simulated spread over tasks, as {name} with its more "
-            f"than {most} bundles would need it: what they had is placed bundle after bundle.",
-            hint=hint,
+            "Brokers that join or go are not simulated spread over tasks, as "
+            f"{cluster.manifest.cluster} with its more than {MOST_BUNDLES:,} bundles would need "
+            "it: what they had is placed bundle after bundle.",
+            hint="Leave out --engine spark: one process with the memory for the whole snapshot "
+            "does it.",
         )
 
 
@@ -125,7 +124,7 @@ class Spread:
     cluster: Evolved
     settings: EffectiveSettings
     strategy: AnyStrategy
-    manager: ModularManager
+    manager: ModularManager | ExtensibleManager
     wanted: frozenset[int] = frozenset()
     _reduced: Reduced | None = None
     _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
@@ -210,15 +209,27 @@ class Spread:
             ends = tuple(move.destination for move in moves)
             after = project_scenario(self._reduced.snapshot, at, Scenario(1.0, ends))
             brokers, rows = after.brokers, self._reduced.bundles.take(pa.array(at))
-        samples = self.manager.samples(len(cluster.brokers), len(touched_by(moves)))
+        touched = touched_by(moves)
+        if isinstance(self.manager, ExtensibleManager):
+            moved = cluster.after(brokers, rows, moves, None)
+            tops = large_top_bundles(moved, self.settings)
+            later = self.manager.reported(moved.skeleton, touched, tops)
+            return self._on(moved.after_reports(later), at)
+        samples = self.manager.samples(len(cluster.brokers), len(touched))
         return self._on(cluster.after(brokers, rows, moves, samples), at)
 
     def rested(self, state: Any) -> tuple[Spread, Any]:
-        """Averages come to their values."""
-        cluster = self.cluster
+        """Averages come to their values, or smoothed usage does."""
+        cluster, nothing = self.cluster, np.zeros(0, np.int64)
+        if isinstance(self.manager, ExtensibleManager):
+            tops = cluster.published.get("top_bundles")
+            if tops is None:
+                tops = large_top_bundles(cluster, self.settings)
+            later, state = self.manager.rested(cluster.skeleton, state, tops)
+            return self._on(cluster.after_reports(later), nothing), state
         samples = len(cluster.brokers) * SAMPLES_OF_REST
         after = cluster.after(cluster.skeleton.brokers, cluster.moved, (), samples)
-        return self._on(after, np.zeros(0, np.int64)), state
+        return self._on(after, nothing), state
 
     def _on(self, cluster: Evolved, moved: Ints) -> Spread:
         """Return the ground one round later; ``moved``: which of the bundles that are here."""
