@@ -16,6 +16,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
+from core.pulsar.bundle_index import bundle_index_later
+from core.pulsar.columns import (
+    LARGEST,
+    codes_of,
+    flags_of,
+    floats_of,
+    ints_of,
+    total_of,
+)
 from core.pulsar.extensible_loads import ExtensibleLoads
 from core.pulsar.isolation import (
     IsolationPolicy,
@@ -27,14 +36,13 @@ from core.pulsar.javahash import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.load import DEFAULT_MSGS_PER_S, usage_is_known, weighted_max_usage
 from core.pulsar.quotas import quota_note, seeded_averages
-from core.pulsar.ranges import Codes, Ints, RangeCounts, row_index
+from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_LARGEST: Final = 1e200
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 
 
@@ -124,13 +132,13 @@ class LoadView:
     def _laid_out(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
         brokers = snapshot.brokers
         names = tuple(brokers.column("broker").to_pylist())
-        rate_known = ~np.isnan(_floats(brokers, "msg_rate_in"))
+        rate_known = ~np.isnan(floats_of(brokers, "msg_rate_in"))
         has_report = usage_is_known(brokers) | rate_known
         whatever_the_settings = partial(_bundle_columns, snapshot, names, has_report)
         bundle_part = snapshot.derived.get(("bundle columns",), whatever_the_settings)
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
-        stored = _total(brokers, "long_msg_rate", unknown=np.nan)
+        stored = total_of(brokers, "long_msg_rate", unknown=np.nan)
         long_rate, note = leader_long_rates(stored, bundle_part)
         if snapshot.manifest.load_manager == "extensible":
             note = ""  # nobody keeps or asks long-term rates there
@@ -143,20 +151,20 @@ class LoadView:
             leader=snapshot.manifest.leader,
             release=settings.release,
             brokers=names,
-            usage=np.clip(np.nan_to_num(usage, nan=0.0), -_LARGEST, _LARGEST),
+            usage=np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST),
             usage_known=~np.isnan(usage),
             has_report=has_report,
-            broker_msg_rate=_total(brokers, "msg_rate"),
-            broker_throughput=_total(brokers, "msg_throughput"),
-            broker_short_rate=_total(brokers, "short_msg_rate"),
+            broker_msg_rate=total_of(brokers, "msg_rate"),
+            broker_throughput=total_of(brokers, "msg_throughput"),
+            broker_short_rate=total_of(brokers, "short_msg_rate"),
             broker_long_rate=long_rate,
             broker_long_doubt=long_rate_doubt(
                 snapshot, bundle_part, long_rate, has_moved=note != ""
             ),
-            broker_topics=_ints(brokers, "topic_count"),
-            broker_bundles=_ints(brokers, "bundle_count"),
-            serves_persistent=_flags(brokers, "persistent_topics_enabled"),
-            serves_non_persistent=_flags(brokers, "non_persistent_topics_enabled"),
+            broker_topics=ints_of(brokers, "topic_count"),
+            broker_bundles=ints_of(brokers, "bundle_count"),
+            serves_persistent=flags_of(brokers, "persistent_topics_enabled"),
+            serves_non_persistent=flags_of(brokers, "non_persistent_topics_enabled"),
             versions=tuple(brokers.column("version").to_pylist()),
             load_manager_classes=tuple(brokers.column("load_manager").to_pylist()),
             own_class=_own_class(snapshot, settings),
@@ -287,36 +295,6 @@ class LoadView:
         return row
 
 
-def _floats(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table.column(name).to_numpy(zero_copy_only=False), np.float64)
-
-
-def _total(table: pa.Table, name: str, *, unknown: float = 0.0) -> Floats:
-    """In plus out; ``unknown`` where neither is known."""
-    both = _floats(table, f"{name}_in"), _floats(table, f"{name}_out")
-    missing = np.isnan(both[0]) & np.isnan(both[1])
-    # larger than any rate is somebody's mistake; sums of it shall not overflow
-    parts = [np.clip(np.nan_to_num(part), -_LARGEST, _LARGEST) for part in both]
-    return np.where(missing, unknown, parts[0] + parts[1])
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    filled = pc.fill_null(table.column(name), 0)
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _flags(table: pa.Table, name: str) -> Flags:
-    """Null counts as true: what a broker that does not say so serves."""
-    filled = pc.fill_null(table.column(name), pa.scalar(value=True))
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _codes(column: pa.ChunkedArray, names: pa.Array) -> Codes:
-    """Position of each value in ``names``; -1 for null and for names that are not there."""
-    found = pc.fill_null(pc.index_in(column, value_set=names), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
-
-
 def _bundle_columns(
     snapshot: PulsarSnapshot, brokers: tuple[str, ...], has_report: Flags
 ) -> dict[str, Any]:
@@ -325,15 +303,15 @@ def _bundle_columns(
     of_bundles = pc.unique(table.column("namespace"))
     declared = pc.unique(snapshot.namespaces.column("namespace"))
     namespaces = tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
-    owner = _codes(table.column("owner"), broker_names)
-    reporter = _reporter(_codes(table.column("reported_by"), broker_names), owner, has_report)
-    last = _total(table, "msg_rate")
-    last_throughput = _total(table, "msg_throughput")
-    short = _total(table, "short_msg_rate", unknown=np.nan)
-    short_throughput = _total(table, "short_msg_throughput", unknown=np.nan)
-    has_stats = ~np.isnan(_total(table, "msg_rate", unknown=np.nan))
+    owner = codes_of(table.column("owner"), broker_names)
+    reporter = _reporter(codes_of(table.column("reported_by"), broker_names), owner, has_report)
+    last = total_of(table, "msg_rate")
+    last_throughput = total_of(table, "msg_throughput")
+    short = total_of(table, "short_msg_rate", unknown=np.nan)
+    short_throughput = total_of(table, "short_msg_throughput", unknown=np.nan)
+    has_stats = ~np.isnan(total_of(table, "msg_rate", unknown=np.nan))
     has_averages = ~(np.isnan(short) & np.isnan(short_throughput))
-    averaged = _total(table, "long_msg_rate", unknown=np.nan)
+    averaged = total_of(table, "long_msg_rate", unknown=np.nan)
     short, short_throughput, averaged = seeded_averages(
         snapshot, (short, short_throughput, averaged), has_stats & (reporter >= 0)
     )
@@ -341,11 +319,11 @@ def _bundle_columns(
         "namespaces": namespaces,
         "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
         "bundle_names": names,
-        "shared_index": lambda: snapshot.derived.get(("bundle index",), lambda: row_index(names)),
-        "bundle_namespace": _codes(table.column("namespace"), pa.array(namespaces, pa.string())),
+        "shared_index": bundle_index_later(snapshot),
+        "bundle_namespace": codes_of(table.column("namespace"), pa.array(namespaces, pa.string())),
         "owner": owner,
         "reporter": reporter,
-        "is_broker_bound": _flags(table, "is_broker_bound"),
+        "is_broker_bound": flags_of(table, "is_broker_bound"),
         "bundle_msg_rate": last,
         "bundle_throughput": last_throughput,
         "is_measured": has_stats | has_averages,
@@ -356,7 +334,7 @@ def _bundle_columns(
         "bundle_long_rate": np.where(
             np.isnan(averaged), np.where(reporter >= 0, last, _UNSEEN_MSGS_PER_S), averaged
         ),
-        "bundle_topics": _ints(table, "topic_count"),
+        "bundle_topics": ints_of(table, "topic_count"),
     }
 
 

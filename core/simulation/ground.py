@@ -16,13 +16,14 @@ from core.health.measures import Measures, measure
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
+from core.pulsar.bundle_index import share_bundle_index
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
-from core.simulation.managers import Manager
+from core.simulation.managers import Manager, index_bundles
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
 
@@ -110,7 +111,10 @@ class Here:
             rows = np.array([self._view.bundle_row(move.bundle) for move in moves], np.int64)
             ends = tuple(move.destination for move in moves)
             snapshot = project_scenario(snapshot, rows, Scenario(1.0, ends))
-        return replace(self, snapshot=self.manager.reported(snapshot, touched_by(moves)))
+        later = self.manager.reported(snapshot, touched_by(moves))
+        if index_bundles(self._view, moves):
+            share_bundle_index(self.snapshot, later)
+        return replace(self, snapshot=later)
 
     def rested(self, state: Any) -> tuple[Here, Any]:
         """Ask the manager."""
@@ -119,11 +123,11 @@ class Here:
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add it up."""
-        bundles = self.snapshot.bundles
-        index = (
-            {name: row for row, name in enumerate(bundles["bundle"].to_pylist())} if moves else {}
+        view = self._view
+        index_bundles(view, moves)
+        return client_impact(
+            self.snapshot.bundles, [view.bundle_row(move.bundle) for move in moves]
         )
-        return client_impact(bundles, [index[move.bundle] for move in moves])
 
     def measures(self) -> Measures:
         """Measure it."""

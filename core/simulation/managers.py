@@ -21,6 +21,7 @@ from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.view import Flags, LoadView
 from core.simulation.averages import after_samples
+from core.simulation.model import Landed
 from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
 
@@ -120,7 +121,7 @@ class ModularManager:
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
         """Check and place each, as ``doLoadShedding`` does."""
-        _index(view, moves)
+        index_bundles(view, moves)
         return UnloadChecks(view, self._settings).landings(moves)
 
     def lookup(
@@ -175,7 +176,7 @@ class ExtensibleManager:
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
         """Take the destinations that the strategy gave; place the rest."""
-        _index(view, moves)
+        index_bundles(view, moves)
         for move in moves:
             known = move.destination is not None
             yield Landing(move, {str(move.destination): 1.0}) if known else self._placed(view, move)
@@ -212,7 +213,6 @@ class ExtensibleManager:
         return self._strategy.after_unloads(view, state, moves)
 
 
-def _index(view: LoadView, moves: Sequence[Move]) -> None:
-    """Have the index of all bundles made where many of them are asked for."""
-    if len(moves) > _FEW:
-        len(view.bundle_index)
+def index_bundles(view: LoadView, moves: Sequence[Move] | Sequence[Landed]) -> bool:
+    """Have the index of all bundles made where many of them are asked for; else tell that not."""
+    return len(moves) > _FEW and bool(view.bundle_index)

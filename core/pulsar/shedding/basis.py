@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,11 +18,15 @@ from core.pulsar.shedding.java_order import (
     spread_hashes,
     stable_descending,
 )
+from core.pulsar.shedding.map_order import Arrivals, doubtful, ranks_within
 from core.pulsar.view import Flags, Floats, LoadView
 
 _KEPT: Final = "_shedding_basis"
 _FEW: Final = 16
 _SHORT: Final = np.iinfo(np.int16).max
+_LARGE: Final = 5_000
+_MOST_BUCKETS: Final = 32
+"""Above so many bundles, so many buckets of a map are ordered sooner without the whole map."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,7 @@ class SheddingBasis:
         order = np.lexsort((inner, outer))
         pairs = np.stack([outer[order], inner[order]])
         if (pairs[:, 1:] == pairs[:, :-1]).all(axis=0).any():
-            order = np.lexsort((self._insertion_ranks[rows], inner, outer))
+            order = np.lexsort((self._bucket_ranks(rows, inner), inner, outer))
         return _ranks(order)
 
     @cached_property
@@ -147,21 +151,54 @@ class SheddingBasis:
     def _measured_count(self) -> int:
         return int(np.count_nonzero(self.is_measured))
 
+    def _bucket_ranks(self, rows: Ints, slots: Ints) -> Ints:
+        """Return ranks of bundles that order those of one bucket of the leader's own map.
+
+        Args:
+            rows: Of measured bundles.
+            slots: The bucket of each.
+        """
+        buckets, known = doubtful(slots), self._orders
+        if self._measured_count < _LARGE or len(known) + buckets.size > _MOST_BUCKETS:
+            return self._insertion_ranks[rows]
+        new = np.array([at for at in buckets.tolist() if at not in known], np.int64)
+        if new.size:
+            known.update(self._ordered(new))
+        return ranks_within(known, self.view.bundles[rows].tolist(), slots)
+
+    @cached_property
+    def _orders(self) -> dict[int, Mapping[str, int]]:
+        """Orders within buckets that were asked for so far."""
+        return {}
+
+    @cached_property
+    def _measured(self) -> tuple[Ints, Ints, Ints]:
+        """Measured rows, who reports each, and Java's hash of its name, spread."""
+        view, rows = self.view, np.flatnonzero(self.is_measured)
+        hashes = spread_hashes(view.bundles[rows].tolist())
+        return rows, view.reporter[rows].astype(np.int64), hashes
+
+    def _ordered(self, buckets: Ints) -> Mapping[int, Mapping[str, int]]:
+        rows, code, hashes = self._measured
+        counts = np.bincount(code, minlength=len(self.view.brokers))
+        arrivals = Arrivals.of(self.view.brokers, counts)
+        deciding = arrivals.decide(code, hashes, buckets)
+        names = self.view.bundles[rows[deciding]].tolist()
+        return arrivals.orders(names, code[deciding], hashes[deciding], buckets)
+
     @cached_property
     def _insertion_ranks(self) -> Ints:
         """Rank of every measured bundle in the leader's own map; seldom needed."""
         view = self.view
-        rows = np.flatnonzero(self.is_measured)
+        rows, reporter, hashes = self._measured
         broker_rank, namespace_rank = (
             _ranks(natural_order(names)) for names in (view.brokers, view.namespaces)
         )
         by_name = view.bundles[rows].astype(np.str_)
         namespace = namespace_rank[view.bundle_namespace[rows]]
-        rows = rows[np.lexsort((by_name, namespace, broker_rank[view.reporter[rows]]))]
+        order = np.lexsort((by_name, namespace, broker_rank[reporter]))
         ranks = np.zeros(view.bundles.size, np.int64)
-        ranks[rows[concurrent_order(spread_hashes(view.bundles[rows].tolist()))]] = np.arange(
-            rows.size
-        )
+        ranks[rows[order[concurrent_order(hashes[order])]]] = np.arange(rows.size)
         return ranks
 
 

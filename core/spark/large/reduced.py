@@ -23,11 +23,12 @@ from core.pulsar.quotas import quota_note
 from core.pulsar.ranges import Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
+from core.pulsar.shedding.map_order import doubtful, ranks_within
 from core.pulsar.view import Floats, LoadView
 from core.schemas.pulsar import NAMESPACES
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
-from core.spark.large.map_order import BucketOrders, InsertionRanks
+from core.spark.large.map_order import BucketOrders
 from core.spark.large.scan import CODE, NAMED, OWN, ROW
 from core.spark.large.sums import Chosen
 from core.units import counted
@@ -71,9 +72,10 @@ class ReducedBasis(SheddingBasis):
     def _measured_count(self) -> int:
         return int(self.cluster.total("measured").sum())
 
-    @cached_property
-    def _insertion_ranks(self) -> InsertionRanks:  # type: ignore[override]  # asked by rows only
-        return InsertionRanks(self.orders, self.view)
+    def _bucket_ranks(self, rows: Ints, slots: Ints) -> Ints:
+        """Go by the map of the whole cluster; what is not known of it yet is noted."""
+        names = self.view.bundles[rows].tolist()
+        return ranks_within(self.orders.of(doubtful(slots)), names, slots)
 
 
 @dataclass(frozen=True, eq=False)
