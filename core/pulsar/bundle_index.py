@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from weakref import ref
 
 from core.pulsar.ranges import row_index
@@ -17,18 +17,23 @@ def bundle_index(snapshot: PulsarSnapshot) -> dict[str, int]:
     return snapshot.derived.get(_KEY, lambda: row_index(snapshot.bundles["bundle"]))
 
 
-def bundle_index_later(snapshot: PulsarSnapshot) -> Callable[[], dict[str, int]]:
-    """Return what gives the index when somebody asks.
+class IndexLater:
+    """Gives the index when somebody asks.
 
     It holds no snapshot: what a snapshot holds would then hold it, and neither would go in time.
     """
-    names, known = snapshot.bundles["bundle"], ref(snapshot)
 
-    def index() -> dict[str, int]:
-        held = known()
-        return row_index(names) if held is None else bundle_index(held)
+    def __init__(self, snapshot: PulsarSnapshot) -> None:
+        self._names, self._snapshot = snapshot.bundles["bundle"], ref(snapshot)
 
-    return index
+    def __call__(self) -> dict[str, int]:
+        """Return the row of each bundle."""
+        held = self._snapshot()
+        return row_index(self._names) if held is None else bundle_index(held)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as the names alone."""
+        return partial, (row_index, self._names)
 
 
 def share_bundle_index(snapshot: PulsarSnapshot, other: PulsarSnapshot) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
-from core.pulsar.bundle_index import bundle_index_later
+from core.pulsar.bundle_index import IndexLater
 from core.pulsar.columns import (
     LARGEST,
     codes_of,
@@ -319,7 +319,7 @@ def _bundle_columns(
         "namespaces": namespaces,
         "bundles": table.column("bundle").to_numpy(zero_copy_only=False),
         "bundle_names": names,
-        "shared_index": bundle_index_later(snapshot),
+        "shared_index": IndexLater(snapshot),
         "bundle_namespace": codes_of(table.column("namespace"), pa.array(namespaces, pa.string())),
         "owner": owner,
         "reporter": reporter,

@@ -129,11 +129,12 @@ def sampled(
     seed, (held, most) = begun
     is_sampled = taken & np.isfinite(last)
     samples = np.where(np.isfinite(values), held, 0)
+    begins = values
     if seed is not None:  # a quota counts for as many samples as an average holds
         is_seeded = np.isnan(values) & np.isfinite(seed)
-        values = np.where(is_seeded, seed, values)
+        begins = np.where(is_seeded, seed, values)
         samples = np.where(is_seeded, most, samples)
-    known = values if np.isfinite(values).all() else np.nan_to_num(values)
+    known = begins if np.isfinite(begins).all() else np.nan_to_num(begins)
     average = last + (known - last) * part_left(samples, count, most)
     return np.where(is_sampled, average, values), np.minimum(samples + count, most)
 

@@ -25,8 +25,10 @@ _KEPT: Final = "_shedding_basis"
 _FEW: Final = 16
 _SHORT: Final = np.iinfo(np.int16).max
 _LARGE: Final = 5_000
+"""A map of fewer bundles is laid out as a whole: that is sooner done."""
+
 _MOST_BUCKETS: Final = 32
-"""Above so many bundles, so many buckets of a map are ordered sooner without the whole map."""
+"""A map of which more buckets are asked for is laid out as a whole, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +161,9 @@ class SheddingBasis:
             slots: The bucket of each.
         """
         buckets, known = doubtful(slots), self._orders
-        if self._measured_count < _LARGE or len(known) + buckets.size > _MOST_BUCKETS:
-            return self._insertion_ranks[rows]
         new = np.array([at for at in buckets.tolist() if at not in known], np.int64)
+        if self._measured_count < _LARGE or len(known) + new.size > _MOST_BUCKETS:
+            return self._insertion_ranks[rows]
         if new.size:
             known.update(self._ordered(new))
         return ranks_within(known, self.view.bundles[rows].tolist(), slots)

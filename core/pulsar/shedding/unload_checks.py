@@ -71,8 +71,8 @@ class UnloadChecks:
         return self.settings.text(_PLACEMENT).rpartition(".")[2] == _AVG
 
     @cached_property
-    def _tables(self) -> dict[str, PlacementTable]:
-        """Tables so far, by the namespaces that each is about."""
+    def _tables(self) -> dict[int, PlacementTable]:
+        """Tables so far, by the rows of the namespaces that each is about."""
         return {}
 
     @cached_property
@@ -86,10 +86,9 @@ class UnloadChecks:
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
         """
-        namespaces = {namespace_of(move.bundle) for move in moves}
-        many = len(namespaces) > _FEW_NAMESPACES
+        many = len({namespace_of(move.bundle) for move in moves}) > _FEW_NAMESPACES
         if many:
-            self._place(namespaces)
+            self._place({self._namespace(move) for move in moves})
         for move in moves:
             refused = self._refusal(move)
             if refused:
@@ -107,8 +106,7 @@ class UnloadChecks:
     def _refusal(self, move: Move) -> str:
         """Return why the load manager leaves a bundle alone before any placement."""
         view = self.view
-        row = view.bundle_row(move.bundle)
-        namespace = int(view.bundle_namespace[row])
+        namespace = self._namespace(move)
         if view.namespaces[namespace] in self.settings.excluded_namespaces:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
         broker = view.broker_row(move.broker)
@@ -148,17 +146,19 @@ class UnloadChecks:
         if move.destination is not None and self._is_paired:
             return self._planned(move, move.destination)
         if many:
-            table = self._tables[namespace_of(move.bundle)]
+            table = self._tables[self._namespace(move)]
             return table.distribution(move.bundle), table.why or "no broker is eligible"
         placed = self._in_namespace(move)
         return dict(placed.distribution), placed.why
 
-    def _place(self, namespaces: AbstractSet[str]) -> None:
+    def _namespace(self, move: Move) -> int:
+        return int(self.view.bundle_namespace[self.view.bundle_row(move.bundle)])
+
+    def _place(self, namespaces: AbstractSet[int]) -> None:
         """Have the bundles of namespaces placed together; those that were placed before stay."""
         new = sorted(namespaces - self._tables.keys())
         if new:
-            index = self.view.namespace_index
-            rows = np.array(sorted(index[name] for name in new if name in index), np.int64)
+            rows = np.array(new, np.int64)
             table = place_namespaces(self.view, self.settings, rows, bound_namespaces(self.view))
             self._tables.update(dict.fromkeys(new, table))
 

@@ -303,7 +303,8 @@ class Evolved(LargeCluster):
         """
         stay = np.ones(rows.num_rows, np.bool_)
         stay[moved] = False
-        came = self.moved.filter(pc.equal(self.moved[SINCE], len(self.samples) - 1))
+        went = rows[ROW].combine_chunks().take(pa.array(moved))
+        came = self.moved.filter(pc.is_in(self.moved[ROW], value_set=went))
         both = [rows.filter(pa.array(stay)), came.select(rows.column_names).cast(rows.schema)]
         return aged(pa.concat_tables(both).sort_by(ROW), self._frame, self.samples[-1:])
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.columns import total_of
 from core.pulsar.isolation import parse_isolation_policies
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.quotas import quota_note
@@ -32,8 +32,6 @@ from core.spark.large.map_order import BucketOrders
 from core.spark.large.scan import CODE, NAMED, OWN, ROW
 from core.spark.large.sums import Chosen
 from core.units import counted
-
-_LARGEST: Final = 1e200
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +121,7 @@ class Reduced:
         Returns:
             ``None``: it takes others than those that are here.
         """
-        is_published = cluster.manifest.load_manager == "extensible"
+        is_published = cluster.skeleton.top_bundles.num_rows > 0  # and others are, by then
         if is_published or not _always(cluster, rows) <= self.here:
             return None
         return Reduced(cluster, self.here, _chosen(cluster, self.here, None, ())(rows))
@@ -188,7 +186,8 @@ class Reduced:
         skeleton, totals = self.cluster.skeleton, self.cluster.totals
         rows = totals[CODE].to_numpy()
         present = {"reporter": rows, "bundle_long_rate": totals["long_rate"].to_numpy()}
-        rate, note = leader_long_rates(_stored(skeleton.brokers), present)
+        stored = total_of(skeleton.brokers, "long_msg_rate", unknown=np.nan)
+        rate, note = leader_long_rates(stored, present)
         if skeleton.manifest.load_manager == "extensible":
             note = ""
         # one row a broker for all of its bundles, and one for those without a stored average
@@ -266,23 +265,13 @@ def _chosen(
     leader = cluster.manifest.leader  # what it owns and nobody reports counts for it
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
     bundles, namespaces = [*cluster.quota_bundles], [namespace] if namespace is not None else []
-    if cluster.manifest.load_manager == "extensible":
+    if cluster.skeleton.top_bundles.num_rows:
         bundles += cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
         declared = cluster.namespaces
         # this manager counts the group's bundles, and not its namespaces
         grouped = declared.filter(pc.is_valid(declared["anti_affinity_group"]))
         namespaces += grouped["namespace"].to_pylist()
     return Chosen(tuple(sorted(here)), tuple(bundles), tuple(namespaces), row, tuple(owners))
-
-
-def _stored(brokers: pa.Table) -> Floats:
-    """Each broker's stored long-term rate, in + out; NaN where there is none."""
-    parts = [
-        np.asarray(brokers[f"long_msg_rate_{way}"].to_numpy(zero_copy_only=False), np.float64)
-        for way in ("in", "out")
-    ]
-    known = [np.clip(np.nan_to_num(part), -_LARGEST, _LARGEST) for part in parts]
-    return np.where(np.isnan(parts[0]) & np.isnan(parts[1]), np.nan, known[0] + known[1])
 
 
 def _summed(skeleton: PulsarSnapshot, reporting: int, fresh: int) -> PulsarSnapshot:
