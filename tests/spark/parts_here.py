@@ -18,13 +18,10 @@ import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 
-from core.health.measures import row_of
 from core.schemas import conform
 from core.snapshot import store
-from core.snapshot.store import load_snapshot
 from core.spark.jobs.packed import unpack
 from core.spark.large import cluster, drill, evolved, kept, place, scan
-from core.spark.large.cluster import LargeCluster
 
 ROWS_A_PART = 300
 
@@ -92,27 +89,6 @@ def each(_spark: Any, parts: Sequence[Any], kernel: Any, *_words: Any) -> list[A
     return unpack(pa.concat_tables(tables))
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Owners counted in the snapshot itself."""
-
-    cluster: LargeCluster
-
-    @property
-    def settled_counts(self) -> np.ndarray:
-        snapshot = load_snapshot(self.cluster.directory)
-        movable = snapshot.bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
-        rows = row_of(snapshot.brokers["broker"], movable["owner"])
-        return np.bincount(rows[rows >= 0], minlength=snapshot.brokers.num_rows).astype(float)
-
-    @property
-    def unclear(self) -> int:
-        bundles = load_snapshot(self.cluster.directory).bundles
-        movable = bundles.filter(pc.invert(bundles["is_broker_bound"]))
-        nobody = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
-        return int(pc.sum(nobody).as_py() or 0)
-
-
 @pytest.fixture
 def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have parts and groups worked on in this process."""
@@ -128,6 +104,4 @@ def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_ROWS_A_GROUP", 300)
     monkeypatch.setattr(kept, "_ROWS_A_KEY", 90)
     monkeypatch.setattr(kept, "_KEYS_AT_ONCE", 3)
-    for module in (drill, evolved):
-        monkeypatch.setattr(module, "SparkBundles", Counts)
     monkeypatch.setattr(drill, "each", each)

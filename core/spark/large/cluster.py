@@ -25,7 +25,7 @@ from core.progress import Progress
 from core.pulsar.load import usage_is_known
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.view import Flags
+from core.pulsar.view import Flags, Floats
 from core.schemas import PULSAR_TABLES
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table
@@ -46,6 +46,7 @@ from core.spark.large.scan import (
 )
 from core.spark.large.sums import (
     KEYS,
+    OWNED,
     PAIRS,
     RATES,
     TOTALED,
@@ -56,6 +57,7 @@ from core.spark.large.sums import (
     Measured,
     Pairs,
     added_up,
+    owned,
     totaled,
 )
 from core.spark.lift import Kernel
@@ -77,6 +79,19 @@ _ROWS_A_SUM: Final = 500_000
 
 
 _MOST_PAIRS: Final = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """Movable bundles by owner.
+
+    Attributes:
+        counts: By broker row; shape ``(n_brokers,)``.
+        unclear: Those whose owner nobody could tell.
+    """
+
+    counts: Floats
+    unclear: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +236,16 @@ class LargeCluster:
         with followed(self.spark, self.progress, "summing up bundles by broker"):
             found = collected(each_group(pieces, totaled, TOTALS), TOTALS)
         return found.sort_by(CODE)
+
+    @cached_property
+    def owned(self) -> Owned:
+        """Movable bundles by owner."""
+        columns = ("owner", "owner_source", "is_broker_bound")
+        found = self.ask(owned, columns, OWNED, "counting bundles by owner")
+        own, bundles = found[OWN].to_numpy(), found["bundles"].to_numpy()
+        known = own >= 0
+        counts = np.bincount(own[known], bundles[known], minlength=len(self.brokers))
+        return Owned(counts.astype(np.float64), int(found["unclear"].to_numpy().sum()))
 
     @property
     def fetched(self) -> tuple[str, ...]:

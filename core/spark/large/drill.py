@@ -22,14 +22,11 @@ from core.snapshot import PulsarSnapshot
 from core.spark.jobs.drill import dealt
 from core.spark.jobs.packed import each, pack
 from core.spark.large.cluster import NEEDED, LargeCluster
-from core.spark.large.health import SparkBundles
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.place import sendable
 from core.spark.large.reduced import Reduced
+from core.spark.large.size import MOST_PLACED
 from core.units import counted
-
-_MOST_AT_ONCE: Final = 100_000
-"""Bundles of a wave: some 60 MB that every task of it gets."""
 
 _GROUPS: Final = 16
 _DRILLED: Final = (*NEEDED, "producer_count", "consumer_count")
@@ -61,13 +58,13 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillW
         JobStoppedError: A person stopped it.
     """
     whole = _Clients(cluster.spark, cluster.directory, cluster.manifest, cluster.progress)
-    owned = SparkBundles(whole).settled_counts
+    owned = whole.owned.counts
     losses = losses_of(LoadView.of(whole.skeleton, settings), wish)
-    fitting = [loss for loss in losses if _size(loss, owned) <= _MOST_AT_ONCE]
+    fitting = [loss for loss in losses if _size(loss, owned) <= MOST_PLACED]
     left_out = tuple(
         _too_large(cluster.manifest.cluster, loss, _size(loss, owned))
         for loss in losses
-        if _size(loss, owned) > _MOST_AT_ONCE
+        if _size(loss, owned) > MOST_PLACED
     )
     if not fitting:
         raise left_out[0]
@@ -89,7 +86,7 @@ def _too_large(cluster: str, loss: Loss, bundles: float) -> InputError:
     what = "Failure domain" if loss.kind == "domain" else "Broker"
     return InputError(
         f"{what} {loss.name} of {cluster} has {bundles:,.0f} bundles, which the leader places one "
-        f"after the other: the loss of more than {_MOST_AT_ONCE:,} is not played on Spark.",
+        f"after the other: the loss of more than {MOST_PLACED:,} is not played on Spark.",
         hint=f"`trimtab drill --engine local --only {loss.name}` plays it where one process can "
         "hold the whole cluster.",
     )
@@ -101,7 +98,7 @@ def _waves(losses: Sequence[Loss], owned: Floats) -> Iterator[tuple[Loss, ...]]:
     size = 0.0
     for loss in losses:
         own = _size(loss, owned)
-        if wave and size + own > _MOST_AT_ONCE:
+        if wave and size + own > MOST_PLACED:
             yield tuple(wave)
             wave, size = [], 0.0
         wave.append(loss)

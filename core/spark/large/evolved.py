@@ -19,14 +19,13 @@ import pyarrow.compute as pc
 from core.health.measures import Measures, column_values, measure
 from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.view import Flags, Floats
+from core.pulsar.view import Flags
 from core.schemas import conform
 from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
-from core.spark.large.cluster import LargeCluster
-from core.spark.large.health import SparkBundles
+from core.spark.large.cluster import LargeCluster, Owned
 from core.spark.large.kept import MOVED, SIMULATED, SINCE, Change, Kept, aged
 from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
 from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
@@ -55,8 +54,7 @@ class Evolved(LargeCluster):
             :data:`SINCE`: first round whose samples they take.
         samples: How many samples of every bundle the leader took in each round; the extensible
             manager's takes none.
-        owned: Movable bundles that each broker owns.
-        unclear: Movable bundles whose owner nobody could tell.
+        ownership: Movable bundles by owner.
         shifts: Table of :data:`PAIRS`: what moves add to, and take from, the counts of namespaces.
         summed: Sums of an earlier moment, :data:`_SUMS`; ``None``: nothing is known yet.
         touched: Rows of the brokers that gave or took bundles since.
@@ -67,8 +65,7 @@ class Evolved(LargeCluster):
     brokers_after: pa.Table
     moved: pa.Table
     samples: tuple[int, ...]
-    owned: Floats
-    unclear: int
+    ownership: Owned
     shifts: pa.Table
     summed: pa.Table | None = None
     touched: frozenset[int] = frozenset()
@@ -77,7 +74,6 @@ class Evolved(LargeCluster):
     @classmethod
     def start(cls, origin: LargeCluster) -> Evolved:
         """Return the cluster before the first round."""
-        bundles = SparkBundles(origin)
         kept = Kept.of(origin)
         return cls(
             origin.spark,
@@ -88,8 +84,7 @@ class Evolved(LargeCluster):
             origin.skeleton.brokers,
             MOVED.empty_table(),
             (),
-            bundles.settled_counts,
-            bundles.unclear,
+            origin.owned,
             PAIRS.empty_table(),
         )
 
@@ -132,6 +127,11 @@ class Evolved(LargeCluster):
         """Numbers brokers; whatever has moved is reported from then on."""
         before = self.kept.origin.coder
         return replace(before, is_reported=before.is_reported or self.moved.num_rows > 0)
+
+    @cached_property
+    def owned(self) -> Owned:
+        """Movable bundles by owner."""
+        return self.ownership
 
     @property
     def fetched(self) -> tuple[str, ...]:
@@ -272,7 +272,6 @@ class Evolved(LargeCluster):
             )
         place = {name: row for row, name in enumerate(self.brokers)}
         ends = np.array([place[str(move.destination)] for move in moves], np.int32)
-        owned, unclear = self._owned_after(rows, ends)
         counted = rows[CODE].to_numpy()
         given = counted >= 0
         both = np.concatenate([counted[given], ends])
@@ -283,8 +282,7 @@ class Evolved(LargeCluster):
             brokers_after=brokers,
             moved=self._moved_after(rows, ends),
             samples=counts,
-            owned=owned,
-            unclear=unclear,
+            ownership=self._ownership_after(rows, ends),
             shifts=pa.concat_tables(
                 [self.shifts, pa.table([spaces, both, count], PAIRS.names).cast(PAIRS)]
             ).combine_chunks(),
@@ -326,17 +324,19 @@ class Evolved(LargeCluster):
         again = pc.is_in(self.moved[ROW], value_set=rows[ROW].combine_chunks())
         return pa.concat_tables([self.moved.filter(pc.invert(again)), rows]).combine_chunks()
 
-    def _owned_after(self, rows: pa.Table, ends: Codes) -> tuple[Floats, int]:
+    def _ownership_after(self, rows: pa.Table, ends: Codes) -> Owned:
         own = rows[OWN].to_numpy()
-        owned = self.owned.copy()
-        np.subtract.at(owned, own[own >= 0], 1)
-        np.add.at(owned, ends, 1)
+        counts = self.ownership.counts.copy()
+        np.subtract.at(counts, own[own >= 0], 1)
+        np.add.at(counts, ends, 1)
         nobody = pc.and_(pc.is_null(rows["owner"]), pc.is_null(rows["owner_source"]))
-        return owned, self.unclear - int(pc.sum(nobody).as_py() or 0)
+        return Owned(counts, self.ownership.unclear - int(pc.sum(nobody).as_py() or 0))
 
     def measures(self, settings: EffectiveSettings) -> Measures:
         """Return how even the load is."""
-        counts = np.where(self.owned == 0, np.nan, self.owned) if self.unclear else self.owned
+        counts = self.ownership.counts
+        if self.ownership.unclear:
+            counts = np.where(counts == 0, np.nan, counts)
         snapshot = PulsarSnapshot.build(self.manifest, self.skeleton.tables)
         snapshot.derived.get("owned_bundle_counts", lambda: counts)
         return measure(snapshot, settings)

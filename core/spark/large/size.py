@@ -11,6 +11,10 @@ from core.snapshot.store import load_manifest
 MOST_BUNDLES: Final = MOST_TRIED
 """Up to so many, turning points of a shedding decision are sought, which looks at all of them."""
 
+MOST_PLACED: Final = 100_000
+"""Up to so many bundles that lose their broker are brought to one process, some 60 MB, which places
+them one after the other as the leader does."""
+
 MOST_PARTITIONS: Final = 50_000
 """Up to so many partitions of Pegasus, one task is done before several would have begun."""
 

@@ -66,6 +66,25 @@ KEYS: Final = pa.schema(
 """Bundles that the leader's map of averages holds."""
 
 
+OWNED: Final = pa.schema(
+    [
+        pa.field(OWN, pa.int32(), nullable=False),  # -1: nobody that is there
+        pa.field("bundles", pa.int64(), nullable=False),
+        pa.field("unclear", pa.int64(), nullable=False),  # nobody could tell whose they are
+    ]
+)
+"""Movable bundles by owner."""
+
+
+def owned(part: pa.Table) -> pa.Table:
+    """Count the movable bundles of one part by owner; table of :data:`OWNED`."""
+    movable = part.filter(pc.invert(part["is_broker_bound"]))
+    is_unclear = pc.and_(pc.is_null(movable["owner"]), pc.is_null(movable["owner_source"]))
+    rows = movable.select([OWN]).append_column("is_unclear", is_unclear)
+    counts = rows.group_by(OWN).aggregate([([], "count_all"), ("is_unclear", "sum")])
+    return counts.rename_columns(OWNED.names).cast(OWNED)
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Counts the bundles of some namespaces by broker, in one part.
