@@ -45,14 +45,15 @@ def test_a_what_if_plays_every_pair_as_a_process_does(tasks_here, tmp_path):
     assert sum(there["pairs"]["moves"].to_pylist())
 
 
-def test_a_what_if_of_the_extensible_manager_is_a_problem_of_that_cluster(tasks_here, tmp_path):
+def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
+    tasks_here, tmp_path, monkeypatch
+):
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
-    size_line = 10
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(size, "MOST_BUNDLES", size_line)
-        found = ask_fleet(None, {"a": InDirectory(str(tmp_path))}, WhatIfQuestion(), Untold())
-    assert found["pairs"].num_rows == 0
-    assert "TransferShedder is not simulated spread" in found["problems"]["sentence"][0].as_py()
+    monkeypatch.setattr(size, "MOST_BUNDLES", 10)
+    sources, question = {"a": InDirectory(str(tmp_path))}, WhatIfQuestion()
+    found = ask_fleet(None, sources, question, Untold())
+    assert found == ask_here(sources, question, Untold())
+    assert sum(found["pairs"]["moves"].to_pylist())
 
 
 class Rounds:
