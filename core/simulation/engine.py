@@ -21,10 +21,10 @@ from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.simulation.flaps import find_flaps
-from core.simulation.ground import Ground, Here, touched_by
+from core.simulation.ground import Ground, Here
 from core.simulation.managers import Manager, manager_of
 from core.simulation.model import Ending, Landed, RoundResult, Run, Simulation
-from core.simulation.scenario import gone_brokers, with_brokers, without_brokers
+from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_bytes_per_s, format_ratio
 
@@ -71,40 +71,28 @@ def simulate(
     strategy = find_shedding_strategy(run.shedding)
     settings = assumed_settings(snapshot, strategy, placement, overrides or {}, release)
     start = Here(snapshot, settings, strategy, manager_of(snapshot, strategy, settings))
-    engine = _Engine(strategy, settings, start.manager, run.seed)
-    fleet, first = engine.start(start, run)
-    return _played(engine, start, (fleet, first), run, overrides or {})
+    return play(start, run, strategy, settings, overrides)
 
 
 def play(
-    ground: Ground,
+    start: Ground,
     run: Run,
     strategy: AnyStrategy,
     settings: EffectiveSettings,
     overrides: dict[str, object] | None = None,
 ) -> Simulation:
-    """Simulate a fleet, wherever its bundles are; as :func:`simulate` does without a what-if.
+    """Simulate a fleet, wherever its bundles are; see :func:`simulate`.
 
     Args:
-        ground: The start.
-        run: What is simulated; its what-if is not looked at.
+        start: The fleet.
+        run: What is simulated.
         strategy: The one that ``run`` names.
         settings: Of :func:`assumed_settings`.
         overrides: Settings that were assumed, upstream key to value.
     """
-    engine = _Engine(strategy, settings, ground.manager, run.seed)
-    return _played(engine, ground, (engine.begun(ground, run), []), run, overrides or {})
-
-
-def _played(
-    engine: _Engine,
-    start: Ground,
-    begun: tuple[_Fleet, list[RoundResult]],
-    run: Run,
-    overrides: dict[str, object],
-) -> Simulation:
+    engine = _Engine(strategy, settings, start.manager, run.seed)
+    fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
-    fleet, first = begun
     rounds = [*first, *engine.rounds(fleet, run)]
     ending: Ending = "settled" if engine.is_settled(fleet) else "horizon"
     last_move = max((done.number for done in rounds if done.moves), default=0)
@@ -120,7 +108,7 @@ def _played(
         flaps=find_flaps(rounds),
         sentence="",
         final=fleet.ground.snapshot,
-        notes=_notes(start.snapshot, engine.settings, overrides),
+        notes=_notes(start.snapshot, engine.settings, overrides or {}),
     )
     return _with_sentence(done)
 
@@ -184,29 +172,23 @@ class _Engine:
         self._grace_minutes = settings.number(_GRACE)
         self.interval_minutes = max(settings.number(_INTERVAL), 1.0)
 
-    def begun(self, ground: Ground, run: Run) -> _Fleet:
+    def _begun(self, ground: Ground, run: Run) -> _Fleet:
         """Return a fleet before its first round."""
         recent = dict.fromkeys(run.recently_unloaded, 0.0)
         return _Fleet(ground, self.strategy.initial_state(), unloaded_at=recent)
 
-    def start(self, start: Here, run: Run) -> tuple[_Fleet, list[RoundResult]]:
+    def start(self, start: Ground, run: Run) -> tuple[_Fleet, list[RoundResult]]:
         """Apply the what-if."""
         snapshot, what_if = start.snapshot, run.what_if
         grown = with_brokers(snapshot, what_if.added)
         gone = gone_brokers(grown, what_if)
         if grown is snapshot and not gone:
-            return self.begun(start, run), []
-        moves: tuple[Landed, ...] = ()
-        after = grown
-        if gone:
-            changed = without_brokers(grown, gone, self.settings, self.manager, self._rng)
-            moves, after = changed.moves, changed.snapshot
-        after = self.manager.reported(after, set(what_if.added) | touched_by(moves))
+            return self._begun(start, run), []
+        ground, moves = start.changed(grown, gone, self._rng)
         parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
         parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
-        ground = replace(start, snapshot=after)
-        return self.begun(ground, run), [self._result((0, 0.0), ground, moves, ({}, sentence))]
+        return self._begun(ground, run), [self._result((0, 0.0), ground, moves, ({}, sentence))]
 
     def rounds(self, fleet: _Fleet, run: Run) -> Iterator[RoundResult]:
         """Run until the horizon, or until the fleet is settled."""

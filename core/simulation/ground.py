@@ -25,6 +25,7 @@ from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
 from core.simulation.managers import Manager, index_bundles
 from core.simulation.model import Landed
+from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
 
 
@@ -55,6 +56,18 @@ class Ground(Protocol):
 
     def after(self, moves: Sequence[Landed]) -> Self:
         """Return the fleet once bundles have moved and the reports of that were written."""
+        ...
+
+    def changed(
+        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
+    ) -> tuple[Self, tuple[Landed, ...]]:
+        """Return the fleet once brokers joined and went and that was reported, and what moved.
+
+        Args:
+            grown: :attr:`snapshot` with the brokers that join; itself where none does.
+            gone: Those that go; their bundles are looked up one after the other.
+            rng: For the draws, and the order of the lookups.
+        """
         ...
 
     def rested(self, state: Any) -> tuple[Self, Any]:
@@ -115,6 +128,19 @@ class Here:
         if index_bundles(self._view, moves):
             share_bundle_index(self.snapshot, later)
         return replace(self, snapshot=later)
+
+    def changed(
+        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
+    ) -> tuple[Here, tuple[Landed, ...]]:
+        """Look up what went, and have it reported."""
+        moves: tuple[Landed, ...] = ()
+        after = grown
+        if gone:
+            view = LoadView.of(grown, self.settings)
+            done = without_brokers(grown, view, gone, self.manager, rng)
+            moves, after = done.moves, done.snapshot
+        touched = joined(self.snapshot, grown) | touched_by(moves)
+        return replace(self, snapshot=self.manager.reported(after, touched)), moves
 
     def rested(self, state: Any) -> tuple[Here, Any]:
         """Ask the manager."""

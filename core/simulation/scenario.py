@@ -17,7 +17,7 @@ from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.plan.shift import usage_per_byte
 from core.pulsar.isolation import parse_failure_domains
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.ranges import Ints
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
 from core.simulation.managers import Manager
@@ -33,10 +33,17 @@ _COPIED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The fleet after a what-if, and where the bundles of the brokers that went are now."""
+    """The fleet after brokers went.
+
+    Attributes:
+        snapshot: The fleet.
+        moves: Where their bundles are now, in the order of the lookups.
+        rows: Row that each of those had in the bundles table before; shape ``(n_moves,)``.
+    """
 
     snapshot: PulsarSnapshot
     moves: tuple[Landed, ...]
+    rows: Ints
 
 
 def with_brokers(snapshot: PulsarSnapshot, added: Iterable[str]) -> PulsarSnapshot:
@@ -62,6 +69,12 @@ def with_brokers(snapshot: PulsarSnapshot, added: Iterable[str]) -> PulsarSnapsh
     joined = pa.concat_tables([snapshot.brokers, pa.Table.from_pylist(rows, schema=BROKERS)])
     tables = {**snapshot.tables, "brokers": joined.sort_by("broker")}
     return PulsarSnapshot.build(snapshot.manifest, tables)
+
+
+def joined(before: PulsarSnapshot, grown: PulsarSnapshot) -> set[str]:
+    """Return the brokers that joined."""
+    names = set(grown.brokers["broker"].to_pylist())
+    return names.difference(before.brokers["broker"].to_pylist())
 
 
 def _template(snapshot: PulsarSnapshot) -> dict[str, Any]:
@@ -134,21 +147,20 @@ def _domains(snapshot: PulsarSnapshot) -> dict[str, str]:
 
 def without_brokers(
     snapshot: PulsarSnapshot,
+    view: LoadView,
     gone: Sequence[str],
-    settings: EffectiveSettings,
     manager: Manager,
     rng: np.random.Generator,
 ) -> Changed:
     """Return the fleet after some brokers went; their bundles are looked up one after the other.
 
     Args:
-        snapshot: Before.
+        snapshot: Before; of the bundles those that the view has, in the same rows.
+        view: Load of the cluster; all bundles of the brokers that go are in it.
         gone: Brokers.
-        settings: What the leader goes by.
         manager: Who picks.
         rng: For the draws; lookups come in random order.
     """
-    view = LoadView.of(snapshot, settings)
     leaving = np.zeros(len(view.brokers), np.bool_)
     leaving[[view.broker_row(name) for name in gone]] = True
     rows = np.flatnonzero(np.append(leaving, False)[view.owner] & ~view.is_broker_bound)
@@ -159,7 +171,7 @@ def without_brokers(
         Landed(bundle=str(view.bundles[row]), source=view.brokers[view.owner[row]], destination=end)
         for row, end in zip(rows.tolist(), ends, strict=True)
     )
-    return Changed(_dropped(after, gone), moves)
+    return Changed(_dropped(after, gone), moves, rows)
 
 
 def _placed_anew(

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import make_snapshot
-from large_fleets import edited, extensible, unread, with_gaps, with_ties
+from large_fleets import edited, extensible, unread, with_gaps, with_ties, with_trouble
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
 from core.progress import Untold
 from core.schemas.pulsar import RATES
-from core.simulation import Run, WhatIf, simulate
-from core.snapshot import PulsarSnapshot
+from core.simulation import Run, Simulation, WhatIf, simulate
+from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.jobs.simulate import SimulateQuestion
-from core.spark.large import kept
+from core.spark.large import kept, what_if
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 from core.spark.large.simulate import large_simulation
@@ -55,13 +55,19 @@ def large(spark, snapshot: PulsarSnapshot, directory) -> LargeCluster:
     return LargeCluster.of(spark, directory / "snapshot", Untold())
 
 
-def same_rounds(spark, directory, snapshot: PulsarSnapshot, strategy: str, **more: object) -> None:
-    assumed = EAGER | (PAIRED if strategy == "AvgShedder" else {}) | more
-    run = Run(shedding=strategy, rounds=3, seed=3)
+def same_rounds(spark, directory, snapshot: PulsarSnapshot, run: Run, **more: object) -> Simulation:
+    assumed = EAGER | (PAIRED if run.shedding == "AvgShedder" else {}) | more
     here = simulate(snapshot, run, overrides=assumed)
     there = large_simulation(large(spark, snapshot, directory), run, overrides=assumed)
     assert there == here
-    assert there.move_count
+    for name in ("brokers", "broker_loads", "top_bundles"):
+        assert there.final.tables[name] == here.final.tables[name]
+    assert any(done.moves for done in there.rounds if done.number)
+    return there
+
+
+def run_of(strategy: str, changes: WhatIf | None = None) -> Run:
+    return Run(shedding=strategy, rounds=3, seed=3, what_if=changes or WhatIf())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +79,7 @@ def same_rounds(spark, directory, snapshot: PulsarSnapshot, strategy: str, **mor
     ],
 )
 def test_the_rounds_are_those_of_a_process(tasks_here, tmp_path, kind, strategy):
-    same_rounds(None, tmp_path, fleet(kind), strategy)
+    same_rounds(None, tmp_path, fleet(kind), run_of(strategy))
 
 
 @pytest.mark.slow
@@ -81,7 +87,7 @@ def test_the_rounds_are_those_of_a_process(tasks_here, tmp_path, kind, strategy)
 def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch, strategy):
     monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
     snapshot = fleet("gaps and ties", brokers=50, bundles=5_000)
-    same_rounds(spark, tmp_path, snapshot, strategy)
+    same_rounds(spark, tmp_path, snapshot, run_of(strategy))
 
 
 def published(*, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot:
@@ -98,15 +104,14 @@ def published(*, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot:
 
 @pytest.mark.parametrize("transfers", [True, False])
 def test_transfers_are_those_of_a_process(tasks_here, tmp_path, transfers):
-    same_rounds(
-        None, tmp_path, published(), "TransferShedder", loadBalancerTransferEnabled=transfers
-    )
+    run = run_of("TransferShedder")
+    same_rounds(None, tmp_path, published(), run, loadBalancerTransferEnabled=transfers)
 
 
 @pytest.mark.slow
 def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
-    same_rounds(spark, tmp_path, published(brokers=50, bundles=5_000), "TransferShedder")
+    same_rounds(spark, tmp_path, published(brokers=50, bundles=5_000), run_of("TransferShedder"))
 
 
 @pytest.mark.slow
@@ -117,14 +122,117 @@ def test_result_tables_are_those_of_a_process(spark, tmp_path):
     assert there == question.answer(snapshot)
 
 
-def test_what_cannot_be_spread_is_said_and_not_put_into_one_task(tmp_path):
-    snapshot = make_snapshot(brokers=4, bundles=40, seed=4)
-    broker = snapshot.brokers["broker"][0].as_py()
-    cluster = large(None, snapshot, tmp_path)
-    run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=[broker]))
+BROKERS = tuple(sorted(f"10.1.0.{number + 1}:8080" for number in range(12)))
+BETWEEN, FIRST = "10.1.0.55:8080", "10.0.0.1:8080"
+"""Brokers that join there, so that the rows of others are new ones."""
+
+WITH_QUOTA, SILENT, LEADER = 7, BROKERS[5], BROKERS[0]
+WHAT_IFS = {
+    "join": WhatIf(added=[BETWEEN, FIRST]),
+    "fail": WhatIf(failed=[BROKERS[1], SILENT]),
+    "remove": WhatIf(removed=[LEADER]),
+    "domain": WhatIf(failed_domains=["zone-b"]),
+    "join and fail": WhatIf(added=[BETWEEN], failed=[BROKERS[2]], removed=[BROKERS[3]]),
+    "nobody takes some": WhatIf(failed=BROKERS[:8]),  # all that one isolation policy names
+}
+
+
+def troubled() -> PulsarSnapshot:
+    """Gaps, ties, bundles that moved since the report, and bundles without owner."""
+    return with_trouble(fleet("gaps and ties"))
+
+
+@pytest.mark.parametrize("strategy", ["ThresholdShedder", "UniformLoadShedder"])
+@pytest.mark.parametrize("name", WHAT_IFS)
+def test_a_what_if_is_that_of_a_process(tasks_here, tmp_path, name, strategy):
+    run = run_of(strategy, WHAT_IFS[name])
+    first = same_rounds(None, tmp_path, troubled(), run).rounds[0]
+    assert first.number == 0
+    assert bool(first.moves) == (name != "join")
+    nobody = any(move.destination is None for move in first.moves)
+    assert nobody == (name == "nobody takes some")
+
+
+def test_a_broker_with_a_bundle_of_its_own_quota_fails_as_in_a_process(tasks_here, tmp_path):
+    snapshot = fleet("gaps and ties")
+    bundle, owner = (snapshot.bundles[name][WITH_QUOTA].as_py() for name in ("bundle", "owner"))
+    run = run_of("ThresholdShedder", WhatIf(failed=[owner]))
+    first = same_rounds(None, tmp_path, snapshot, run).rounds[0]
+    assert bundle in {move.bundle for move in first.moves}
+
+
+def test_what_only_a_lost_broker_may_have_goes_with_it(tasks_here, tmp_path, monkeypatch):
+    snapshot = fleet("as it is")
+    count = snapshot.bundles.num_rows
+    monkeypatch.setattr(store, "_ROW_GROUP", count - 1)  # so that a part has nothing else
+    owner = snapshot.bundles["owner"][count - 1].as_py()
+    assert snapshot.bundles["is_broker_bound"][count - 1].as_py()
+    others = np.array(snapshot.bundles["reported_by"].to_pylist(), object)
+    others[-1] = BROKERS[2]  # by a report that is not true any more
+    snapshot = edited(snapshot, "bundles", "reported_by", pa.array(others))
+    for name in ("long_msg_rate_in", "short_msg_throughput_in"):
+        values = snapshot.bundles[name].to_numpy().copy()
+        values[-1] = values.sum()
+        snapshot = edited(snapshot, "bundles", name, pa.array(values))
+    same_rounds(None, tmp_path, snapshot, run_of("ThresholdShedder", WhatIf(failed=[owner])))
+
+
+@pytest.mark.parametrize("name", ["join", "join and fail"])
+def test_a_what_if_where_owners_stand_in_for_reports_is_that_of_a_process(
+    tasks_here, tmp_path, name
+):
+    run = run_of("ThresholdShedder", WHAT_IFS[name])
+    same_rounds(None, tmp_path, fleet("owners only"), run)
+
+
+@pytest.mark.parametrize("name", ["join", "join and fail", "domain"])
+def test_a_what_if_of_transfers_is_that_of_a_process(tasks_here, tmp_path, name):
+    same_rounds(None, tmp_path, published(), run_of("TransferShedder", WHAT_IFS[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ThresholdShedder", "TransferShedder"])
+def test_a_what_if_on_spark_is_that_of_a_process(spark, tmp_path, monkeypatch, strategy):
+    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
+    size = {"brokers": 50, "bundles": 5_000}
+    is_published = strategy == "TransferShedder"
+    snapshot = published(**size) if is_published else fleet("gaps and ties", **size)
+    same_rounds(spark, tmp_path, snapshot, run_of(strategy, WHAT_IFS["join and fail"]))
+
+
+def test_a_question_with_a_what_if_is_answered_as_in_a_process(tasks_here, tmp_path):
+    snapshot = fleet("gaps and ties")
+    question = SimulateQuestion(
+        "ThresholdShedder",
+        rounds=2,
+        seeds=(1, 2),
+        overrides=EAGER,
+        what_if=WHAT_IFS["join and fail"],
+    )
+    there = large_answer(large(None, snapshot, tmp_path), question)
+    assert there == question.answer(snapshot)
+    assert there["rounds"]["round"].to_pylist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_more_than_fits_here_is_refused_with_a_remedy(tasks_here, tmp_path, monkeypatch):
+    monkeypatch.setattr(what_if, "MOST_PLACED", 30)
+    cluster = large(None, make_snapshot(brokers=4, bundles=200, seed=4), tmp_path)
+    run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=["10.1.0.1:8080"]))
     with pytest.raises(
-        InputError, match="Brokers that join or go are not simulated spread over tasks"
-    ):
+        InputError, match=r"1 broker of fleet that would go have \d+ bundles"
+    ) as told:
         large_simulation(cluster, run)
+    assert "--engine local" in str(told.value.hint)
+
+
+def test_a_broker_that_is_not_there_is_told_as_in_a_process(tasks_here, tmp_path):
+    cluster = large(None, make_snapshot(brokers=4, bundles=40, seed=4), tmp_path)
+    run = Run(shedding="ThresholdShedder", what_if=WhatIf(failed=["10.1.0.9:8080"]))
+    with pytest.raises(UnknownNameError, match=r"10\.1\.0\.9:8080"):
+        large_simulation(cluster, run)
+
+
+def test_transfers_of_a_cluster_that_publishes_nothing_are_refused(tmp_path):
+    cluster = large(None, make_snapshot(brokers=4, bundles=40, seed=4), tmp_path)
     with pytest.raises(InputError, match="TransferShedder goes by what brokers of the extensible"):
         large_simulation(cluster, Run(shedding="TransferShedder"))

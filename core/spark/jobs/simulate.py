@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force
-from core.simulation import Run, Simulation, simulate
+from core.simulation import Run, Simulation, WhatIf, simulate
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import Snapshot
 from core.spark.jobs.systems import pulsar_of
@@ -70,6 +70,7 @@ class SimulateQuestion:
         rounds: Horizon.
         seeds: One simulation each.
         overrides: Settings to assume, upstream key to value.
+        what_if: Brokers that join and go before the first round.
     """
 
     shedding: str | None = None
@@ -77,6 +78,7 @@ class SimulateQuestion:
     rounds: int = 60
     seeds: tuple[int, ...] = (1,)
     overrides: Mapping[str, object] = field(default_factory=dict)
+    what_if: WhatIf = field(default_factory=WhatIf)
 
     @property
     def tables(self) -> Mapping[str, pa.Schema]:
@@ -106,9 +108,8 @@ class SimulateQuestion:
         settings = effective_settings(brokers, overrides=self.overrides)
         in_force = shedding_strategy_in_force(brokers.manifest.load_manager, settings)
         shedding = self.shedding or in_force.name
-        done = {
-            seed: play(Run(shedding=shedding, rounds=self.rounds, seed=seed)) for seed in self.seeds
-        }
+        run = Run(shedding=shedding, rounds=self.rounds, what_if=self.what_if)
+        done = {seed: play(replace(run, seed=seed)) for seed in self.seeds}
         parts = [_tables(seed, one) for seed, one in done.items()]
         return {name: pa.concat_tables([part[name] for part in parts]) for name in self.tables}
 

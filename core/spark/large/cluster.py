@@ -37,6 +37,7 @@ from core.spark.large.scan import (
     ROW,
     Coder,
     Cut,
+    Edits,
     Part,
     Reader,
     each_group,
@@ -180,10 +181,20 @@ class LargeCluster:
     def _file(self) -> Path:
         return self.directory / "bundles.parquet"
 
+    @property
+    def _path(self) -> str:
+        return str(self._file.absolute())
+
+    @property
+    def edits(self) -> Edits | None:
+        """What has become of bundles since they were written; ``None``: nothing."""
+        return None
+
     @cached_property
     def coder(self) -> Coder:
         """Numbers the brokers of bundles."""
-        return Coder(self.brokers, self.has_report, is_reported(self._file, self.brokers))
+        reported = is_reported(self._path, self.parts, self.brokers, self.edits)
+        return Coder(self.brokers, self.has_report, reported)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -224,7 +235,7 @@ class LargeCluster:
         return each_part(self.spark, self.parts, self._reader(columns), cut, PIECES)
 
     def _reader(self, columns: Iterable[str]) -> Reader:
-        return Reader(str(self._file.absolute()), self.coder, tuple(columns))
+        return Reader(self._path, self.coder, tuple(columns), self.edits)
 
     @cached_property
     def totals(self) -> pa.Table:

@@ -104,17 +104,57 @@ def _rows(column: pa.ChunkedArray, names: pa.Array) -> Codes:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
 
 
-def is_reported(path: Path, brokers: Sequence[str]) -> bool:
+@dataclass(frozen=True, eq=False)
+class Edits:
+    """What has become of bundles since they were written, by their rows in the table.
+
+    Attributes:
+        rows: Of those with another owner, rising; shape ``(n_edited,)``.
+        owners: Names of who owns and reports each now; null: nobody. Same shape.
+        gone: Names of brokers that went; whatever they own still is gone with them.
+    """
+
+    rows: Ints
+    owners: pa.StringArray
+    gone: tuple[str, ...]
+
+    def applied(self, rows: pa.Table, first: int) -> pa.Table:
+        """Return rows of the table, which follow each other from ``first`` on, as they are now."""
+        start, end = np.searchsorted(self.rows, [first, first + rows.num_rows])
+        is_edited = np.zeros(rows.num_rows, np.bool_)
+        is_edited[self.rows[start:end] - first] = True
+        now = self.owners[start:end]
+        for name in ("owner", "reported_by"):
+            column = pc.replace_with_mask(rows[name].combine_chunks(), pa.array(is_edited), now)
+            rows = rows.set_column(rows.schema.get_field_index(name), rows.field(name), column)
+        is_left = pc.invert(pc.is_in(rows["owner"], value_set=pa.array(self.gone, pa.string())))
+        return rows.filter(is_left)
+
+
+def is_reported(
+    path: str, parts: Sequence[Part], brokers: Sequence[str], edits: Edits | None = None
+) -> bool:
     """Return whether any bundle of the file is named by the report of a known broker."""
     names = pa.array(brokers, pa.string())
-    with pq.ParquetFile(path) as file:
-        if "reported_by" not in file.schema_arrow.names:
-            return False
-        for number in range(file.num_row_groups):  # the first one tells, as a rule
-            column = file.read_row_group(number, columns=["reported_by"])["reported_by"]
-            if pc.any(pc.is_in(column, value_set=names)).as_py():
-                return True
+    columns = ("reported_by",) if edits is None else ("owner", "reported_by")
+    for part in parts:  # the first one tells, as a rule
+        column = _read(path, part, columns, edits)["reported_by"]
+        if pc.any(pc.is_in(column, value_set=names)).as_py():
+            return True
     return False
+
+
+def _read(path: str, part: Part, columns: Sequence[str], edits: Edits | None) -> pa.Table:
+    """Return the rows of a part as they are now, with their places in the table."""
+    schema = PULSAR_TABLES["bundles"]
+    wanted = pa.schema([schema.field(name) for name in columns])
+    with pq.ParquetFile(path) as file:
+        there = [name for name in wanted.names if name in file.schema_arrow.names]
+        found = file.read_row_groups(list(part.groups), columns=there)
+    rows = conform(found, wanted, name="bundles")
+    place = np.arange(part.first_row, part.first_row + rows.num_rows)
+    rows = rows.append_column(ROW, pa.array(place))
+    return rows if edits is None else edits.applied(rows, part.first_row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,23 +165,19 @@ class Reader:
         path: Of the file.
         coder: Numbers the brokers.
         columns: What the kernel needs; owner and reports are read anyway.
+        edits: What has become of bundles since; ``None``: they are as they are written.
     """
 
     path: str
     coder: Coder
     columns: tuple[str, ...]
+    edits: Edits | None = None
 
     def read(self, part: Part) -> pa.Table:
         """Return the rows of a part, with their place in the table and the brokers' rows."""
-        schema = PULSAR_TABLES["bundles"]
-        wanted = pa.schema([schema.field(name) for name in self._read_columns])
-        with pq.ParquetFile(self.path) as file:
-            there = [name for name in wanted.names if name in file.schema_arrow.names]
-            found = file.read_row_groups(list(part.groups), columns=there)
-        rows = self.coder.coded(conform(found, wanted, name="bundles"))
-        place = np.arange(part.first_row, part.first_row + rows.num_rows)
+        rows = self.coder.coded(_read(self.path, part, self._read_columns, self.edits))
         kept = [name for name in rows.column_names if name in (*self.columns, OWN, NAMED, CODE)]
-        return rows.select(kept).append_column(ROW, pa.array(place))
+        return rows.select([*kept, ROW])
 
     @property
     def _read_columns(self) -> tuple[str, ...]:

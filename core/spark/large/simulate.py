@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from core.errors import ComputeError, InputError
+from core.errors import ComputeError
 from core.health.measures import Measures
 from core.ids import namespace_of
 from core.plan.clients import ClientImpact, client_impact
@@ -32,14 +32,15 @@ from core.simulation.managers import (
     ModularManager,
     manager_of,
 )
-from core.simulation.model import Landed, WhatIf
+from core.simulation.model import Landed
+from core.simulation.scenario import joined
 from core.snapshot import PulsarSnapshot
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.evolved import Evolved
 from core.spark.large.hottest import large_top_bundles
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced, missing_of
-from core.spark.large.size import MOST_BUNDLES
+from core.spark.large.what_if import with_other_brokers
 
 _MOST_TURNS: Final = 40
 _NOTHING: Final = frozenset[str]()
@@ -67,19 +68,19 @@ def large_simulation(
     Returns:
         What :func:`core.simulation.simulate` returns; its ``final`` has brokers and no bundles.
     Raises:
-        UnknownNameError: A strategy or setting that is not there.
-        InputError: Brokers that join or go, which need all bundles at once; or TransferShedder
-            without what brokers publish.
+        UnknownNameError: A strategy, setting, broker or failure domain that is not there.
+        InputError: A broker that is there already, nobody would be left, brokers with too many
+            bundles would go, or TransferShedder without what brokers publish.
         ComputeError: Spark failed.
         JobStoppedError: A person stopped it.
     """
     strategy = find_shedding_strategy(run.shedding)
-    _refuse(cluster, run)
     assumed = dict(overrides or {})
     settings = assumed_settings(cluster.skeleton, strategy, placement, assumed, release)
     manager = manager_of(cluster.skeleton, strategy, settings)
-    with nullcontext(start) if start is not None else at_hand(cluster) as known:
-        ground = Spread(known, settings, strategy, manager)
+    with ExitStack() as scope:
+        known = start if start is not None else scope.enter_context(at_hand(cluster))
+        ground = Spread(known, settings, strategy, manager, scope)
         return play(ground, run, strategy, settings, assumed)
 
 
@@ -93,22 +94,6 @@ def at_hand(cluster: LargeCluster) -> Iterator[Evolved]:
         start.kept.drop()
 
 
-def _refuse(cluster: LargeCluster, run: Run) -> None:
-    """Say what cannot be spread over tasks.
-
-    Raises:
-        InputError: It cannot.
-    """
-    if run.what_if != WhatIf():
-        raise InputError(
-            "Brokers that join or go are not simulated spread over tasks, as "
-            f"{cluster.manifest.cluster} with its more than {MOST_BUNDLES:,} bundles would need "
-            "it: what they had is placed bundle after bundle.",
-            hint="Leave out --engine spark: one process with the memory for the whole snapshot "
-            "does it.",
-        )
-
-
 @dataclass(eq=False)
 class Spread:
     """The cluster at one moment; see :class:`core.simulation.ground.Ground`.
@@ -118,14 +103,18 @@ class Spread:
         settings: What the leader goes by.
         strategy: Who decides.
         manager: Who checks and places.
+        scope: Lets go what a what-if keeps on the executors.
         wanted: Rows of the brokers whose bundles are brought here.
+        lost: Bundles that a what-if has just placed anew; ``None``: it was a round.
     """
 
     cluster: Evolved
     settings: EffectiveSettings
     strategy: AnyStrategy
     manager: ModularManager | ExtensibleManager
+    scope: ExitStack
     wanted: frozenset[int] = frozenset()
+    lost: pa.Table | None = None
     _reduced: Reduced | None = None
     _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
 
@@ -212,11 +201,32 @@ class Spread:
         touched = touched_by(moves)
         if isinstance(self.manager, ExtensibleManager):
             moved = cluster.after(brokers, rows, moves, None)
-            tops = large_top_bundles(moved, self.settings)
-            later = self.manager.reported(moved.skeleton, touched, tops)
-            return self._on(moved.after_reports(later), at)
+            return self._on(self._published(self.manager, moved, touched), at)
         samples = self.manager.samples(len(cluster.brokers), len(touched))
         return self._on(cluster.after(brokers, rows, moves, samples), at)
+
+    def changed(
+        self, grown: PulsarSnapshot, gone: Sequence[str], rng: np.random.Generator
+    ) -> tuple[Spread, tuple[Landed, ...]]:
+        """Look up what went, keep the changed cluster, and have it reported."""
+        origin, settings = self.cluster.kept.origin, self.settings
+        done = with_other_brokers(origin, grown.brokers, gone, settings, self.manager, rng)
+        start = self.scope.enter_context(at_hand(done.cluster))
+        touched = joined(self.snapshot, grown) | touched_by(done.moves)
+        if isinstance(self.manager, ExtensibleManager):
+            later = self._published(self.manager, start, touched)
+        else:
+            samples = self.manager.samples(len(start.brokers), len(touched))
+            later = start.after(start.skeleton.brokers, start.moved, (), samples)
+        ground = Spread(later, settings, self.strategy, self.manager, self.scope, lost=done.bundles)
+        return ground, done.moves
+
+    def _published(
+        self, manager: ExtensibleManager, cluster: Evolved, touched: set[str]
+    ) -> Evolved:
+        """Return a cluster once its brokers have published their load and hottest bundles."""
+        tops = large_top_bundles(cluster, self.settings)
+        return cluster.after_reports(manager.reported(cluster.skeleton, touched, tops))
 
     def rested(self, state: Any) -> tuple[Spread, Any]:
         """Averages come to their values, or smoothed usage does."""
@@ -240,11 +250,19 @@ class Spread:
             if cluster.coder.is_reported == self.cluster.coder.is_reported:
                 rows = cluster.brought_after(self._reduced.bundles, moved)
                 reduced = self._reduced.later(cluster, rows)
-        return Spread(cluster, self.settings, self.strategy, self.manager, here, reduced)
+        return Spread(
+            cluster,
+            self.settings,
+            self.strategy,
+            self.manager,
+            self.scope,
+            here,
+            _reduced=reduced,
+        )
 
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add up what the moved bundles have; they were brought here."""
-        moved = self.cluster.moved
+        moved = self.cluster.moved if self.lost is None else self.lost
         if not moves:
             return ClientImpact(
                 bundles=0,
