@@ -18,7 +18,10 @@ COMMANDS = {
     "health": (),
     "shed": ("--strategy", "ThresholdShedder", "--rounds", "2", "--strategy-only"),
     "place": ("--candidates", "10.1.0.1:8080,10.1.0.2:8080", "--bundle"),  # and its name
-    "simulate": ("--rounds", "2"),
+    "simulate": (
+        *("--rounds", "2", "--add-broker", "10.1.0.33:8080", "--fail-broker", "10.1.0.2:8080"),
+        *("--fail-domain", "zone-a"),
+    ),
 }
 
 
@@ -71,7 +74,7 @@ def test_one_snapshot_and_several_get_the_same_objects_from_both_engines(name, s
     assert printed(capsys, name, paths[0], *words, "--engine", "spark") == alone[NAMES[0]]
 
 
-@pytest.mark.parametrize("name", ["health", "place", "shed"])
+@pytest.mark.parametrize("name", ["health", "place", "shed", "simulate"])
 def test_what_is_too_large_for_one_task_is_told_the_same(name, snapshots, tmp_path, capsys):
     directory = tmp_path / "large"
     shutil.copytree(snapshots[0], directory)
