@@ -17,6 +17,7 @@ from core.plan.outcomes import Scenario
 from core.plan.project import project_scenario
 from core.plan.shift import usage_per_byte
 from core.pulsar.isolation import parse_failure_domains
+from core.pulsar.placement.model import PlacedInTurn
 from core.pulsar.ranges import Ints
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
@@ -182,7 +183,7 @@ def _placed_anew(
     rng: np.random.Generator,
 ) -> tuple[str | None, ...]:
     """Look bundles up one by one."""
-    placed: dict[str, str] = {}
+    placed = PlacedInTurn(view)
     ends: list[str | None] = []
     for row in rows.tolist():
         found = manager.lookup(view, row, placed, available)
@@ -192,7 +193,7 @@ def _placed_anew(
             ends.append(None)
             continue
         end = names[int(rng.choice(len(names), p=chances / chances.sum()))]
-        placed[str(view.bundles[row])] = end
+        placed.add(row, end)
         ends.append(end)
     return tuple(ends)
 

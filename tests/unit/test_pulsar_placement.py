@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from fleet_builder import NOON, make_snapshot
@@ -20,6 +21,8 @@ from core.pulsar.placement import (
     place_all,
     place_bundle,
 )
+from core.pulsar.placement.context import PlacementContext
+from core.pulsar.placement.model import PlacedInTurn
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -408,6 +411,28 @@ def test_a_bundle_given_a_moment_ago_goes_to_the_same_broker_and_weighs_on_it() 
     other = place_bundle(view, names[1], settings, memory=memory)
     assert other.distribution == {"b:1": 1.0}
     assert other.scores == {"a:1": 15.0, "b:1": 10.0}
+
+
+def test_what_is_placed_in_turn_weighs_as_the_same_names_do() -> None:
+    snapshot = make_snapshot(brokers=7, bundles=200)
+    settings = effective_settings(snapshot)
+    view = LoadView.of(snapshot, settings)
+    in_turn = PlacedInTurn(view)
+    rows = np.random.default_rng(5).permutation(200)[:150]  # more than there is room for at first
+    for number, row in enumerate(rows.tolist()):
+        in_turn.add(row, view.brokers[number % 7])
+    assert in_turn == dict(in_turn)
+    assert len(in_turn) == 150
+    fast, slow = (
+        PlacementContext.of(view, settings, PlacementMemory(preallocated=placed))
+        for placed in (in_turn, dict(in_turn))
+    )
+    spaces = np.arange(len(view.namespaces))
+    assert (fast.long_rate == slow.long_rate).all()
+    assert (fast.topics == slow.topics).all()
+    assert (fast.range_counts(spaces) == slow.range_counts(spaces)).all()
+    assert (fast.group_counts == slow.group_counts).all()
+    assert (fast.group_counts != view.group_counts).any()
 
 
 def test_smoothed_usage_lags_behind_the_load() -> None:

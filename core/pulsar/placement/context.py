@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from core.pulsar.placement.model import PlacementMemory
+from core.pulsar.placement.model import PlacedInTurn, PlacementMemory
 from core.pulsar.placement.versions import version_ranks
 from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
@@ -104,16 +104,24 @@ class PlacementContext:
         """Rows of the bundles and brokers that the memory names, and what the leader keeps."""
         given = self.memory.preallocated
         brokers = self.view.broker_index
-        # one search is cheaper than the index of all bundles, many are not
-        find = self.view.find_bundle if len(given) < _FEW else self._find_indexed
-        pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
-        rows = np.array(pairs, np.int64).reshape(-1, 2)
-        rows = rows[(rows >= 0).all(axis=1)]
+        if isinstance(given, PlacedInTurn) and given.view is self.view:
+            rows = given.rows
+        else:
+            rows = self._rows_of(given)
         kept = self.view.kept_by_leader
         if kept.size:
             kept = np.setdiff1d(kept, rows[:, 0])
         leader = np.full(kept.size, brokers.get(self.view.leader or "", -1))
         return np.append(rows[:, 0], kept), np.append(rows[:, 1], leader)
+
+    def _rows_of(self, given: Mapping[str, str]) -> Ints:
+        """Return rows of bundles and brokers; what the view does not have is left out."""
+        brokers = self.view.broker_index
+        # one search is cheaper than the index of all bundles, many are not
+        find = self.view.find_bundle if len(given) < _FEW else self._find_indexed
+        pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
+        rows = np.array(pairs, np.int64).reshape(-1, 2)
+        return np.asarray(rows[(rows >= 0).all(axis=1)], np.int64)
 
     def _find_indexed(self, bundle: str) -> int:
         return self.view.bundle_index.get(bundle, -1)
@@ -160,6 +168,8 @@ class PlacementContext:
     def group_counts(self) -> Codes:
         """Namespaces of each anti-affinity group per broker, preallocated ones included."""
         spaces, brokers = self._new_ranges
+        is_grouped = self.view.namespace_group[spaces] >= 0
+        spaces, brokers = spaces[is_grouped], brokers[is_grouped]
         if not spaces.size:
             return self.view.group_counts
         counts = self.view.group_counts.copy()
@@ -167,7 +177,7 @@ class PlacementContext:
         for namespace, broker in sorted(set(zip(spaces.tolist(), brokers.tolist(), strict=True))):
             group = self.view.namespace_group[namespace]
             reported = self.view.range_counts.dense(np.array([namespace]), n_brokers)
-            if group >= 0 and reported[0, broker] == 0:
+            if reported[0, broker] == 0:
                 counts[group, broker] += 1
         return counts
 
