@@ -136,9 +136,9 @@ def _refuse_too_many(origin: LargeCluster, gone: Sequence[str]) -> None:
     bundles = sum(counts.get(name, 0.0) for name in gone)
     if bundles > MOST_PLACED:
         raise InputError(
-            f"{counted(len(gone), 'broker')} of {origin.manifest.cluster} that would go have "
-            f"{bundles:,.0f} bundles, which the leader places one after the other: the loss of "
-            f"more than {MOST_PLACED:,} is not simulated on Spark.",
+            f"{counted(len(gone), 'broker')} of {origin.manifest.cluster} would leave "
+            f"{bundles:,.0f} bundles behind, which the leader places one after the other: the "
+            f"loss of more than {MOST_PLACED:,} is not simulated on Spark.",
             hint="`trimtab simulate --engine local` simulates it where one process can hold the "
             "whole cluster.",
         )
