@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,7 +14,8 @@ from large_fleets import edited, extensible, unread, with_gaps, with_ties, with_
 from core.errors import InputError, UnknownNameError
 from core.progress import Untold
 from core.schemas.pulsar import RATES
-from core.simulation import Run, Simulation, WhatIf, simulate
+from core.simulation import Run, Simulation, WhatIf, managers, simulate
+from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.jobs.simulate import SimulateQuestion
@@ -82,6 +86,36 @@ def test_the_rounds_are_those_of_a_process(tasks_here, tmp_path, kind, strategy)
     same_rounds(None, tmp_path, fleet(kind), run_of(strategy))
 
 
+@pytest.mark.parametrize("kind", ["gaps and ties", "owners only"])
+def test_unloads_of_several_minutes_are_those_of_a_process(tasks_here, tmp_path, monkeypatch, kind):
+    """Between them brokers have told their load, where nothing was known of any before, too."""
+    monkeypatch.setattr(managers, "UNLOADS_PER_MINUTE", 40.0)
+    there = same_rounds(None, tmp_path, fleet(kind), run_of("OverloadShedder"))
+    assert len(there.rounds[0].moves) > 80
+
+
+def with_idle_quotas(snapshot: PulsarSnapshot) -> PulsarSnapshot:
+    """Two thirds of the bundles have a quota and no statistics."""
+    count = snapshot.bundles.num_rows
+    idle = np.arange(count) % 3 > 0
+    for name in (*RATES, *AVERAGES):
+        values = pa.array(snapshot.bundles[name].to_numpy(), mask=idle)
+        snapshot = edited(snapshot, "bundles", name, values)
+    body = json.dumps({"msgRateIn": 5e4, "msgRateOut": 5e4, "bandwidthIn": 9e6})
+    quotas = [
+        {"kind": "resource_quota", "name": name, "body": body}
+        for name in snapshot.bundles.filter(pa.array(idle))["bundle"].to_pylist()
+    ]
+    more = pa.Table.from_pylist(quotas, schema=snapshot.policies.schema)
+    policies = pa.concat_tables([snapshot.policies, more])
+    return PulsarSnapshot.build(snapshot.manifest, {**snapshot.tables, "policies": policies})
+
+
+@pytest.mark.parametrize("strategy", ["ThresholdShedder", "OverloadShedder"])
+def test_quotas_of_bundles_without_statistics_change_nothing(tasks_here, tmp_path, strategy):
+    same_rounds(None, tmp_path, with_idle_quotas(fleet("gaps and ties")), run_of(strategy))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch, strategy):
@@ -102,10 +136,14 @@ def published(*, brokers: int = 12, bundles: int = 900) -> PulsarSnapshot:
     return extensible(edited(snapshot, "bundles", "owner", pa.array(moved)))
 
 
+@pytest.mark.parametrize("manager", ["extensible", "mixed", "modular"])
 @pytest.mark.parametrize("transfers", [True, False])
-def test_transfers_are_those_of_a_process(tasks_here, tmp_path, transfers):
+def test_transfers_are_those_of_a_process(tasks_here, tmp_path, manager, transfers):
+    snapshot = published()
+    manifest = replace(snapshot.manifest, load_manager=manager)
+    snapshot = PulsarSnapshot.build(manifest, snapshot.tables)
     run = run_of("TransferShedder")
-    same_rounds(None, tmp_path, published(), run, loadBalancerTransferEnabled=transfers)
+    same_rounds(None, tmp_path, snapshot, run, loadBalancerTransferEnabled=transfers)
 
 
 @pytest.mark.slow

@@ -84,11 +84,13 @@ class Reduced:
         cluster: The whole.
         here: Rows of those brokers.
         bundles: Their bundles and those that others ask for by name, in the snapshot's order.
+        named: Bundles that are here for their names, whoever counts them.
     """
 
     cluster: LargeCluster
     here: frozenset[int]
     bundles: pa.Table
+    named: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -97,6 +99,7 @@ class Reduced:
         wanted: Collection[int],
         namespace: str | None = None,
         owners: Collection[int] = (),
+        named: frozenset[str] = frozenset(),
     ) -> Reduced:
         """Bring the bundles of some brokers here.
 
@@ -105,12 +108,14 @@ class Reduced:
             wanted: Rows of brokers; those with quotas of single bundles are taken as well.
             namespace: All bundles of this one are taken, too.
             owners: And what these brokers own, whoever reports it.
+            named: And these bundles.
         Raises:
             ComputeError: They have too many bundles for one process.
         """
         here = frozenset(wanted) | _always(cluster)
         words = f"reading the bundles of {counted(len(here), 'broker')}"
-        return cls(cluster, here, cluster.fetch(_chosen(cluster, here, namespace, owners), words))
+        chosen = _chosen(cluster, here, namespace, owners, named)
+        return cls(cluster, here, cluster.fetch(chosen, words), named)
 
     def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
         """Return the same brokers' bundles of the cluster some moves later, of rows at hand.
@@ -124,7 +129,8 @@ class Reduced:
         is_published = cluster.skeleton.top_bundles.num_rows > 0  # and others are, by then
         if is_published or not _always(cluster, rows) <= self.here:
             return None
-        return Reduced(cluster, self.here, _chosen(cluster, self.here, None, ())(rows))
+        chosen = _chosen(cluster, self.here, None, (), self.named)
+        return Reduced(cluster, self.here, chosen(rows), self.named)
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
@@ -260,11 +266,15 @@ def _chosen(
     here: frozenset[int],
     namespace: str | None,
     owners: Collection[int],
+    named: Collection[str],
 ) -> Chosen:
     """Return what is brought: bundles of brokers, and those that always matter."""
     leader = cluster.manifest.leader  # what it owns and nobody reports counts for it
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
-    bundles, namespaces = [*cluster.quota_bundles], [namespace] if namespace is not None else []
+    bundles, namespaces = (
+        [*cluster.quota_bundles, *named],
+        [namespace] if namespace is not None else [],
+    )
     if cluster.skeleton.top_bundles.num_rows:
         bundles += cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
         declared = cluster.namespaces
