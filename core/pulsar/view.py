@@ -43,6 +43,7 @@ from core.snapshot import LoadManager, PulsarSnapshot
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+_MANY: Final = 16
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 
 
@@ -261,6 +262,13 @@ class LoadView:
     def java_order(self) -> Ints:
         """Broker rows in the order in which Java adds them up."""
         return java_hash_order(self.brokers)
+
+    def indexed_for(self, count: int) -> bool:
+        """Have the index made where so many bundles are looked for; return whether it was.
+
+        One search in the names is cheaper than the index of all of them, many are not.
+        """
+        return count >= _MANY and bool(self.bundle_index)
 
     def find_bundle(self, bundle: str) -> int:
         """Return the row of a bundle, or -1; the index of all of them is not built for one."""

@@ -23,7 +23,7 @@ from core.pulsar.shedding.model import Decision
 from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing
 from core.pulsar.view import LoadView
-from core.simulation.managers import Manager, index_bundles
+from core.simulation.managers import Manager
 from core.simulation.model import Landed
 from core.simulation.scenario import joined, without_brokers
 from core.snapshot import PulsarSnapshot
@@ -125,7 +125,7 @@ class Here:
             ends = tuple(move.destination for move in moves)
             snapshot = project_scenario(snapshot, rows, Scenario(1.0, ends))
         later = self.manager.reported(snapshot, touched_by(moves))
-        if index_bundles(self._view, moves):
+        if self._view.indexed_for(len(moves)):
             share_bundle_index(self.snapshot, later)
         return replace(self, snapshot=later)
 
@@ -150,7 +150,7 @@ class Here:
     def impact(self, moves: Sequence[Landed]) -> ClientImpact:
         """Add it up."""
         view = self._view
-        index_bundles(view, moves)
+        view.indexed_for(len(moves))
         return client_impact(
             self.snapshot.bundles, [view.bundle_row(move.bundle) for move in moves]
         )

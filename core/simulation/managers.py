@@ -21,7 +21,6 @@ from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.view import Flags, LoadView
 from core.simulation.averages import after_samples
-from core.simulation.model import Landed
 from core.simulation.records import after_reports
 from core.snapshot import PulsarSnapshot
 
@@ -29,7 +28,6 @@ _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _MAX_REPORT: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _SETTLED_MINUTES: Final = 60.0
-_FEW: Final = 16
 
 UNLOADS_PER_MINUTE: Final = 600.0
 """An unload took 0.03 to 0.15 s on a real cluster; statistics are renewed once a minute."""
@@ -121,7 +119,6 @@ class ModularManager:
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
         """Check and place each, as ``doLoadShedding`` does."""
-        index_bundles(view, moves)
         return UnloadChecks(view, self._settings).landings(moves)
 
     def lookup(
@@ -176,7 +173,7 @@ class ExtensibleManager:
 
     def landings(self, view: LoadView, moves: Sequence[Move]) -> Iterator[Landing]:
         """Take the destinations that the strategy gave; place the rest."""
-        index_bundles(view, moves)
+        view.indexed_for(len(moves))
         for move in moves:
             known = move.destination is not None
             yield Landing(move, {str(move.destination): 1.0}) if known else self._placed(view, move)
@@ -211,8 +208,3 @@ class ExtensibleManager:
     ) -> TransferState:
         """Whoever gave rests."""
         return self._strategy.after_unloads(view, state, moves)
-
-
-def index_bundles(view: LoadView, moves: Sequence[Move] | Sequence[Landed]) -> bool:
-    """Have the index of all bundles made where many of them are asked for; else tell that not."""
-    return len(moves) > _FEW and bool(view.bundle_index)

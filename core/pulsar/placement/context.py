@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from core.pulsar.placement.versions import version_ranks
 from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
-
-_FEW: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +115,11 @@ class PlacementContext:
     def _rows_of(self, given: Mapping[str, str]) -> Ints:
         """Return rows of bundles and brokers; what the view does not have is left out."""
         brokers = self.view.broker_index
-        # one search is cheaper than the index of all bundles, many are not
-        find = self.view.find_bundle if len(given) < _FEW else self._find_indexed
+        self.view.indexed_for(len(given))
+        find = self.view.find_bundle
         pairs = [(find(bundle), brokers.get(broker, -1)) for bundle, broker in given.items()]
         rows = np.array(pairs, np.int64).reshape(-1, 2)
         return np.asarray(rows[(rows >= 0).all(axis=1)], np.int64)
-
-    def _find_indexed(self, bundle: str) -> int:
-        return self.view.bundle_index.get(bundle, -1)
 
     @cached_property
     def topics(self) -> Ints:

@@ -22,7 +22,6 @@ from core.pulsar.shedding.map_order import Arrivals, doubtful, ranks_within
 from core.pulsar.view import Flags, Floats, LoadView
 
 _KEPT: Final = "_shedding_basis"
-_FEW: Final = 16
 _SHORT: Final = np.iinfo(np.int16).max
 _LARGE: Final = 5_000
 """A map of fewer bundles is laid out as a whole: that is sooner done."""
@@ -103,10 +102,8 @@ class SheddingBasis:
     def recent(self, names: Collection[str]) -> Flags | None:
         """Return which bundles are in their grace period, per bundle row; ``None``: none is."""
         view = self.view
-        find = (
-            view.find_bundle if len(names) < _FEW else lambda name: view.bundle_index.get(name, -1)
-        )
-        rows = [row for row in map(find, names) if row >= 0]
+        view.indexed_for(len(names))
+        rows = [row for row in map(view.find_bundle, names) if row >= 0]
         if not rows:
             return None
         flags = np.zeros(view.bundles.size, np.bool_)

@@ -31,7 +31,6 @@ _AVG: Final = "AvgShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _EXCLUDED: Final = "loadBalancerSheddingExcludedNamespaces"
 _FEW_NAMESPACES: Final = 12
-_FEW_MOVES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,7 @@ class UnloadChecks:
         Source:
             Pulsar ``ModularLoadManagerImpl#doLoadShedding``.
         """
-        if len(moves) > _FEW_MOVES:
-            len(self.view.bundle_index)  # made once: so many searches take longer
+        self.view.indexed_for(len(moves))
         many = len({namespace_of(move.bundle) for move in moves}) > _FEW_NAMESPACES
         if many:
             self._place({self._namespace(move) for move in moves})
