@@ -9,7 +9,8 @@ namespace (``pulsar/<broker id>`` and ``sla-monitor/<broker id>`` hold a ``:`` b
 from __future__ import annotations
 
 import re
-from typing import NewType
+from typing import Final, NewType
+from urllib.parse import unquote
 
 from core.errors import InputError
 
@@ -43,6 +44,49 @@ def parse_range(text: str) -> tuple[int, int]:
     return bounds
 
 
+_PATH: Final = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*\Z")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SEPARATOR: Final = re.compile(r"[/\\]")
+_SETTING: Final = "/admin/v2/brokers/configuration/"
+"""Below it stand values of settings, which may hold a slash."""
+_TRAILING_SLASH: Final = "/metrics/"
+_MAX_DECODING: Final = 3
+
+
+def path_fault(target: str) -> str:
+    """Return why a request path may lead elsewhere than it reads; empty when it cannot.
+
+    Clients, proxies and servers each resolve dot segments, decode and merge slashes in their own
+    way, so a name that becomes part of a path could choose another endpoint.
+
+    Args:
+        target: Path from the root and query, quoted as it goes over the wire.
+    """
+    path = target.partition("?")[0]
+    if not _PATH.match(path):
+        return "it is not a quoted path from the root"
+    segments = path.removesuffix("/" if path == _TRAILING_SLASH else "").split("/")[1:]
+    for segment in segments:
+        text = _decoded(segment)
+        parts = _SEPARATOR.split(text)
+        if not text:
+            return "a name in it is empty"
+        if any(part.partition(";")[0] in (".", "..") for part in parts):
+            return f"{text!r} in it changes the path"
+        if _CONTROL.search(text):
+            return f"{text!r} in it holds control characters"
+        if len(parts) > 1 and not path.startswith(_SETTING):
+            return f"{text!r} in it holds a slash"
+    return ""
+
+
+def _decoded(segment: str) -> str:
+    """Return a segment as the most eager server reads it: decoded again and again."""
+    for _ in range(_MAX_DECODING):
+        segment = unquote(segment)
+    return segment
+
+
 def namespace_of(bundle: str) -> str:
     """Return the namespace of a bundle name: all before the last ``/``."""
     return bundle.rpartition("/")[0]
@@ -58,6 +102,10 @@ def host_of(broker: str) -> str:
     return broker.rpartition(":")[0]
 
 
+SYSTEM_NAMESPACE: Final = "pulsar/system"
+"""Namespace of Pulsar's own topics; ordinary for the load manager, but for shedding of 2.11.0."""
+
+
 def is_broker_bound(namespace: str) -> bool:
     """Return whether the namespace belongs to one broker and is never moved.
 
@@ -70,3 +118,15 @@ def is_broker_bound(namespace: str) -> bool:
     """
     tenant, _, local = namespace.partition("/")
     return tenant in ("pulsar", "sla-monitor") and ":" in local
+
+
+def is_part(bundle: str, whole: str) -> bool:
+    """Return whether a bundle is another one, or cut out of it."""
+    if namespace_of(bundle) != namespace_of(whole):
+        return False
+    try:
+        lower, upper = parse_range(bundle.rpartition("/")[2])
+        first, last = parse_range(whole.rpartition("/")[2])
+    except InputError:
+        return False
+    return first <= lower and upper <= last

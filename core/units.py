@@ -6,6 +6,7 @@ and on screen only.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 KBIT_BYTES = 125
@@ -65,7 +66,16 @@ def format_age(seconds: float | None) -> str:
     for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size or (name == "min" and seconds >= 90):
             return f"{seconds / size:.0f} {name}"
-    return f"{max(seconds, 0):.0f} s"
+    return f"{seconds:.0f} s" if seconds > -1 else f"-{format_age(-seconds)}"
+
+
+def format_ago(seconds: float | None) -> str:
+    """Return how long ago: ``3 min ago``; a moment in the future is ``clock ahead by 100 d``."""
+    if seconds is None:
+        return "unknown"
+    if seconds <= -1:
+        return f"clock ahead by {format_age(-seconds)}"
+    return f"{format_age(max(seconds, 0.0))} ago"
 
 
 def counted(number: int, noun: str) -> str:
@@ -80,3 +90,23 @@ def counted(number: int, noun: str) -> str:
 def one_line(text: str) -> str:
     """Return somebody's text on one line, without what a terminal would obey."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+
+
+_INVISIBLE = (
+    "\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5"  # fillers and joiners that count as letters
+)
+MISLEADING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ud800-\udfff\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U000e0000-\U000e0fff"
+    f"{_INVISIBLE}]"
+)
+"""Characters that nobody sees: controls, directions of writing, zero widths, lone surrogates."""
+
+
+def visible(text: str) -> str:
+    """Return text with each character that nobody sees written as its code, ``<U+202E>``."""
+    return MISLEADING.sub(lambda found: _code(found.group()), text)
+
+
+def _code(letter: str) -> str:
+    return f"<U+{ord(letter):04X}>"

@@ -10,7 +10,6 @@ from core.actions.request import is_begun
 from core.actions.runs import fold
 from core.actions.session import Session
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
-from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.plan.steps import PegasusStep
 from core.units import format_age
 
@@ -28,6 +27,7 @@ def admission(session: Session) -> Refusal | None:
         or _kept_and_changed(session)
         or _not_applyable(plan)
         or read_only_refusal(cluster)
+        or _bad_lifetime(plan, now)
         or _expired(plan, now)
         or _applied_already(session)
     )
@@ -103,11 +103,9 @@ def _no_such_balancer(session: Session) -> Refusal | None:
 
 def _kept_and_changed(session: Session) -> Refusal | None:
     """Return what one step changes for the time of the run, and another one for good."""
-    setting = [
-        step for step in session.plan.steps if isinstance(step, SetMetaLevel | SetServerSetting)
-    ]
-    kept = {step.subject for step in setting if step.is_restored}
-    changed = {step.subject for step in setting if not step.is_restored}
+    setting = [step for step in session.plan.steps if step.setting is not None]
+    kept = {step.subject for step in setting if step.temporary_value is not None}
+    changed = {step.subject for step in setting if step.temporary_value is None}
     if not kept & changed:
         return None
     return Refusal(
@@ -127,6 +125,14 @@ def _not_applyable(plan: Plan) -> Refusal | None:
         + (errors[0].sentence if errors else "it has nothing to do."),
         hint=errors[0].hint if errors else "",
     )
+
+
+def _bad_lifetime(plan: Plan, now: datetime) -> Refusal | None:
+    problem = plan.bad_lifetime(now)
+    if not problem:
+        return None
+    hint = "Make the plan again from a fresh snapshot."
+    return Refusal(code="plan_lifetime", sentence=problem, hint=hint)
 
 
 def _expired(plan: Plan, now: datetime) -> Refusal | None:

@@ -14,8 +14,6 @@ from core.actions.session import Session
 from core.actions.unfreezing import why_left
 from core.actions.views import SettingView
 from core.errors import OpsError, RemoteError, SnapshotError
-from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
-from core.plan.pegasus_words import put_back_lines
 from core.units import format_age
 
 KEY: Final = PAUSED_KEY
@@ -149,8 +147,8 @@ def _complain(session: Session, saved: SettingView, exc: OpsError) -> None:
 
 def _by_hand(session: Session, saved: SettingView) -> str:
     for step in session.plan.steps:
-        if step.subject == saved.key and isinstance(step, SetMetaLevel | SetServerSetting):
-            return "; ".join(put_back_lines(step, saved.before or ""))
+        if step.subject == saved.key and step.setting is not None:
+            return "; ".join(step.restore_lines(saved.before))
     verb = "delete" if saved.before is None else "update"
     value = "" if saved.before is None else f" --value {saved.before}"
     return f"pulsar-admin brokers {verb}-dynamic-config --config {saved.key}{value}"

@@ -15,10 +15,8 @@ from core.actions.ports import Action
 from core.actions.session import PATIENCE_S, Session, Turn
 from core.actions.settle import answer_of, watch, with_answer, write_ending
 from core.actions.views import StepView
-from core.actions.waits import not_reached, with_start
+from core.actions.waits import as_executed, not_reached
 from core.errors import RemoteError, SnapshotError
-from core.plan.pegasus_steps import AwaitState
-from core.plan.words import doing
 from core.units import format_age
 
 ASK_AGAIN_S: Final = 2.0
@@ -37,7 +35,7 @@ def begin(session: Session, step: StepView) -> Hold | None:
     if turn.refusal is not None and rest_s > 0:
         return Hold(effect="wait", refusal=turn.refusal, wait_s=rest_s)
     try:
-        planned = with_start(session.view, step.index)
+        planned = as_executed(session.view, step.index)
         action = turn.action = turn.action or session.ports.cluster.action(planned)
         seen = action.look()
         refusal = action.forbids(seen) or cannot_be_kept(step.step, seen)
@@ -95,7 +93,7 @@ def _carry_out(session: Session, step: StepView, action: Action, seen: Observati
         found = watch(session, begun, action)
         ending = with_answer(found, ending)
     write_ending(session, begun, ending)
-    if isinstance(step.step, AwaitState):  # what comes after it was planned for now
+    if step.step.wait is not None:  # what comes after it was planned for now
         session.snapshot_at_s = -math.inf
 
 
@@ -111,7 +109,7 @@ def _send(action: Action, step: StepView) -> Ending | str:
         return Ending(
             state="FAILED",
             code="refused" if is_refused else "not_sent",
-            sentence=f"{doing(step.step)} {what}: {exc.message}",
+            sentence=f"{step.step.describe_progress()} {what}: {exc.message}",
             hint=exc.hint,
             after=_look_after(action),
         )
@@ -136,14 +134,15 @@ def _not_yet(session: Session, turn: Turn, refusal: Refusal, seen: Observation) 
         session.record(StepWaiting(step=turn.index, sentence=refusal.sentence))
         step = session.view.steps[turn.index]
     since = step.waiting_since or clock.now()
-    limit_s = step.step.within_s if isinstance(step.step, AwaitState) else MOST_WAIT_S
+    wait = step.step.wait
+    limit_s = MOST_WAIT_S if wait is None else wait.within_s
     if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
         return Hold(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
-    if not isinstance(step.step, AwaitState):
+    if wait is None:
         skip(session, step, refusal, seen)
         return None
     session.require_ours()
     session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
-    ending = not_reached(step.step, refusal.sentence, seen, refusal.hint)
+    ending = not_reached(wait, refusal.sentence, seen, refusal.hint)
     write_ending(session, session.view.steps[step.index], ending)
     return None

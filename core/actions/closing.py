@@ -16,6 +16,7 @@ CUT_SHORT: Final = frozenset(
         "max_failures",
         "moves_per_day",
         "plan_expired",
+        "plan_lifetime",
         "read_only",
         "setting_changed",
         "setting_not_kept",

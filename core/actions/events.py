@@ -209,7 +209,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record in its place in the journal.
 
     Attributes:
@@ -217,12 +217,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         record: What happened.
         previous: Hash of the entry before.
         digest: Hash of this entry: SHA-256 over the previous hash and the record's canonical JSON.
+        damage: Why it is not the entry that was written; empty: it is.
     """
 
     seq: int
     record: Record
     previous: str
     digest: str
+    damage: str = ""
 
 
 def canonical(record: Record) -> str:

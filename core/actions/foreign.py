@@ -13,8 +13,7 @@ from core.actions.foreign_pegasus import foreign_changes
 from core.actions.session import Session
 from core.actions.views import RunView, StepView
 from core.errors import InvariantError
-from core.ids import parse_range
-from core.plan.model import SplitBundle
+from core.pulsar.steps.base import PulsarStep
 from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
 from core.snapshot.diff import diff_snapshots
 from core.units import counted
@@ -87,27 +86,17 @@ def foreign_moves(
         for step in view.steps
         if step.begun_at is not None and step.step.namespace is not None
     }
-    cut = [step.step for step in begun.values() if isinstance(step.step, SplitBundle)]
+    own = (step.step for step in begun.values() if isinstance(step.step, PulsarStep))
+    unloaded = [step for step in own if step.unloads]
     for row in diff_snapshots(earlier, later).moved.to_pylist():  # only what moved: few
-        if row["bundle"] not in begun and not _is_part(row["bundle"], cut):
-            yield _move(row["bundle"], row["from_broker"], row["to_broker"])
+        bundle = row["bundle"]
+        if bundle not in begun and not any(step.covers(bundle) for step in unloaded):
+            yield _move(bundle, row["from_broker"], row["to_broker"])
     # the run's own bundles moved in any case: what counts is where their steps left them
     for bundle, holder in _owners(later, begun):
         left_with = _left_with(begun[bundle])
         if left_with is not None and holder != left_with:
             yield _move(bundle, left_with, holder)
-
-
-def _is_part(bundle: str, cut: Iterable[SplitBundle]) -> bool:
-    """Whether a bundle is part of one that the run split and unloaded: it moves on its own."""
-    namespace, _, text = bundle.rpartition("/")
-    for step in cut:
-        if step.is_unloaded and step.namespace == namespace:
-            lower, upper = parse_range(text)
-            lowest, highest = parse_range(step.bundle.rpartition("/")[2])
-            if lowest <= lower and upper <= highest:
-                return True
-    return False
 
 
 def _owners(snapshot: PulsarSnapshot, bundles: Iterable[str]) -> Iterator[tuple[str, str | None]]:

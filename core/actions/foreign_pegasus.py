@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from core.actions.events import ForeignMove
 from core.actions.views import RunView
 from core.pegasus.ids import gpid_text
-from core.plan.pegasus_steps import SetMetaLevel
-from core.plan.pegasus_verify import partitions_of
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.steps.base import PegasusStep
 from core.snapshot import PegasusSnapshot
 from core.units import counted
 
@@ -29,12 +29,7 @@ def foreign_changes(
     What a node that died had is told as one. What the balancer did while the run itself had the
     level at lively is the run's own doing.
     """
-    own = {
-        gpid
-        for step in view.steps
-        if step.begun_at is not None
-        for gpid in partitions_of(step.step)
-    }
+    own = {gpid for step in view.steps if step.begun_at is not None for gpid in step.step.touched}
     alive = pc.field("is_alive")
     live = set(later.tables["nodes"].filter(alive)["node"].to_pylist())
     is_balancing = _was_lively(view, earlier.manifest.taken_at)
@@ -104,9 +99,10 @@ def _was_lively(view: RunView, moment: datetime) -> bool:
     """Whether the run had the level at lively at that moment or later."""
     is_lively = False
     for step in view.steps:
-        if not isinstance(step.step, SetMetaLevel) or step.state != "DONE":
+        level = step.step.sets_level if isinstance(step.step, PegasusStep) else None
+        if level is None or step.state != "DONE":
             continue
-        if step.step.level == "lively":
+        if level is FunctionLevel.LIVELY:
             is_lively = True
         elif step.ended_at is not None and step.ended_at < moment:
             is_lively = False

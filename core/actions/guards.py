@@ -17,8 +17,6 @@ from core.actions.model import Ending, Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
 from core.actions.views import StepView
-from core.plan.pegasus_steps import AwaitState, CloseReplicas, ProposeMany
-from core.plan.pegasus_words import awaited
 from core.plan.steps import Step
 from core.units import counted, format_age
 
@@ -132,7 +130,7 @@ def not_overdue(session: Session) -> Hold | None:
     since = session.interrupted_at
     if since is None or not session.plan.is_expired(since):
         return None
-    if any(isinstance(step, AwaitState) for step in session.plan.steps):
+    if any(step.wait is not None for step in session.plan.steps):
         return None
     age_s = (since - session.plan.expires_at).total_seconds()
     return _hold(
@@ -233,25 +231,25 @@ def footing(session: Session) -> Hold | None:
 def _lost_footing(session: Session, step: StepView, ending: Ending) -> tuple[str, str] | None:
     """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
     asked = step.step
-    if asked.kept is not None:
-        words = f"The run relies on {asked.subject} being {asked.kept or 'empty'}, and it is not"
+    value = asked.temporary_value
+    if value is not None:
+        words = f"The run relies on {asked.subject} being {value or 'empty'}, and it is not"
         return "setting_not_set", words
-    if isinstance(asked, AwaitState):
-        return "not_awaited", f"The rest of the run was to begin when {awaited(asked)}"
-    is_open = isinstance(asked, CloseReplicas) and ending.code == "still_member"
-    if not is_open and not isinstance(asked, ProposeMany):
+    if asked.wait is not None:
+        return "not_awaited", f"The rest of the run was to begin when {asked.wait.description}"
+    if not asked.fails_waits(ending.code):
         return None
     later = [item.step for item in session.view.steps[step.index + 1 :]]
-    if not any(isinstance(one, AwaitState) for one in later) or _is_told_by(later[0], step, ending):
+    if all(one.wait is None for one in later) or _is_told_by(later[0], step, ending):
         return None
     return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
 
 
-def _is_told_by(wait: Step, step: StepView, ending: Ending) -> bool:
+def _is_told_by(later: Step, step: StepView, ending: Ending) -> bool:
     """Whether the wait for a batch tells the same: others may have emptied the node meanwhile."""
-    if not isinstance(wait, AwaitState) or ending.state != "SKIPPED":
+    if later.wait is None or ending.state != "SKIPPED":
         return False
-    is_its_own = wait.node == step.step.subject and wait.state in ("no_primaries", "no_replicas")
+    is_its_own = later.wait.emptied_node == step.step.subject
     return is_its_own and ending.code == "moved_meanwhile"
 
 

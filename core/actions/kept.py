@@ -14,13 +14,13 @@ from core.actions.session import Session
 from core.actions.views import SettingView
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.server_settings import CHANGEABLE
-from core.plan.pegasus_steps import LEVEL_KEY
+from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.steps import Step
 
 
 def cannot_be_kept(step: Step, seen: Observation) -> Refusal | None:
     """Return why a step may not change a setting for a while: nobody could put it back."""
-    if step.kept is None or seen.value is not None:
+    if step.temporary_value is None or seen.value is not None:
         return None
     return Refusal(
         code="setting_unknown",
@@ -36,7 +36,7 @@ def save(session: Session, step: Step, seen: Observation) -> None:
         RemoteError: The journal cannot be written.
         LostError: The run is not ours any more.
     """
-    value = step.kept
+    value = step.temporary_value
     if value is None:
         return
     saved = outstanding(session, step.subject)
@@ -64,7 +64,7 @@ def keep(session: Session) -> Refusal | None:
             continue
         if not saved.is_known(current):
             return _theirs(session, saved, current)
-        sentence = f"{key} is {text_of(current)} again: it is set to {value} again for the run."
+        sentence = f"{key} is {text_of(current)} again: set to {value} again for the run."
         session.record(SettingSaved(key=key, before=current, during=value, sentence=sentence))
         change(session, key, value)
     session.is_kept = True

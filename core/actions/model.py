@@ -12,11 +12,26 @@ from types import MappingProxyType
 from typing import Final, Literal, NewType
 
 from core.errors import InvariantError
+from core.step import Observation, StepState
+
+__all__ = [
+    "ENDED_RUNS",
+    "LEGAL_MOVES",
+    "SETTLED_STEPS",
+    "Control",
+    "Ending",
+    "Observation",
+    "Refusal",
+    "RunId",
+    "RunOptions",
+    "RunState",
+    "StepState",
+    "moved",
+]
 
 RunId = NewType("RunId", str)
 """Sortable by time, unique: ``20261121-174455-3fa9c1``."""
 
-StepState = Literal["PENDING", "RUNNING", "DONE", "FAILED", "UNKNOWN", "SKIPPED"]
 RunState = Literal["QUEUED", "RUNNING", "PAUSED", "DONE", "STOPPED", "FAILED", "REFUSED"]
 Control = Literal["pause", "resume", "stop"]
 
@@ -62,26 +77,6 @@ class RunOptions:
     max_failures: int = 1
     verify_within_s: float = 30.0
     pause_balancer: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """What was seen of a step's subject by looking at the cluster, at one moment.
-
-    Attributes:
-        exists: The subject is there under that name (a bundle that was split is not).
-        holder: Broker id of the owner; ``None``: nobody owns it.
-        token: Changes whenever the holder changes hands, even back to the same one (the ownership
-            znode's creation transaction); ``None`` where the cluster shows no such thing.
-        value: For settings: the value that is set; ``None``: not set.
-        detail: One sentence for people, empty when there is nothing to add.
-    """
-
-    exists: bool
-    holder: str | None = None
-    token: str | None = None
-    value: str | None = None
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

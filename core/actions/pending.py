@@ -11,9 +11,8 @@ from datetime import datetime
 
 from core.actions.settle import is_to_be_settled
 from core.actions.views import RunView
-from core.pegasus.levels import clears_proposals, parse_level
-from core.plan.pegasus_steps import ChangeReplica, MoveReplica, ProposeMany, SetMetaLevel
-from core.plan.pegasus_verify import partitions_of
+from core.pegasus.levels import clears_proposals
+from core.pegasus.steps.base import PegasusStep
 
 
 def pending_partitions(
@@ -31,9 +30,9 @@ def pending_partitions(
         for view in ended
         if is_to_be_settled(view, now)
         for step in view.unsettled
-        if isinstance(step.step, MoveReplica | ChangeReplica | ProposeMany)
+        if step.step.is_queued
         and (cleared_at is None or step.begun_at is None or step.begun_at > cleared_at)
-        for gpid in partitions_of(step.step)
+        for gpid in step.step.touched
     )
 
 
@@ -43,7 +42,8 @@ def cleared_at(view: RunView) -> datetime | None:
         step.ended_at
         for step in view.steps
         if step.state == "DONE"
-        and isinstance(step.step, SetMetaLevel)
-        and clears_proposals(parse_level(step.step.level))
+        and isinstance(step.step, PegasusStep)
+        and (level := step.step.sets_level) is not None
+        and clears_proposals(level)
     )
     return max((at for at in found if at is not None), default=None)

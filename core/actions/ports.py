@@ -13,8 +13,9 @@ from typing import Protocol
 
 from core.actions.events import Entry, Record
 from core.actions.model import Ending, Observation, Refusal, RunId
-from core.plan.model import Plan, Step
+from core.plan.model import Plan
 from core.snapshot import AnySnapshot
+from core.step import StepBase
 
 
 class Journal(Protocol):
@@ -134,7 +135,7 @@ class Cluster(Protocol):
         """
         ...
 
-    def action(self, step: Step) -> Action:
+    def action(self, step: StepBase) -> Action:
         """Return the action that carries out a step."""
         ...
 

@@ -30,11 +30,8 @@ from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan, Step
-from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
-from core.plan.pegasus_verify import partitions_of
-from core.plan.steps import PegasusStep
-from core.plan.words import would
 from core.snapshot import AnySnapshot
+from core.step import StepBase
 
 T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
@@ -155,7 +152,7 @@ class _Stage:
         self._cluster = cluster
         self._clock = clock
         self._snapshot: AnySnapshot | None = None
-        self._begun: list[Step] = []
+        self._begun: list[StepBase] = []
         self._values: dict[str, str | None] = {}
         self.settings: list[tuple[str, str | None]] = []
 
@@ -180,19 +177,19 @@ class _Stage:
             self._snapshot = self.read(self._cluster.snapshot)
         return self._snapshot
 
-    def action(self, step: Step) -> Action:
+    def action(self, step: StepBase) -> Action:
         return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepBase) -> None:
         """Note a step that would have been carried out."""
         self._begun.append(step)
-        if isinstance(step, SetMetaLevel | SetServerSetting):
-            value = step.level if isinstance(step, SetMetaLevel) else step.value
-            self.settings.append((step.subject, value))
-        if step.kept is not None:
-            self._values[step.subject] = step.kept
+        change = step.setting
+        if change is not None and not change.is_persistent:
+            self.settings.append((step.subject, change.value))
+        if step.temporary_value is not None:
+            self._values[step.subject] = step.temporary_value
 
-    def is_as_it_was(self, step: Step) -> bool:
+    def is_as_it_was(self, step: StepBase) -> bool:
         """Whether no earlier step would have changed what a step depends on."""
         return not any(_prepares(earlier, step) for earlier in self._begun)
 
@@ -216,7 +213,7 @@ class _Stage:
 class _RecordingAction:
     """Looks for real; instead of sending, takes the step as followed."""
 
-    def __init__(self, action: Action, step: Step, stage: _Stage) -> None:
+    def __init__(self, action: Action, step: StepBase, stage: _Stage) -> None:
         self._action = action
         self._step = step
         self._stage = stage
@@ -248,8 +245,8 @@ class _RecordingAction:
         return self.ending_at_last(before, now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
-        sentence = would(self._step, before.holder)
-        is_wait = isinstance(self._step, AwaitState)
+        sentence = self._step.describe_dry_run(before.holder)
+        is_wait = self._step.wait is not None
         if self._hindrance is not None:
             sentence = f"{sentence} As things are now: {self._hindrance.sentence}"
         code = _WOULD_WAIT if is_wait else _WOULD_SEND
@@ -300,11 +297,11 @@ class _PaperJournal:
         ]
 
 
-def _prepares(earlier: Step, step: Step) -> bool:
+def _prepares(earlier: StepBase, step: StepBase) -> bool:
     """Whether a step that would have been carried out changes what a later one goes by."""
-    if isinstance(earlier, SetMetaLevel | AwaitState):
-        return isinstance(step, PegasusStep)
-    return bool({earlier.subject, *partitions_of(earlier)} & {step.subject, *partitions_of(step)})
+    if earlier.is_prerequisite:
+        return True
+    return bool({earlier.subject, *earlier.touched} & {step.subject, *step.touched})
 
 
 def _is_move(event: Event) -> bool:

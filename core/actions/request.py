@@ -38,7 +38,8 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
     """Check that a plan may be carried out on a cluster now.
 
     Raises:
-        UnusablePlanError: Its form or its hash does not fit, or it is errored, or has no steps.
+        UnusablePlanError: Its form, its hash or its times do not fit, or it is errored, or has no
+            steps.
         PlanConflictError: It was made for another cluster, or has expired.
         GuardRefusedError: The cluster is read-only, or the plan has too many steps.
     """
@@ -60,6 +61,8 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
         raise UnusablePlanError(
             f"Plan {plan.short_id} cannot be applied. {why}", hint=first.hint if first else _AGAIN
         )
+    if problem := plan.bad_lifetime(now):
+        raise UnusablePlanError(problem, hint=_AGAIN)
     if plan.is_expired(now):
         raise PlanConflictError(
             f"Plan {plan.short_id} expired at {plan.expires_at:%H:%M:%S} UTC.", hint=_AGAIN

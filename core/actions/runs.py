@@ -55,11 +55,16 @@ def fold(entries: Iterable[Entry], onto: RunView | None = None) -> RunView:
         entries: Entries of one run in order, from its request on; with ``onto``: those after it.
         onto: What was known before.
     Raises:
-        InvariantError: No entries at all, entries of several runs, out of order, or something
-            that never happens: a step that goes where none can, an end with steps still open.
+        InvariantError: No entries at all, entries of several runs, out of order or damaged, or
+            something that never happens: a step that goes where none can, an end with open steps.
     """
     view = onto
     for entry in entries:
+        if entry.damage:
+            raise InvariantError(
+                f"Entry {entry.seq} of the journal is not as it was written: {entry.damage}",
+                hint="Check the journal with `trimtab runs --verify`; restore it from a copy.",
+            )
         view = _begun(entry) if view is None else _grown(view, entry)
     if view is None:
         raise InvariantError("A run without a journal entry cannot be folded.")
@@ -238,13 +243,23 @@ def _with_step(view: RunView, index: int, change: Callable[[StepView], StepView]
 
 def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
     _require(view.state in ("RUNNING", "PAUSED"), f"a run that is {view.state} sets nothing")
+    why_again = (event.sentence,) if event.sentence else ()
     saved = next((item for item in view.outstanding_settings if item.key == event.key), None)
     if saved is not None:  # what it was at first is what it goes back to
         earlier = tuple(dict.fromkeys((*saved.earlier, saved.during)))
-        again = replace(saved, during=event.during, earlier=earlier, is_changed=False, fate=None)
+        again = replace(
+            saved,
+            during=event.during,
+            earlier=earlier,
+            is_changed=False,
+            fate=None,
+            set_again=(*saved.set_again, *why_again),
+        )
         kept = tuple(again if item.key == event.key else item for item in view.settings)
         return replace(view, settings=kept)
-    setting = SettingView(key=event.key, before=event.before, during=event.during)
+    setting = SettingView(
+        key=event.key, before=event.before, during=event.during, set_again=why_again
+    )
     others = tuple(setting for setting in view.settings if setting.key != event.key)
     return replace(view, settings=(*others, setting))
 

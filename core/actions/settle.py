@@ -12,9 +12,8 @@ from core.actions.model import SETTLED_STEPS, Ending, Observation
 from core.actions.ports import Action
 from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
-from core.actions.waits import with_start
+from core.actions.waits import as_executed
 from core.errors import RemoteError
-from core.plan.steps import SetPolicy
 from core.plan.words import whether
 
 LOOK_EVERY_S: Final = 0.25
@@ -74,7 +73,7 @@ def watch(
         now_s = clock.monotonic()
         is_last = now_s - began_s >= patience_s
         try:
-            planned = with_start(session.view, step.index)
+            planned = as_executed(session.view, step.index)
             action = action or session.ports.cluster.action(planned)
             patience_s = max(least_s, action.patience_s)
             is_last = now_s - began_s >= patience_s
@@ -136,7 +135,7 @@ def write_ending(
         item.key == key and not item.is_changed for item in session.view.outstanding_settings
     ):
         session.record(SettingChanged(key=key))
-    if isinstance(step.step, SetPolicy) and ending.state != "DONE":
+    if step.step.is_assumed and ending.state != "DONE":
         session.snapshot_at_s = -math.inf  # what follows was checked as if it had been set
 
 

@@ -7,41 +7,32 @@ else, for reasons that a plan does not know. What stays is named in the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import chain
 
 from core.actions.runs import RunView, StepView
 from core.actions.undo_pegasus import PegasusGround, undo_pegasus
-from core.actions.undo_policy import (
-    is_policy_first,
-    left_to_brokers,
-    policy_hindrance,
-    steps_back,
-    wish_back,
-)
-from core.actions.undo_setting import is_set, not_undone, setting_hindrance
+from core.actions.undo_policy import is_policy_first, left_to_brokers
 from core.errors import InvariantError, PlanConflictError
 from core.plan.bare import Terms
 from core.plan.build import build_unload_plan, in_order
-from core.plan.checks import Basis, check_bundle, check_destination, check_move
+from core.plan.checks import Basis
 from core.plan.edit import Ground, with_findings
 from core.plan.model import (
     Diagnostic,
     Plan,
-    SetDynamicSetting,
-    SplitBundle,
-    UnloadBundle,
     sealed,
 )
 from core.plan.policy import PolicyWish, build_policy_plan
 from core.plan.policy_state import with_policies
 from core.plan.setting import build_setting_plan
-from core.plan.steps import SetPolicy
-from core.plan.verify import first_refusal
+from core.plan.verify import SnapshotChecks
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.base import PulsarStep
+from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.pulsar.steps.setting import setting_values
 from core.pulsar.view import LoadView
+from core.step import Inverse
 
 
 def undo_plan(view: RunView, ground: Ground | PegasusGround, *, reason: str = "") -> Plan:
@@ -85,8 +76,8 @@ def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
         now=ground.now,
         exclusions=frozenset(ground.exclusions),
     )
-    back, values, wishes, found = _sorted_out(basis, view)
-    if not back and not values and not wishes:
+    back, found = _sorted_out(basis, view)
+    if back.is_empty:
         why = next((item for item in found if item.severity == "warning"), None)
         why = why or next(iter(found), None)
         raise PlanConflictError(
@@ -94,55 +85,56 @@ def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
             + (why.sentence if why else "It moved nothing."),
             hint=why.hint if why else "",
         )
-    if wishes and is_policy_first(view):
-        steps = steps_back(ground.snapshot, wishes)
-        back, placed = left_to_brokers(basis.view, steps, back)
+    if back.policies and is_policy_first(view):
+        back.bundles, placed = left_to_brokers(basis.view, back.policies, back.bundles)
         found += placed
-    plan = _plan_of(_Back(back, values, wishes), ground, view, reason)
+    plan = _plan_of(back, ground, view, reason)
     is_complete = not any(item.severity == "warning" for item in found)
     return with_findings(plan, found, is_complete=is_complete)
 
 
-def _sorted_out(
-    basis: Basis, view: RunView
-) -> tuple[dict[str, str], dict[str, str | None], list[PolicyWish], list[Diagnostic]]:
-    """Bundles with where they go back to, settings with their values, policies, what stays."""
-    back: dict[str, str] = {}
-    values: dict[str, str | None] = {}
-    wishes: list[PolicyWish] = []
-    found: list[Diagnostic] = []
-    moved = _with_policies_back(basis, view)
-    for step in reversed(view.steps):
-        hindrance = _hindrance(moved if isinstance(step.step, UnloadBundle) else basis, step)
-        if hindrance is not None:
-            found.append(hindrance)
-        elif isinstance(step.step, SetDynamicSetting):
-            if is_set(step) and step.before is not None:
-                values[step.step.key] = step.before.value
-        elif (wish := wish_back(step)) is not None:
-            wishes.append(wish)
-        elif (origin := _origin(step)) is not None:
-            back[step.step.subject] = origin
-    return back, values, wishes, found
-
-
-def _with_policies_back(basis: Basis, view: RunView) -> Basis:
-    """Return what bundles go back to: the cluster with policies put back, if these go first."""
-    if not is_policy_first(view):
-        return basis
-    policies = (step for step in reversed(view.steps) if policy_hindrance(basis, step) is None)
-    wishes = [wish for step in policies if (wish := wish_back(step)) is not None]
-    after = with_policies(basis.snapshot, steps_back(basis.snapshot, wishes))
-    return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
-
-
-@dataclass(frozen=True)
+@dataclass
 class _Back:
     """What goes back to what it was: bundles to brokers, settings to values, policies."""
 
-    bundles: Mapping[str, str]
-    values: Mapping[str, str | None]
-    wishes: Sequence[PolicyWish]
+    bundles: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str | None] = field(default_factory=dict)
+    policies: list[SetPolicy] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.bundles and not self.values and not self.policies
+
+
+def _sorted_out(basis: Basis, view: RunView) -> tuple[_Back, list[Diagnostic]]:
+    """What goes back, and what stays."""
+    back = _Back()
+    found: list[Diagnostic] = []
+    fresh = SnapshotChecks(basis)
+    placed = SnapshotChecks(_with_policies_back(basis, view, fresh))
+    for step in reversed(view.steps):
+        # values are compared with what is; bundles go back under the policies of before
+        inverse = _inverse(step, placed if step.step.setting is None else fresh)
+        if inverse.finding is not None:
+            found.append(inverse.finding)
+        elif inverse.step is not None and inverse.step.destination is not None:
+            back.bundles[inverse.step.subject] = inverse.step.destination
+        elif inverse.step is not None:
+            back.values |= setting_values([inverse.step])
+            back.policies += policy_steps([inverse.step])
+    return back, found
+
+
+def _with_policies_back(basis: Basis, view: RunView, fresh: SnapshotChecks) -> Basis:
+    """Return what bundles go back to: the cluster with policies put back, if these go first."""
+    if not is_policy_first(view):
+        return basis
+    inverses = (
+        _inverse(step, fresh).step for step in reversed(view.steps) if policy_steps([step.step])
+    )
+    policies = policy_steps(step for step in inverses if step is not None)
+    after = with_policies(basis.snapshot, policies)
+    return replace(basis, snapshot=after, view=LoadView.of(after, basis.settings))
 
 
 def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
@@ -153,10 +145,11 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
     terms = Terms(now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id)
     plans: list[Plan] = []
     is_first = is_policy_first(view)
-    if back.wishes and is_first:
-        plans.append(build_policy_plan(ground.snapshot, back.wishes, terms))
+    wishes = [PolicyWish(one.policy, one.name, one.value) for one in back.policies]
+    if wishes and is_first:
+        plans.append(build_policy_plan(ground.snapshot, wishes, terms))
     if back.bundles:
-        steps = steps_back(ground.snapshot, back.wishes) if is_first else ()
+        steps = back.policies if is_first else []
         unloads = build_unload_plan(
             with_policies(ground.snapshot, steps) if steps else ground.snapshot,
             back.bundles,
@@ -169,8 +162,8 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
         plans.append(unloads)
     if back.values:
         plans.append(build_setting_plan(ground.snapshot, back.values, terms))
-    if back.wishes and not is_first:
-        plans.append(build_policy_plan(ground.snapshot, back.wishes, terms))
+    if wishes and not is_first:
+        plans.append(build_policy_plan(ground.snapshot, wishes, terms))
     return reduce(_joined, plans)
 
 
@@ -189,84 +182,8 @@ def _joined(plan: Plan, more: Plan) -> Plan:
     )
 
 
-def _origin(step: StepView) -> str | None:
-    """Who had the bundle before a step that was done; ``None``: nothing was done."""
-    return step.before.holder if step.state == "DONE" and step.before is not None else None
-
-
-def _hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
-    """Return why a step is not taken back; nothing for one that never happened."""
-    match step.step:
-        case SetDynamicSetting():
-            return setting_hindrance(basis, step)
-        case SetPolicy():
-            return policy_hindrance(basis, step)
-        case SplitBundle():
-            return _split_hindrance(step)
-        case UnloadBundle():
-            return _unload_hindrance(basis, step, step.step.bundle)
-        case _:
-            raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
-
-
-def _split_hindrance(step: StepView) -> Diagnostic | None:
-    if step.state not in ("DONE", "UNKNOWN"):
-        return None
-    return not_undone(
-        step,
-        "undo_split",
-        f"The split of {step.step.subject} cannot be taken back: bundles are never merged again.",
-        "Unload the parts to one broker, if they belong together.",
-    )
-
-
-def _unload_hindrance(basis: Basis, step: StepView, bundle: str) -> Diagnostic | None:
-    if step.state == "UNKNOWN":
-        return not_undone(
-            step,
-            "undo_unknown",
-            f"What became of {bundle} is unknown: it is left where it is.",
-            "Look at its owner, and move it by hand if need be.",
-        )
-    origin = _origin(step)
-    if origin is None:
-        return None
-    refusal = first_refusal(check_bundle(basis, bundle))
-    if refusal is not None:
-        sentence = f"{bundle} cannot be brought back: {refusal.sentence}"
-        return not_undone(step, "undo_refused", sentence, refusal.hint)
-    stays = _stays(basis, step, origin)
-    if stays is not None:
-        return stays
-    # one after the other: a move to a broker that is gone cannot be checked
-    refusal = first_refusal(
-        chain(check_destination(basis, origin), check_move(basis, bundle, origin))
-    )
-    if refusal is None:
-        return None
-    code = "undo_owner_gone" if refusal.code == "destination_unknown" else "undo_refused"
-    sentence = f"{bundle} cannot go back to {origin}: {refusal.sentence}"
-    return not_undone(step, code, sentence, refusal.hint)
-
-
-def _stays(basis: Basis, step: StepView, origin: str) -> Diagnostic | None:
-    """Compare where the bundle is with where it was and where the run left it."""
-    bundle = step.step.subject
-    owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(bundle)]]
-    if owner == origin:
-        return Diagnostic(
-            severity="info",
-            code="undo_not_needed",
-            sentence=f"{bundle} is at {origin} already, where it was.",
-            subject=bundle,
-        )
-    after = step.ending.after if step.ending else None
-    if after is not None and after.holder in (None, owner):
-        return None  # left with nobody, a lookup has given it to this owner since
-    left_at = after.holder if after else "an unknown place"
-    return not_undone(
-        step,
-        "undo_moved_since",
-        f"{bundle} is at {owner} now; the run left it at {left_at}: somebody moved it since.",
-        "Ask who did, and move it by hand if it still has to go back.",
-    )
+def _inverse(step: StepView, checks: SnapshotChecks) -> Inverse:
+    """Return what undoes a step; nothing for one that never happened."""
+    if not isinstance(step.step, PulsarStep):
+        raise InvariantError(f"A Pulsar cluster has no step of kind {step.step.kind}.")
+    return step.step.inverse(step.executed, checks)

@@ -6,37 +6,20 @@ run are back already; what cannot be taken back is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from core.actions.values import by_server, is_same_value
 from core.actions.views import RunView, StepView
 from core.actions.words import why_nothing_lasts
-from core.errors import InvariantError, OpsError, PlanConflictError, UnknownNameError
-from core.pegasus.balance.model import ConfigType, PlanKind
-from core.pegasus.levels import parse_level
-from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import propose_change, propose_move
-from core.pegasus.server_settings import changeable, value_before
+from core.errors import InvariantError, OpsError, PlanConflictError
+from core.pegasus.steps.base import PegasusStep
 from core.plan.bare import Terms
 from core.plan.model import Plan, sealed
-from core.plan.pegasus_draft import KINDS, Draft
-from core.plan.pegasus_steps import (
-    EVERY_NODE,
-    LEADER,
-    AwaitState,
-    ChangeReplica,
-    CloseReplicas,
-    MoveReplica,
-    Proposed,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.pegasus_verify import membership
+from core.plan.pegasus_draft import Draft
 from core.snapshot.pegasus import PegasusSnapshot
+from core.step import Diagnostic, Inverse
 
 _BY_HAND: Final = "Look at it, and move it by hand if it still has to go back."
 
@@ -86,7 +69,7 @@ class _Undo:
 
     def take_back(self, step: StepView) -> None:
         """Add the inverse of a step, or tell why there is none."""
-        if not isinstance(step.step, AwaitState) and step.step.kept is None and self._is_done(step):
+        if step.step.wait is None and step.step.temporary_value is None and self._is_done(step):
             self._inverse(step)
 
     def _is_done(self, step: StepView) -> bool:
@@ -98,7 +81,7 @@ class _Undo:
             return False
         if step.state != "FAILED" or step.begun_at is None or ending is None:
             return step.state == "DONE"
-        if isinstance(asked, ProposeMany):
+        if isinstance(asked, PegasusStep) and asked.is_done_in_parts:
             return True  # done in part, perhaps: each partition tells
         if ending.after is not None and step.before is not None and ending.after != step.before:
             sentence = f"{asked.subject} is left as it is: {ending.sentence}"
@@ -107,20 +90,9 @@ class _Undo:
 
     def _inverse(self, step: StepView) -> None:
         match step.step:
-            case SetMetaLevel() as asked:
-                self._level_back(step, asked)
-            case SetServerSetting() as asked:
-                self._setting_back(step, asked)
-            case MoveReplica() as asked:
-                self._move_back(asked)
-            case ChangeReplica() as asked:
-                self._change_back(asked.partition.gpid, asked)
-            case ProposeMany() as asked:
-                self._batch_back(asked)
-            case CloseReplicas() as asked:
-                sentence = f"{asked.node}: closed replicas are not opened again by a plan."
-                hint = "The guardian adds a replica there when one is missing."
-                self._stay("undo_closed", asked.node, sentence, hint)
+            case PegasusStep() as asked:
+                for inverse in asked.inverse(step.executed, self._draft):
+                    self._add(asked, inverse)
             case _:
                 raise InvariantError(f"A Pegasus cluster has no step of kind {step.step.kind}.")
 
@@ -149,166 +121,25 @@ class _Undo:
             hint = "`trimtab pegasus rebalance` brings replicas to a node that has few."
         return sentence, hint
 
-    # -- settings -------------------------------------------------------------------------------
-
-    def _level_back(self, step: StepView, asked: SetMetaLevel) -> None:
-        stored = self._draft.facts.stored_level
-        held = None if stored is None else stored.word
-        before = (step.before.value if step.before else None) or asked.before
-        if not self._is_to_go_back(asked.subject, held, asked.level, before):
-            return
-        self._draft.set_level(parse_level(before))
-
-    def _setting_back(self, step: StepView, asked: SetServerSetting) -> None:
-        draft, before = self._draft, step.before.value if step.before else asked.before
-        server = asked.server if asked.server not in (LEADER, EVERY_NODE) else None
-        held = value_before(changeable(asked.key), draft.facts, server)
-        if before is None:
-            sentence = f"What {asked.subject} was before is unknown: it is left as it is."
-            self._stay("undo_unknown", asked.subject, sentence, "Set it by hand if need be.")
-            return
-        if not self._is_to_go_back(asked.subject, held, asked.value, before):
-            return
-        each = by_server(before)
-        pairs = [(server, before)] if each is None else list(each.items())
-        for node, value in pairs:
+    def _add(self, asked: PegasusStep, inverse: Inverse) -> None:
+        self._tell(inverse.finding)
+        if inverse.finding is not None and inverse.is_compensated:
+            self._full.append(inverse.finding.subject)
+        if isinstance(inverse.step, PegasusStep):
+            if inverse.step.is_queued:
+                self._check_level()
             try:
-                draft.set_setting(asked.key, value, server=node)
+                inverse.step.add_to(self._draft)
             except OpsError as exc:
                 self._stay("undo_refused", asked.subject, exc.message, exc.hint)
 
-    def _is_to_go_back(self, subject: str, held: str | None, left_at: str, before: str) -> bool:
-        if is_same_value(held, before):
-            self._need_not(subject, f"{subject} is {held or 'empty'} already, as it was.")
-            return False
-        if is_same_value(held, left_at):
-            return True
-        is_known = "unknown" if held is None else f"{held or 'empty'} now"
-        self._stay(
-            "undo_changed_since",
-            subject,
-            f"{subject} is {is_known}; the run left it at {left_at}: somebody changed it since.",
-            "Ask who did, and set it by hand if it still has to go back.",
-        )
-        return False
-
-    # -- partitions -----------------------------------------------------------------------------
-
-    def _move_back(self, asked: MoveReplica) -> None:
-        gpid, config = asked.partition.gpid, self._config(asked.partition.gpid)
-        if config is None:
+    def _tell(self, finding: Diagnostic | None) -> None:
+        if finding is None:
             return
-        held = config.secondaries if asked.move == "copy_sec" else (config.primary,)
-        if asked.target not in held:
-            is_back = asked.source in held
-            self._moved_since(gpid, config, asked.source if is_back else None)
-        elif self._is_safe(
-            gpid, lambda: self._propose(config, KINDS[asked.move], asked.target, asked.source)
-        ):
-            self._check_level()
-            self._draft.move(gpid, asked.move, asked.target, asked.source)
-
-    def _change_back(self, gpid: str, asked: ChangeReplica) -> None:
-        config = self._config(gpid)
-        if config is None:
-            return
-        if asked.change == "ASSIGN_PRIMARY":
-            sentence = f"{gpid} keeps its primary {config.primary}: it had none before."
-            self._stay("undo_assigned", gpid, sentence)
-        elif asked.change == "ADD_SECONDARY":
-            self._take_out(config, asked.node)
+        if finding.severity == "info":
+            self._need_not(finding.subject, finding.sentence)
         else:
-            self._add_again(config, asked.node)
-
-    def _take_out(self, config: PartitionConfig, node: str) -> None:
-        gpid = config.gpid
-        if node not in config.members:
-            self._moved_since(gpid, config, f"without {node}")
-        elif self._is_safe(gpid, lambda: self._change(config, ConfigType.REMOVE, node)):
-            self._check_level()
-            self._draft.change(gpid, "REMOVE", node)
-
-    def _add_again(self, config: PartitionConfig, node: str) -> None:
-        gpid = config.gpid
-        if node in config.members:
-            self._need_not(gpid, f"{node} serves {gpid} already.")
-        elif self._is_safe(gpid, lambda: self._change(config, ConfigType.ADD_SECONDARY, node)):
-            self._check_level()
-            self._draft.change(gpid, "ADD_SECONDARY", node)
-        elif config.replica_count >= config.max_replica_count:
-            self._full.append(gpid)
-
-    def _batch_back(self, asked: ProposeMany) -> None:
-        if asked.verb != "move_pri":
-            for item in reversed(asked.items):
-                config = self._config(item.partition.gpid)
-                if config is not None:
-                    self._add_again(config, asked.node)
-            return
-        back: dict[str, list[Proposed]] = {}
-        for item in asked.items:
-            found = self._primary_back(item, asked.node)
-            if found is not None and item.target is not None:
-                back.setdefault(item.target, []).append(found)
-        for node, items in back.items():
-            self._check_level()
-            self._draft.steps.append(
-                ProposeMany(
-                    node=node,
-                    verb="move_pri",
-                    items=tuple(items),
-                    reason=self._draft.terms.reason,
-                )
-            )
-
-    def _primary_back(self, item: Proposed, node: str) -> Proposed | None:
-        """Return the inverse of one move of a batch, and take it for done."""
-        course, gpid, target = self._draft.course, item.partition.gpid, item.target
-        config = self._config(gpid)
-        if config is None or target is None:
-            return None
-        if config.primary != target:
-            self._moved_since(gpid, config, node if config.primary == node else None)
-            return None
-        try:
-            self._draft.check_table(config)
-            found = propose_move(course.sight(), config, PlanKind.MOVE_PRIMARY, target, node)
-        except OpsError as exc:
-            self._stay("undo_refused", gpid, exc.message, exc.hint)
-            return None
-        back = Proposed(partition=course.partition(config), target=node)
-        course.advance(config, found.actions)
-        return back
-
-    def _propose(self, config: PartitionConfig, kind: PlanKind, source: str, target: str) -> None:
-        self._draft.check_table(config)
-        propose_move(self._draft.course.sight(), config, kind, source, target)
-
-    def _change(self, config: PartitionConfig, change: ConfigType, node: str) -> None:
-        self._draft.check_table(config)
-        propose_change(self._draft.course.sight(), config, change, node)
-
-    def _is_safe(self, gpid: str, propose: Callable[[], None]) -> bool:
-        try:
-            propose()
-        except OpsError as exc:
-            self._stay("undo_refused", gpid, exc.message, exc.hint)
-            return False
-        return True
-
-    def _config(self, gpid: str) -> PartitionConfig | None:
-        try:
-            return self._draft.course.config(gpid)
-        except UnknownNameError as exc:
-            self._stay("undo_gone", gpid, exc.message, exc.hint)
-            return None
-
-    def _moved_since(self, gpid: str, config: PartitionConfig, where: str | None) -> None:
-        if where is not None:
-            self._need_not(gpid, f"{gpid} is as it was already ({where}).")
-            return
-        sentence = f"{gpid} has {membership(config)} now: somebody changed it since the run."
-        self._stay("undo_moved_since", gpid, sentence)
+            self._stay(finding.code, finding.subject, finding.sentence, finding.hint)
 
     # -- telling --------------------------------------------------------------------------------
 

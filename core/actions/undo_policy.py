@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from core.actions.undo_setting import not_undone
-from core.actions.views import RunView, StepView
+from core.actions.views import RunView
 from core.ids import namespace_of
-from core.plan.checks import Basis
 from core.plan.model import Diagnostic
-from core.plan.policy import PolicyWish
-from core.plan.policy_kinds import policy_kind
 from core.plan.policy_scope import unloaded_namespaces
-from core.plan.policy_state import stored_policy
-from core.plan.steps import SetPolicy
-from core.plan.words import NOT_THERE
+from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
-
-
-def wish_back(step: StepView) -> PolicyWish | None:
-    """Return what brings a policy back; ``None``: it was not changed."""
-    asked = step.step
-    if not isinstance(asked, SetPolicy) or step.state != "DONE" or step.before is None:
-        return None
-    return PolicyWish(asked.policy, asked.name, step.before.value)
 
 
 def is_policy_first(view: RunView) -> bool:
     """Return whether a run set policies before it unloaded bundles."""
-    kinds = [isinstance(step.step, SetPolicy) for step in view.steps]
-    return bool(kinds) and kinds[0]
-
-
-def steps_back(snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish]) -> list[SetPolicy]:
-    """Return the steps that bring policies back, for looking at what they do."""
-    return [
-        SetPolicy(
-            policy=wish.policy,
-            name=wish.name,
-            before=stored_policy(snapshot, wish.policy, wish.name),
-            value=wish.value,
-        )
-        for wish in wishes
-    ]
+    return bool(policy_steps(step.step for step in view.steps[:1]))
 
 
 def left_to_brokers(
@@ -72,38 +43,3 @@ def left_to_brokers(
         if bundle not in left
     ]
     return left, found
-
-
-def policy_hindrance(basis: Basis, step: StepView) -> Diagnostic | None:
-    """Return why a policy is not put back; nothing for one that never was changed."""
-    asked = step.step
-    if not isinstance(asked, SetPolicy):
-        return None
-    if step.state == "UNKNOWN":
-        return not_undone(
-            step,
-            "undo_unknown",
-            f"Whether the {asked.subject} was changed is unknown: it is left as it is.",
-            "Look at it, and set it by hand if need be.",
-        )
-    wish = wish_back(step)
-    if wish is None:
-        return None
-    kind = policy_kind(asked.policy)
-    held = stored_policy(basis.snapshot, asked.policy, asked.name)
-    if kind.is_same(held, wish.value):
-        return Diagnostic(
-            severity="info",
-            code="undo_not_needed",
-            sentence=f"The {asked.subject} is {held or NOT_THERE} already, as it was.",
-            subject=asked.subject,
-        )
-    if kind.is_same(held, asked.value):
-        return None
-    return not_undone(
-        step,
-        "undo_changed_since",
-        f"The {asked.subject} is {held or NOT_THERE} now; the run left it at "
-        f"{asked.value or NOT_THERE}: somebody changed it since.",
-        "Ask who did, and set it by hand if it still has to go back.",
-    )

@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
-
-import msgspec
 
 from core.actions.events import ForeignMove, RunMeasured, SettingFate
 from core.actions.model import (
@@ -23,10 +20,9 @@ from core.actions.model import (
     RunState,
     StepState,
 )
-from core.actions.values import is_known_value, is_same_value
-from core.plan.model import Plan, Step, UnloadBundle
-
-_MISSED: Final = ("landed_elsewhere", "returned")
+from core.plan.model import Plan, Step
+from core.step import Executed, StepBase
+from core.values import is_known_value, is_same_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +55,12 @@ class StepView:
     waiting: str = ""
     waiting_since: datetime | None = None
 
+    @property
+    def executed(self) -> Executed:
+        """What its inverse goes by."""
+        after = self.ending.after if self.ending else None
+        return Executed(state=self.state, before=self.before, after=after)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedControl:
@@ -82,6 +84,7 @@ class SettingView:
         is_changed: The change was carried out; otherwise only the intent is on record.
         fate: How it was left; ``None``: not tried yet.
         sentence: The same for people.
+        set_again: Why it was set once more during the run, one sentence each time.
     """
 
     key: str
@@ -91,6 +94,7 @@ class SettingView:
     is_changed: bool = False
     fate: SettingFate | None = None
     sentence: str = ""
+    set_again: tuple[str, ...] = ()
 
     @property
     def is_outstanding(self) -> bool:
@@ -195,7 +199,9 @@ class RunView:
     def kept_values(self) -> Mapping[str, str]:
         """What is to be set while the run acts: by key, what its latest step made of it."""
         done = (step.step for step in self.steps if step.state == "DONE")
-        return {step.subject: step.kept for step in done if step.kept is not None}
+        return {
+            step.subject: step.temporary_value for step in done if step.temporary_value is not None
+        }
 
     @property
     def putting_back(self) -> str:
@@ -218,19 +224,12 @@ class RunView:
         return Counter(step.state for step in self.steps)
 
     @property
-    def next_moves(self) -> tuple[UnloadBundle, ...]:
+    def next_moves(self) -> tuple[StepBase, ...]:
         """For each bundle that is not where it was asked to go: the step that would bring it."""
-        found = []
-        for view in self.steps:
-            ending, step = view.ending, view.step
-            if (
-                not isinstance(step, UnloadBundle)
-                or ending is None
-                or ending.code not in _MISSED
-                or ending.after is None
-            ):
-                continue
-            holder, wanted = ending.after.holder, step.destination
-            if wanted is not None and holder is not None and holder != wanted:
-                found.append(msgspec.structs.replace(step, owner=holder, foreseen={}))
-        return tuple(found)
+        ended = ((view.step, view.ending) for view in self.steps if view.ending is not None)
+        found = (
+            step.next_move(ending.code, ending.after)
+            for step, ending in ended
+            if ending.after is not None
+        )
+        return tuple(step for step in found if step is not None)

@@ -26,12 +26,13 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import Observation
-from core.actions.values import by_server
 from core.actions.views import RunView
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Step
-from core.plan.pegasus_steps import AwaitState, SetMetaLevel
 from core.plan.words import tally
 from core.units import counted, format_ratio
+from core.values import by_server
 
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
@@ -135,10 +136,10 @@ def why_nothing_lasts(view: RunView) -> str:
     own choice is no step of the run.
     """
     done = [one.step for one in view.steps if one.state == "DONE"]
-    waits = [step for step in done if isinstance(step, AwaitState)]
+    waits = [step.wait for step in done if step.wait is not None]
     if not done or view.outstanding_settings:
         return ""
-    if any(step.kept is None and step not in waits for step in done):
+    if any(step.temporary_value is None and step.wait is None for step in done):
         return ""
     is_back = all(one.fate == "restored" for one in view.settings)
     head = (
@@ -146,7 +147,7 @@ def why_nothing_lasts(view: RunView) -> str:
         if is_back
         else "How what it set for its time was left stands with the run"
     )
-    if any(step.state == "balanced" for step in waits) or _is_lively(done):
+    if any(wait.is_for_balance for wait in waits) or _is_lively(done):
         return (
             f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
             "they cannot be taken back."
@@ -155,7 +156,8 @@ def why_nothing_lasts(view: RunView) -> str:
 
 
 def _is_lively(steps: Iterable[Step]) -> bool:
-    return any(isinstance(step, SetMetaLevel) and step.level == "lively" for step in steps)
+    own = (step for step in steps if isinstance(step, PegasusStep))
+    return any(step.sets_level is FunctionLevel.LIVELY for step in own)
 
 
 def told(event: Event) -> Told:

@@ -147,6 +147,20 @@ def dead_nodes(context: PegasusContext) -> Iterator[Finding]:
             )
 
 
+def silent_nodes(context: PegasusContext) -> Iterator[Finding]:
+    """Nodes that are alive for the failure detector and did not answer the capture."""
+    for name in context.facts.columns.nodes_with("not answering"):
+        yield Finding(
+            code="node_not_answering",
+            severity="error",
+            subject_kind="node",
+            subject=name,
+            sentence=f"{name} is not answering: its disks, sizes and rates are unknown.",
+            hint="Check its process and load. The failure detector gives up a node that sends no "
+            "beacon for its grace period (22 s by default).",
+        )
+
+
 def level_in_the_way(context: PegasusContext) -> Iterator[Finding]:
     """A level at which nothing is repaired, or that nobody knows."""
     stored, effective = context.facts.stored_level, context.facts.effective_level
@@ -254,6 +268,7 @@ RULES: Final[tuple[Rule, ...]] = (
     lost_partitions,
     partitions_by_state,
     dead_nodes,
+    silent_nodes,
     level_in_the_way,
     disks_short_of_space,
     balance,

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from core.snapshot import PegasusSnapshot
 
 _LEVELS: Final = ("level.effective", "level.stored")
-_RESTLESS: Final = frozenset({"balance_operation_count", "primary_meta_server", *_LEVELS})
-"""Settings that are told otherwise, or change by themselves all the time."""
+_CONFIGURED: Final = frozenset(
+    {"meta_servers", "zookeeper_hosts", "zookeeper_root", "cluster_name"}
+)
+"""What the cluster information has of the configuration; the rest of it is computed."""
 
 _PARTITION: Final = ["app_id", "index", "primary", "secondaries"]
 
@@ -28,7 +30,7 @@ def pegasus_events(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict
     return [
         *found,
         *_nodes(before, after),
-        *_told(before.settings, after.settings),
+        *_told(*(_set_values(one) for one in (before, after))),
         *_partitions(before.tables["partitions"], after.tables["partitions"]),
     ]
 
@@ -47,6 +49,16 @@ def _nodes(before: PegasusSnapshot, after: PegasusSnapshot) -> list[dict[str, An
     ]
 
 
+def _set_values(snapshot: PegasusSnapshot) -> dict[str, str]:
+    """Return levels and what somebody set, by name: computed figures are no settings."""
+    rows = snapshot.tables["settings"].to_pylist()
+    return {
+        row["name"]: row["value"]
+        for row in rows
+        if row["origin"] != "cluster" or row["name"] in _CONFIGURED or row["name"] in _LEVELS
+    }
+
+
 def _told(before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
     """Levels and settings that both snapshots know, and that differ."""
     found = []
@@ -57,7 +69,7 @@ def _told(before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]
         )
     found += [
         {"kind": "setting", "subject": name, "before": before[name], "after": after[name]}
-        for name in sorted(before.keys() & after.keys() - _RESTLESS)
+        for name in sorted((before.keys() & after.keys()) - set(_LEVELS))
         if before[name] != after[name]
     ]
     return found

@@ -245,6 +245,7 @@ PEGASUS_KINDS: Final = (
     ),
     _changing("disks", PEGASUS_TABLES["disks"], ("node", "disk")),
     _changing("settings", PEGASUS_TABLES["settings"], ("name",)),
+    _changing("node_orders", PEGASUS_TABLES["node_orders"], ("position",)),
 )
 """Kinds of a Pegasus cluster; ``replica_loads`` are a replica's rates, ``partition_loads`` what
 primaries tell of their operations."""

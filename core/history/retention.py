@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from core.history.layout import (
 )
 from core.history.reading import Between, is_committed, where
 from core.history.tables import ConflictingCommitError, Tables, translated
+from core.snapshot.clock import ClockJump, clock_jump
 
 _DAY_HOURS: Final = 24
 _SETTLED_MS: Final = 300_000
@@ -134,6 +136,13 @@ def retain(
     return dropped
 
 
+def jump(tables: Tables, cluster: str, now: datetime, max_age: timedelta) -> ClockJump | None:
+    """Return the jump of the clock for which retention waits, by the days that have minutes."""
+    days = set(_added(tables, MINUTES, cluster)["day"].to_pylist())
+    moments = [datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC) for day in days]
+    return clock_jump(moments, now, max_age, usual=timedelta(days=2))
+
+
 def sizes(tables: Tables, cluster: str) -> dict[str, KindSize]:
     """Files, bytes and rows by kind, of kinds that have any."""
     found = {}
@@ -213,6 +222,7 @@ def _tidied(tables: Tables, kind: Kind) -> int:
         gone = table.vacuum(
             retention_hours=_SAFE_HOURS, dry_run=False, enforce_retention_duration=False, full=True
         )
+    tables.drop_sums(kind.name, [PurePosixPath(one).name for one in gone])
     return len(gone)
 
 

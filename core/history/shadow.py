@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from core.errors import OpsError
 from core.history.carried import CarriedAverages
+from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import (
     Decision,
@@ -57,6 +58,7 @@ SHADOW: Final = pa.schema(
 """One row a move that would be made, one row without a broker where nothing would move."""
 
 Snapshot = PulsarSnapshot | PegasusSnapshot
+Observed = Callable[[], RoundPrediction | None]
 
 LEAST_TOLD: Final = 0.001
 """Destinations less likely than this are not recorded."""
@@ -70,6 +72,14 @@ _EARLY: Final = 0.25
 
 _PUNCTUAL_MS: Final = 5_000
 """And no more than this."""
+
+_REACH: Final = 2.0
+"""An observed round older than so many intervals is of an observer that stopped."""
+
+
+def no_observer() -> RoundPrediction | None:
+    """Return that no leader observer runs."""
+    return None
 
 
 class Shadow(Protocol):
@@ -122,10 +132,14 @@ class PulsarShadow:
         others: Class names of strategies beside the configured one.
         minute_s: Seconds that count as one minute of the cluster's settings; 60 but for a sandbox
             whose time is compressed.
+        observed: Returns the last round of the leader observer, ``None`` where none runs. Its
+            rounds are those of the configured strategy then: they begin when the leader's do, with
+            every report up to their start.
     """
 
     others: Sequence[str] = ()
     minute_s: float = 60.0
+    observed: Observed = no_observer
     _memories: dict[str, _Memory] = field(default_factory=dict)
     _unloaded_at: dict[str, int] = field(default_factory=dict)
     _leader: str | None = None
@@ -134,6 +148,7 @@ class PulsarShadow:
     _is_answered: bool = False
     _previous: PulsarSnapshot | None = None
     _averages: CarriedAverages = field(default_factory=CarriedAverages)
+    _observed_at: int | None = None
 
     def remember(self, moved: Mapping[str, int]) -> None:
         """Take over what was moved before the first snapshot: bundle to time, ms."""
@@ -181,7 +196,28 @@ class PulsarShadow:
             )
             for name in names
         ]
+        turn = _Turn(taken_at, is_configured=True, is_on=is_on)
+        parts[0] = self._observed_rows(parts[0], configured.name, interval_ms, turn)
         return pa.concat_tables(parts)
+
+    def _observed_rows(
+        self, rows: pa.Table, strategy: str, interval_ms: float, turn: _Turn
+    ) -> pa.Table:
+        """Return the rows of the configured strategy: those of the observed round if there is one.
+
+        A snapshot that is decided on later than the observer's round, and an observer that stopped,
+        leave the rows of the snapshot.
+        """
+        seen = self.observed()
+        if seen is None or seen.strategy != strategy or seen.label == "failure":
+            return rows
+        at = round(seen.at_s * _MS)
+        if not turn.taken_at - _REACH * interval_ms <= at <= turn.taken_at:
+            return rows
+        if at == self._observed_at:
+            return SHADOW.empty_table()
+        self._observed_at = at
+        return _observed_table(seen, is_on=turn.is_on)
 
     def _notice_leader(self, leader: str | None) -> None:
         if leader is None or leader == self._leader:
@@ -263,6 +299,41 @@ class PulsarShadow:
         return done
 
 
+def _observed_table(seen: RoundPrediction, *, is_on: bool) -> pa.Table:
+    """Return a round of the leader observer as :data:`SHADOW`."""
+    common = {
+        "taken_at": round(seen.at_s * _MS),
+        "strategy": seen.strategy,
+        "is_configured": True,
+        "is_switched_on": is_on,
+        "label": seen.label,
+        "reason": seen.reason,
+        "sentence": seen.sentence,
+    }
+    moves = [one for one in seen.bundles if one.is_selected and one.destinations]
+    if not moves:
+        return rows_of([common])
+    return rows_of(
+        [
+            common
+            | {"position": position, "broker": one.broker, "bundle": one.bundle}
+            | _landing(one.destinations)
+            for position, one in enumerate(moves)
+        ]
+    )
+
+
+def _landing(likely: Mapping[str, float]) -> dict[str, object]:
+    """Return the columns on where a bundle goes."""
+    best = max(likely, key=lambda broker: (likely[broker], broker), default=None)
+    shown = {broker: p for broker, p in likely.items() if p >= LEAST_TOLD}
+    return {
+        "destination": best,
+        "probability": None if best is None else likely[best],
+        "distribution": json.dumps(shown, sort_keys=True),
+    }
+
+
 def is_due(now_ms: int, last_ms: int | None, interval_ms: float) -> bool:
     """Return whether an interval has gone by since the last round, or nearly so."""
     if last_ms is None:
@@ -319,23 +390,14 @@ def _told(name: str, turn: _Turn, done: Round) -> pa.Table:
     }
     if not done.moves:
         return rows_of([common])
-    rows = []
-    for position, move in enumerate(done.moves):
-        likely = done.destinations.get(move.bundle, {})
-        best = max(likely, key=lambda broker: (likely[broker], broker), default=None)
-        told = {broker: p for broker, p in likely.items() if p >= LEAST_TOLD}
-        rows.append(
+    return rows_of(
+        [
             common
-            | {
-                "position": position,
-                "broker": move.broker,
-                "bundle": move.bundle,
-                "destination": best,
-                "probability": None if best is None else likely[best],
-                "distribution": json.dumps(told, sort_keys=True),
-            }
-        )
-    return rows_of(rows)
+            | {"position": position, "broker": move.broker, "bundle": move.bundle}
+            | _landing(done.destinations.get(move.bundle, {}))
+            for position, move in enumerate(done.moves)
+        ]
+    )
 
 
 def _sentence(done: Round) -> str:

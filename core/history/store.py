@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from core.history import export, importing, reading, retention
+from core.history import export, importing, integrity, reading, retention
+from core.history.integrity import Problem, Repair
 from core.history.layout import TAKEN_AT, HistoryError, kind_of
 from core.history.retention import Compacted, KindSize
 from core.history.tables import Tables, booked
 from core.progress import Progress
 from core.snapshot import AnySnapshot
+from core.snapshot.clock import ClockJump
 from core.units import datetime_to_ms, ms_to_datetime
 
 __all__ = ["HistoryError", "HistoryLocation", "HistoryStore"]
@@ -158,6 +161,34 @@ class HistoryStore:
             The days that were dropped.
         """
         return retention.retain(self.tables, cluster, now, max_age, max_bytes)
+
+    def jump(self, cluster: str, now: datetime, max_age: timedelta) -> ClockJump | None:
+        """Return the jump of the clock that retention waits for; see :mod:`core.snapshot.clock`."""
+        return retention.jump(self.tables, cluster, now, max_age)
+
+    def problems(
+        self,
+        cluster: str | None,
+        kinds: Sequence[str] | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        *,
+        is_deep: bool = True,
+    ) -> list[Problem]:
+        """Return what of a history is damaged; see :func:`core.history.integrity.problems`."""
+        days = [
+            None if one is None else one.astimezone(UTC).strftime("%Y-%m-%d")
+            for one in (start, end)
+        ]
+        return integrity.problems(self.tables, cluster, kinds, (days[0], days[1]), is_deep=is_deep)
+
+    def isolated(self) -> list[dict[str, Any]]:
+        """Return what earlier repairs set aside, oldest first."""
+        return integrity.isolated(self.tables)
+
+    def repair(self, found: Sequence[Problem], now: datetime) -> list[Repair]:
+        """Set damaged files aside; see :func:`core.history.integrity.repair`."""
+        return integrity.repair(self.tables, found, now)
 
     def sizes(self, cluster: str) -> dict[str, KindSize]:
         """Files, bytes and rows by kind."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +42,9 @@ _VERSION_KEY: Final = "trimtab.schemaVersion"
 _CONFLICTS: Final = ("concurrent transaction", "changed since last commit")
 """What a commit that came second is told: of rows, or of a table that two made at once."""
 _RETRIES: Final = 30
+_LATEST: Final = 4
+"""Entries of a log that may have come since the last checksum was written."""
+
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "60",
     "delta.logRetentionDuration": "interval 1 days",
@@ -46,6 +52,9 @@ _CONFIGURATION: Final = {
     "delta.deletedFileRetentionDuration": "interval 24 hours",
     _VERSION_KEY: str(SCHEMA_VERSION),
 }
+SUMS: Final = "_sums"
+"""Folder of the files' SHA-256, by kind; that a kind is in it says that rows were recorded."""
+
 ROW_GROUP: Final = 65_536
 """Rows a group: small enough that a reader that wants one bundle passes over most of them."""
 
@@ -146,6 +155,7 @@ class Tables:
                 writer_properties=writing(kind),
                 commit_properties=commit,
             )
+        self._sum_up(kind)
 
     def replace(self, kind: Kind, rows: pa.Table, predicate: str, basis: DeltaTable) -> None:
         """Put ``rows`` in the place of all that fits ``predicate``.
@@ -169,6 +179,37 @@ class Tables:
                 writer_properties=writing(kind),
                 commit_properties=CommitProperties(max_commit_retries=_RETRIES),
             )
+        self._sum_up(kind)
+
+    def forget(self, kind: str) -> None:
+        """Open a kind's table again the next time: somebody replaced it."""
+        with self._lock:
+            self._open.pop(kind, None)
+
+    def drop_sums(self, kind: str, names: Sequence[str]) -> None:
+        """Remove the checksums of files that were removed."""
+        root = local_folder(self.uri)
+        if root is None:
+            return
+        for name in names:
+            with suppress(OSError):
+                sum_file(root, kind, name).unlink()
+
+    def _sum_up(self, kind: Kind) -> None:
+        """Write the checksums of new files beside a local history; see :mod:`.integrity`."""
+        root = local_folder(self.uri)
+        if root is None:
+            return
+        log = root / kind.name / "_delta_log"
+        # rows are there whether or not their checksums are: a full disk is named by the next commit
+        with suppress(OSError, ValueError):
+            (root / SUMS / kind.name).mkdir(parents=True, exist_ok=True)
+            for entry in sorted(log.glob("[0-9]*.json"))[-_LATEST:]:
+                for path in _added_by(entry):
+                    expected = sum_file(root, kind.name, Path(path).name)
+                    if not expected.exists():
+                        content = (root / kind.name / path).read_bytes()
+                        expected.write_text(hashlib.sha256(content).hexdigest())
 
     def scan(
         self, kind: Kind, columns: Sequence[str], predicate: str, basis: DeltaTable | None = None
@@ -264,6 +305,24 @@ class Tables:
         if table is None:
             raise HistoryError(f"{address} was made, and is not there.", hint="Try again.")
         return table
+
+
+def local_folder(uri: str) -> Path | None:
+    """Return the directory of a history on this machine; ``None``: it is elsewhere."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else uri)
+
+
+def sum_file(root: Path, kind: str, name: str) -> Path:
+    """Return where the SHA-256 of a data file is, in hexadecimal."""
+    return root / SUMS / kind / f"{name}.sha256"
+
+
+def _added_by(entry: Path) -> list[str]:
+    lines = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines() if line]
+    return [unquote(line["add"]["path"]) for line in lines if "add" in line]
 
 
 def writing(kind: Kind) -> WriterProperties:

@@ -68,8 +68,9 @@ class DiskEntry:
         directory: Where it lies.
         capacity_mb: Megabytes in all; measured every ten minutes.
         available_mb: Megabytes free; the same.
-        primaries: Partitions ``(app_id, index)`` that it holds the primary of.
-        secondaries: Partitions that it holds a secondary of.
+        primaries: Partitions ``(app_id, index)`` that it holds the primary of; counted every ten
+            minutes, none before ten minutes after the server's start.
+        secondaries: Partitions that it holds a secondary of; the same.
     """
 
     tag: str

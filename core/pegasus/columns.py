@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ from core.pegasus.view import NOBODY, Flags, Ints
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+NodeStatus = Literal["alive", "not answering", "down"]
+"""``not answering``: alive for the failure detector, but it did not answer the capture.
+``down``: given up by the failure detector."""
+
 MEASURES: Final = ("size_mb", "read_rate", "write_rate", "read_units", "write_units")
 
 
@@ -38,6 +42,7 @@ class PegasusColumns:
     Attributes:
         nodes: Registered names, by host and port; a node is called by its place here.
         is_alive: Shape ``(n_nodes,)``: the failure detector's word.
+        is_silent: Shape ``(n_nodes,)``: alive, but it did not answer the capture.
         app_ids: Shape ``(n_tables,)``: available tables, ascending; called by their place here.
         app_names: The same tables.
         partition_counts: Shape ``(n_tables,)``: as the tables were created.
@@ -58,6 +63,7 @@ class PegasusColumns:
 
     nodes: tuple[str, ...]
     is_alive: Flags
+    is_silent: Flags
     app_ids: Counts
     app_names: tuple[str, ...]
     partition_counts: Counts
@@ -90,6 +96,7 @@ class PegasusColumns:
         return cls(
             nodes=tuple(nodes["node"].to_pylist()),
             is_alive=np.asarray(nodes["is_alive"].to_numpy(), dtype=np.bool_),
+            is_silent=_silent(nodes),
             app_ids=listed["app_id"].to_numpy(),
             app_names=tuple(listed["name"].to_pylist()),
             partition_counts=listed["partition_count"].to_numpy(),
@@ -119,6 +126,19 @@ class PegasusColumns:
     def node_count(self) -> int:
         """How many nodes are known, dead ones included."""
         return len(self.nodes)
+
+    @cached_property
+    def node_statuses(self) -> list[NodeStatus]:
+        """The status of every node."""
+        pairs = zip(self.is_alive.tolist(), self.is_silent.tolist(), strict=True)
+        return [
+            "not answering" if silent else "alive" if alive else "down" for alive, silent in pairs
+        ]
+
+    def nodes_with(self, status: NodeStatus) -> list[str]:
+        """Return the names of the nodes with a status."""
+        pairs = zip(self.nodes, self.node_statuses, strict=True)
+        return [name for name, one in pairs if one == status]
 
     @cached_property
     def read_counts(self) -> Counts:
@@ -206,6 +226,12 @@ def _coded(values: pa.ChunkedArray, names: pa.ChunkedArray, *, unlisted: int = -
     if unlisted != NOBODY:
         codes[pc.is_null(values).to_numpy()] = NOBODY
     return np.asarray(codes, dtype=np.int32)
+
+
+def _silent(nodes: pa.Table) -> Flags:
+    """Return which living nodes are known not to have answered."""
+    answered = pc.fill_null(nodes["is_answering"], fill_value=True)
+    return np.asarray(pc.and_not(nodes["is_alive"], answered).to_numpy(), dtype=np.bool_)
 
 
 def _floats(values: pa.ChunkedArray) -> Floats:

@@ -245,7 +245,9 @@ class Guardian:
         if not memory.dropped:
             return None, None
         end = len(memory.dropped) - 1
-        start = end if memory.prefered_dropped is None else min(memory.prefered_dropped, end)
+        prefered = memory.prefered_dropped
+        # an index out of range, -1 after the last one was tried, begins at the end again
+        start = prefered if prefered is not None and 0 <= prefered <= end else end
         alive = self._alive_names()
         for at in range(start, -1, -1):
             if memory.dropped[at].node in alive:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.ids import gpid_text
@@ -56,6 +58,41 @@ class PartitionConfig:
         return not self.members and bool(self.last_drops)
 
 
+class ReplicaStatus(enum.IntEnum):
+    """Upstream ``partition_status``: the role of a replica as its own server reports it."""
+
+    INVALID = 0
+    INACTIVE = 1
+    ERROR = 2
+    PRIMARY = 3
+    SECONDARY = 4
+    POTENTIAL_SECONDARY = 5
+    PARTITION_SPLIT = 6
+
+
+@dataclass(frozen=True)
+class ReplicaEntry:
+    """One replica as its server reports it, open or closed (upstream ``replica_info``).
+
+    Attributes:
+        app_id: Table.
+        index: Place in the table.
+        status: Role by the server's own account.
+        ballot: Of its configuration.
+        last_committed_decree: Last write that is committed.
+        last_prepared_decree: Last write that it has prepared.
+        disk: Tag of the disk that holds it.
+    """
+
+    app_id: int
+    index: int
+    status: ReplicaStatus
+    ballot: int
+    last_committed_decree: int
+    last_prepared_decree: int
+    disk: str
+
+
 @dataclass(frozen=True)
 class DroppedReplica:
     """What the meta server knows of a replica that is no member any more.
@@ -84,13 +121,24 @@ class PartitionMemory:
         is_pending_abnormal: The learner of the first action has failed since it began.
         dropped: Ascending by time.
         prefered_dropped: Index into ``dropped`` at which the search starts; ``None``: at its end.
+        learner: Last report of the node that the first action adds, while it learns; ``None``: it
+            has not reported that it learns.
+        serving: Disk tag by node, of members that have reported their replica.
     """
 
     pending: tuple[ProposalAction, ...] = ()
     is_pending_abnormal: bool = False
     dropped: tuple[DroppedReplica, ...] = ()
     prefered_dropped: int | None = None
+    learner: ReplicaEntry | None = None
+    serving: Mapping[str, str] = field(default_factory=dict)
 
     def dropped_on(self, node: str) -> DroppedReplica | None:
         """Return what is known of the dropped replica on a node."""
         return next((one for one in self.dropped if one.node == node), None)
+
+
+def membership(config: PartitionConfig) -> str:
+    """Return who has a partition: ``primary n1:34801, secondaries n2:34801, n3:34801``."""
+    seconds = ", ".join(config.secondaries) or "none"
+    return f"primary {config.primary or 'none'}, secondaries {seconds}"

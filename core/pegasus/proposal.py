@@ -11,12 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from core.errors import GuardRefusedError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
+
+Move = Literal["move_pri", "copy_pri", "copy_sec"]
+"""How the shell calls a move of a replica."""
+
+Change = Literal["ASSIGN_PRIMARY", "ADD_SECONDARY", "DOWNGRADE_TO_INACTIVE", "REMOVE"]
+"""How the shell calls a single safe change of a partition, without ``CT_``."""
+
+MOVE_KINDS: Final[Mapping[Move, PlanKind]] = {
+    "move_pri": PlanKind.MOVE_PRIMARY,
+    "copy_pri": PlanKind.COPY_PRIMARY,
+    "copy_sec": PlanKind.COPY_SECONDARY,
+}
+"""The balancer's kind of plan for each move."""
 
 
 @dataclass(frozen=True)

@@ -183,14 +183,18 @@ class PegasusFacts:
     def verdict(self) -> BalanceVerdict:
         """Say whether the cluster is balanced, not balanced, or that nobody can know."""
         level, counts = self.effective_level, self.operations
+        columns = self.columns
         if level is None or counts is None:
             return BalanceVerdict("unknown", "The meta server told neither level nor counts.")
-        unhealthy = int((~self.columns.is_guardian_healthy).sum())
+        unhealthy = int((~columns.is_guardian_healthy).sum())
         policy = self.snapshot.settings.get("balance_cluster")
         return judge_balance(
             counts,
             level=level,
-            unhealthy_count=unhealthy if self.has_all_partitions else None,
+            # those that were read suffice to say that there are some
+            unhealthy_count=unhealthy if unhealthy or self.has_all_partitions else None,
+            partition_count=int(columns.partition_counts.sum()),
+            down=columns.nodes_with("down"),
             is_cluster_policy=None if policy is None else policy == "true",
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
-from core.pegasus.columns import Floats
+from core.pegasus.columns import Floats, NodeStatus
 from core.pegasus.health import HealthState, ListedHealth
 from core.pegasus.ids import gpid_text
 from core.pegasus.snapshot import PegasusFacts
@@ -15,7 +15,9 @@ from core.schemas.pegasus import ADDED_LATER
 
 MIN_2PC: Final = "mutation_2pc_min_replica_count"
 _COMPILED_MIN_2PC: Final = 2
-NODE_STATS: Final = tuple(name for name in ADDED_LATER["nodes"] if name != "started_at")
+NODE_STATS: Final = tuple(
+    name for name in ADDED_LATER["nodes"] if name not in ("started_at", "is_answering")
+)
 """What a node tells of itself beyond the columns of :class:`NodeSummary`."""
 
 
@@ -41,6 +43,7 @@ class NodeSummary:
     Attributes:
         name: Registered name.
         is_alive: The failure detector's word.
+        status: ``alive``, ``not answering`` or ``down``; see :data:`NodeStatus`.
         primaries: It serves.
         secondaries: It keeps.
         carried: By its replicas.
@@ -54,6 +57,7 @@ class NodeSummary:
 
     name: str
     is_alive: bool
+    status: NodeStatus
     primaries: int
     secondaries: int
     carried: Carried
@@ -80,6 +84,7 @@ def summarize_nodes(facts: PegasusFacts) -> list[NodeSummary]:
         NodeSummary(
             name=row["node"],
             is_alive=row["is_alive"],
+            status=columns.node_statuses[at],
             primaries=led[at],
             secondaries=held[at] - led[at],
             carried=carried[at],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +43,8 @@ def judge_balance(
     level: FunctionLevel,
     unhealthy_count: int | None,
     is_cluster_policy: bool | None,
+    partition_count: int | None = None,
+    down: Sequence[str] = (),
 ) -> BalanceVerdict:
     """Say whether a cluster is balanced.
 
@@ -50,8 +53,12 @@ def judge_balance(
         level: The one in force.
         unhealthy_count: Partitions that the guardian does not call healthy; ``None``: unknown.
         is_cluster_policy: ``balance_cluster``; ``None``: unknown.
+        partition_count: Partitions in all; ``None``: unknown.
+        down: Names of the nodes that are down.
     """
-    doubt = _doubt(counts, level, unhealthy_count)
+    doubt = _repair(unhealthy_count, partition_count, down) or _doubt(
+        counts, level, unhealthy_count
+    )
     if doubt is not None:
         return BalanceVerdict("unknown", doubt)
     if counts.total > 0:
@@ -74,16 +81,31 @@ def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     return f"{changes}, primaries and secondaries together; lively makes them in rounds"
 
 
+def _repair(
+    unhealthy_count: int | None, partition_count: int | None, down: Sequence[str]
+) -> str | None:
+    """Return what has to be repaired before anything is balanced: it comes before other doubts.
+
+    Source: Pegasus ``server_state::check_all_partitions``: no balancing, and no count, before every
+    partition is healthy. A leader that took over meanwhile reports -1 for the same reason.
+    """
+    if not unhealthy_count:
+        return None
+    count = f"{unhealthy_count:,}"
+    of = count if partition_count is None else f"{count} of {partition_count:,}"
+    is_one = unhealthy_count == 1
+    found = f"{of} partition{'' if is_one and of == count else 's'} {'is' if is_one else 'are'}"
+    lost = f"{', '.join(down)} {'is' if len(down) == 1 else 'are'} down and " if down else ""
+    return f"{lost}{found} unhealthy: the balancer waits until every partition is healthy."
+
+
 def _doubt(
     counts: OperationCounts, level: FunctionLevel, unhealthy_count: int | None
 ) -> str | None:
     if counts.total < 0:
-        return "The meta server does not know the disks of all replicas yet."
+        return "The meta server does not have the disks of all replicas yet."
     if level < FunctionLevel.STEADY:
         return f"At level {level.word} the balancer does not even count; the number is old."
     if unhealthy_count is None:
         return "It is not known whether every partition is healthy."
-    if unhealthy_count:
-        what = counted(unhealthy_count, "partition")
-        return f"{what} not healthy: the count is from before, and balancing waits."
     return None

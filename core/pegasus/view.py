@@ -93,8 +93,13 @@ class ClusterView:
 
     @property
     def has_unknown_disk(self) -> bool:
-        """Whether the disk of some replica is unknown: then the balancer plans nothing."""
-        return bool(((self.member_disks == NOBODY) & (self.members != NOBODY)).any())
+        """Whether the disk of some replica is unknown."""
+        return bool(self.is_disk_unknown.any())
+
+    @cached_property
+    def is_disk_unknown(self) -> Flags:
+        """Replicas whose disk is unknown, shape ``(n_partitions, n_roles)``."""
+        return np.asarray((self.member_disks == NOBODY) & (self.members != NOBODY))
 
     def _counts(self, members: Ints) -> Ints:
         rows, columns = np.nonzero(members != NOBODY)

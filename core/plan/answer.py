@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from core.plan.preview import Preview
-from core.plan.words import doing
 from core.units import counted, format_bytes_per_s, format_ratio
 
 
@@ -24,7 +23,7 @@ def plan_sentence(preview: Preview) -> str:
     unloading = f"unloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
     if not preview.others:
         return unloading.replace("u", "U", 1)
-    changes = [doing(other.step) for other in preview.others]
+    changes = [other.step.describe_progress() for other in preview.others]
     also = changes[0] if len(changes) == 1 else f"Making {counted(len(changes), 'change')}"
     return f"{also}, and {unloading}"
 

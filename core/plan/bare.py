@@ -19,11 +19,11 @@ from core.plan.model import (
     Expected,
     Plan,
     PolicyRef,
-    SplitBundle,
     Step,
     sealed,
 )
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.base import PulsarStep
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -103,8 +103,8 @@ def bare_plan(
 def _expected(basis: Basis, steps: tuple[Step, ...]) -> Expected:
     """The balance as it is; what parts that are placed anew make of it is not computed."""
     before = measure(basis.snapshot, basis.settings)
-    moved = [step for step in steps if isinstance(step, SplitBundle) and step.is_unloaded]
-    rows = np.array([basis.view.bundle_row(step.bundle) for step in moved], np.int64)
+    moved = [name for step in steps if isinstance(step, PulsarStep) for name in step.unloads]
+    rows = np.array([basis.view.bundle_row(bundle) for bundle in moved], np.int64)
     impact = client_impact(basis.snapshot.bundles, rows)
     return Expected(
         usage_deviation_before=before.usage.max_deviation_ratio,

@@ -17,13 +17,11 @@ from core.plan.checks import Basis, check_bundle, check_cluster, check_destinati
 from core.plan.clients import client_impact
 from core.plan.model import (
     DEFAULT_LIFETIME_S,
-    LEAST_FORESEEN,
     BrokerExpectation,
     Diagnostic,
     Expected,
     Plan,
     PolicyRef,
-    UnloadBundle,
     sealed,
 )
 from core.plan.outcomes import Outcomes, PlacementRules, carry_through
@@ -31,6 +29,7 @@ from core.plan.project import project_scenario
 from core.plan.whole_namespace import check_whole_namespaces
 from core.pulsar.placement import Placement, find_strategy
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.unload import MIN_PROBABILITY, UnloadBundle
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import format_ratio
@@ -234,7 +233,7 @@ def _about_outcomes(steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Iterat
 def _foreseen(placed: Placement) -> dict[str, float]:
     """Where the step is expected to land, most likely first."""
     likely = sorted(placed.distribution.items(), key=lambda pair: (-pair[1], pair[0]))
-    return {broker: p for broker, p in likely if p >= LEAST_FORESEEN}
+    return {broker: p for broker, p in likely if p >= MIN_PROBABILITY}
 
 
 def _expected(basis: Basis, steps: Sequence[UnloadBundle], outcomes: Outcomes) -> Expected:

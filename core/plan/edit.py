@@ -8,9 +8,10 @@ from datetime import datetime
 
 from core.errors import InputError, UnknownNameError
 from core.plan.build import build_unload_plan, in_order
-from core.plan.model import Diagnostic, Plan, UnloadBundle, sealed
+from core.plan.model import Diagnostic, Plan, sealed
 from core.plan.words import tally
 from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.steps.unload import UnloadBundle, unloads_of
 from core.snapshot import PulsarSnapshot
 
 
@@ -98,13 +99,13 @@ def _destinations(plan: Plan, bundles: Collection[str]) -> dict[str, str]:
     }
 
 
-def _unloads(plan: Plan) -> list[UnloadBundle]:
+def _unloads(plan: Plan) -> tuple[UnloadBundle, ...]:
     """The plan's steps; one of splits or settings is not edited, it is made anew.
 
     Raises:
         InputError: It has a step that is no unload.
     """
-    steps = [step for step in plan.steps if isinstance(step, UnloadBundle)]
+    steps = unloads_of(plan.steps)
     if len(steps) < len(plan.steps):
         raise InputError(
             f"Plan {plan.short_id} does more than unload bundles ({tally(plan.steps)}).",

@@ -13,7 +13,6 @@ from core.plan.policy_finding import SHOWN, finding, listed, near
 from core.plan.policy_impact import policy_impact
 from core.plan.policy_scope import SCOPES, has_scope
 from core.plan.policy_state import with_policies
-from core.plan.steps import SetPolicy
 from core.pulsar.isolation import (
     UNREADABLE,
     IsolationPolicy,
@@ -22,6 +21,7 @@ from core.pulsar.isolation import (
     matcher_of,
     parse_isolation_policies,
 )
+from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.units import counted
 
@@ -159,7 +159,7 @@ def _wrong_expressions(field: str, expressions: object) -> Iterator[str]:
         try:
             matcher_of([expression])
         except UNREADABLE as exc:
-            yield f"{field}: {expression!r} is no regular expression ({exc})."
+            yield f"An expression of {field} cannot be evaluated: {exc}."
 
 
 def _check_overlap(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Iterator[Diagnostic]:

@@ -12,23 +12,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from core.ids import PlanId, SnapshotId
-from core.plan.steps import (
-    LEAST_FORESEEN,
-    SetDynamicSetting,
-    SplitBundle,
-    Step,
-    UnloadBundle,
-)
+from core.plan.steps import Step
+from core.step import Diagnostic, DiagnosticSeverity
+from core.units import format_age
 
 __all__ = [
     "DEFAULT_LIFETIME_S",
     "FORMAT_VERSION",
-    "LEAST_FORESEEN",
+    "MAX_LIFETIME_S",
     "BrokerExpectation",
     "Diagnostic",
     "DiagnosticSeverity",
@@ -36,10 +32,7 @@ __all__ = [
     "NodeExpectation",
     "Plan",
     "PolicyRef",
-    "SetDynamicSetting",
-    "SplitBundle",
     "Step",
-    "UnloadBundle",
     "content_hash",
     "sealed",
 ]
@@ -50,28 +43,13 @@ FORMAT_VERSION: Final = 4
 DEFAULT_LIFETIME_S: Final = 600.0
 """How long a plan may be applied after it was made, unless its maker says otherwise."""
 
+MAX_LIFETIME_S: Final = 3_600.0
+"""No plan may be applied for longer after it was made; one that allows itself more is refused."""
+
+_AHEAD_S: Final = 60.0
+"""Seconds that the clock of the machine where a plan was made may be ahead."""
+
 _UNSEALED: Final = PlanId("")
-
-DiagnosticSeverity = Literal["info", "warning", "error"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
-    """Something to know about a plan.
-
-    Attributes:
-        severity: ``error`` forbids applying the plan.
-        code: Stable word, for scripts and tests.
-        sentence: One sentence with its facts.
-        subject: The bundle, broker or setting it is about; empty for the whole plan.
-        hint: One sentence: what to do about it.
-    """
-
-    severity: DiagnosticSeverity
-    code: str
-    sentence: str
-    subject: str = ""
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +191,29 @@ class Plan:
         return self.plan_id[:12]
 
     @property
-    def unloads(self) -> tuple[UnloadBundle, ...]:
-        """The steps whose effect on the load is foreseen; the others change none by themselves."""
-        return tuple(step for step in self.steps if isinstance(step, UnloadBundle))
+    def is_placed_by_cluster(self) -> bool:
+        """Whether the cluster chooses new owners: then its effect on the load is foreseen."""
+        return any(step.is_placed_by_cluster for step in self.steps)
 
     def is_expired(self, now: datetime) -> bool:
         """Return whether ``now`` is past the plan's end."""
         return now >= self.expires_at
+
+    def bad_lifetime(self, now: datetime) -> str:
+        """Return why its times cannot be those of a plan that was made here; empty: they can."""
+        lifetime_s = (self.expires_at - self.created_at).total_seconds()
+        if lifetime_s > MAX_LIFETIME_S:
+            return (
+                f"Plan {self.short_id} allows itself {format_age(lifetime_s)} (until "
+                f"{self.expires_at:%Y-%m-%d %H:%M} UTC); a plan may be applied for at most "
+                f"{format_age(MAX_LIFETIME_S)}."
+            )
+        if (self.created_at - now).total_seconds() > _AHEAD_S:
+            return (
+                f"Plan {self.short_id} is dated in the future ({self.created_at:%Y-%m-%d %H:%M} "
+                "UTC)."
+            )
+        return ""
 
     def by_severity(self, severity: DiagnosticSeverity) -> tuple[Diagnostic, ...]:
         """Return the diagnostics of that severity, in order."""

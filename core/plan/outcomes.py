@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from core.errors import InvariantError
-from core.plan.model import UnloadBundle
 from core.pulsar.placement import Placement, PlacementMemory, place_bundle
 from core.pulsar.placement.model import Reasons
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.steps.unload import UnloadBundle
 from core.pulsar.view import LoadView
 
 MAX_SCENARIOS: Final = 256

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from core.errors import InputError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
+from core.pegasus.proposal import MOVE_KINDS, Change, Move
 from core.pegasus.view import ClusterView
 from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.pegasus_draft import KINDS, Draft
-from core.plan.pegasus_steps import Change, Move
+from core.plan.pegasus_draft import Draft
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted
 
@@ -101,7 +101,7 @@ def moves_plan(
 
 def asked_moves(view: ClusterView, plans: Iterable[BalancePlan]) -> list[AskedMove]:
     """Return the balancer's plans, or those of our own objective, as moves that are asked for."""
-    words: Mapping[object, Move] = {kind: word for word, kind in KINDS.items()}
+    words: Mapping[object, Move] = {kind: word for word, kind in MOVE_KINDS.items()}
     return [
         AskedMove(
             view.gpid_text(plan.row),

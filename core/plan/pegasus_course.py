@@ -23,8 +23,8 @@ from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
 from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.partition import Partition
 from core.plan.model import NodeExpectation
-from core.plan.pegasus_steps import Partition
 
 _LEARNING: Final = (ConfigType.ADD_SECONDARY, ConfigType.ADD_SECONDARY_FOR_LB)
 _Test = Callable[[PartitionConfig], bool]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, cast
+
+from msgspec import structs
 
 from core.errors import GuardRefusedError, InputError, OpsError
-from core.pegasus.balance.model import ConfigType, PlanKind
+from core.pegasus.balance.model import ConfigType
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import Proposal, propose_change, propose_move
+from core.pegasus.proposal import MOVE_KINDS, Change, Move, Proposal, propose_change, propose_move
 from core.pegasus.server_settings import (
     FLOW_CONTROL,
     changeable,
@@ -20,30 +22,20 @@ from core.pegasus.server_settings import (
     wished_value,
 )
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.base import PegasusStep
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.setting import EVERY_NODE, LEADER, SetServerSetting, server_settings_of
 from core.plan.bare import Terms
 from core.plan.build import in_order
 from core.plan.model import Diagnostic, DiagnosticSeverity, Expected, Plan, PolicyRef, sealed
 from core.plan.pegasus_course import Course
 from core.plan.pegasus_room import check_room
-from core.plan.pegasus_steps import (
-    EVERY_NODE,
-    LEADER,
-    Change,
-    ChangeReplica,
-    Move,
-    MoveReplica,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.steps import PegasusStep
+from core.plan.steps import Step
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted
 
-KINDS: Final[dict[Move, PlanKind]] = {
-    "move_pri": PlanKind.MOVE_PRIMARY,
-    "copy_pri": PlanKind.COPY_PRIMARY,
-    "copy_sec": PlanKind.COPY_SECONDARY,
-}
 _MOST_TOLD: Final = 5
 
 
@@ -62,7 +54,7 @@ class Draft:
         self.facts = PegasusFacts(snapshot)
         self.terms = terms
         self.course = Course(self.facts)
-        self.steps: list[PegasusStep] = []
+        self.steps: list[Step] = []
         self._found: list[Diagnostic] = []
         self._set: dict[tuple[str, str], str] = {}
         self._stored = self.facts.stored_level
@@ -106,7 +98,7 @@ class Draft:
     @property
     def setting_steps(self) -> list[SetServerSetting]:
         """The steps so far that change settings."""
-        return [step for step in self.steps if isinstance(step, SetServerSetting)]
+        return server_settings_of(self.steps)
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -211,7 +203,7 @@ class Draft:
         """Add a move or a copy of a replica; one that is refused is told instead."""
         try:
             config = self._whole(gpid)
-            proposal = propose_move(self.course.sight(), config, KINDS[move], source, target)
+            proposal = propose_move(self.course.sight(), config, MOVE_KINDS[move], source, target)
         except OpsError as exc:
             self.refuse(exc, gpid)
             return
@@ -266,6 +258,10 @@ class Draft:
                 f"Table {table} is excluded from every plan by Trimtab's configuration.",
                 hint="Take it out of `exclusions` first.",
             )
+
+    def append(self, step: PegasusStep) -> None:
+        """Add a step whose parts were checked one by one."""
+        self.steps.append(cast("Step", structs.replace(step, reason=self.terms.reason)))
 
     # -- the end --------------------------------------------------------------------------------
 

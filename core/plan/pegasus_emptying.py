@@ -9,8 +9,10 @@ from core.errors import GuardRefusedError, OpsError
 from core.pegasus.balance.model import PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import propose_move
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.wait import AwaitState
 from core.plan.pegasus_draft import Draft
-from core.plan.pegasus_steps import CloseReplicas, Proposed, ProposeMany
 
 
 def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
@@ -52,22 +54,29 @@ def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:
     draft.tell_refused(sorted(refused, key=lambda one: _place(one[0])))
     ordered = [config.gpid for config in led if config.gpid in items]
     if ordered:
-        draft.steps.append(
+        draft.append(
             ProposeMany(
                 node=node,
                 verb="move_pri",
                 items=tuple(items[gpid] for gpid in ordered),
-                reason=draft.terms.reason,
             )
         )
     return ordered
 
 
-def downgrade(draft: Draft, node: str) -> list[str]:
-    """Add the batch that takes a node out of every partition that it keeps a secondary of.
+def downgrade(draft: Draft, node: str, batch: int | None = None) -> list[list[str]]:
+    """Add the batches that take a node out of every partition that it keeps a secondary of.
+
+    Between two batches the run waits until every partition has its replicas again, so that at most
+    one batch of partitions lacks a replica at a time.
+
+    Args:
+        draft: What is filled.
+        node: It leaves.
+        batch: Partitions of one batch; ``None``: all in one.
 
     Returns:
-        The partitions that it leaves, in gpid order.
+        The partitions that it leaves, batch by batch, in gpid order.
     """
     course = draft.course
     refused: list[tuple[str, OpsError]] = []
@@ -82,16 +91,19 @@ def downgrade(draft: Draft, node: str) -> list[str]:
         items.append(Proposed(partition=course.partition(config)))
         course.advance(config, found.actions)
     draft.tell_refused(refused)
-    if items:
-        draft.steps.append(
+    size = batch or max(len(items), 1)
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
+    for place, some in enumerate(batches):
+        if place:
+            draft.steps.append(AwaitState(state="healthy", reason=draft.terms.reason))
+        draft.append(
             ProposeMany(
                 node=node,
                 verb="DOWNGRADE_TO_INACTIVE",
-                items=tuple(items),
-                reason=draft.terms.reason,
+                items=tuple(some),
             )
         )
-    return [item.partition.gpid for item in items]
+    return [[item.partition.gpid for item in some] for some in batches]
 
 
 def close(draft: Draft, node: str, gpids: Collection[str]) -> None:

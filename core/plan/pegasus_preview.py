@@ -14,20 +14,10 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.proposal import ProposalStep
 from core.plan.model import Plan
-from core.plan.pegasus_steps import (
-    AwaitState,
-    ChangeReplica,
-    CloseReplicas,
-    MoveReplica,
-    Partition,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.pegasus_verify import proposal_of
-from core.plan.pegasus_words import describe_pegasus, shell_lines
-from core.plan.steps import PegasusStep, Step
+from core.plan.steps import STEP_TYPES, PegasusStep
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted, format_mb
 
@@ -35,9 +25,6 @@ GUARDIANS_CHOICE: Final = (
     "Where the replicas go is the guardian's choice, made one by one while the run lasts: replicas "
     "after are about."
 )
-
-_Proposing = MoveReplica | ChangeReplica | ProposeMany
-_PEGASUS = (*_Proposing.__args__, SetMetaLevel, SetServerSetting, CloseReplicas, AwaitState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +111,7 @@ class PegasusPreview:
         restored: What is put back when the run ends, by what it is called.
         copied_mb: In all; ``None``: unknown.
         waits_for_people: The run stops until an operator has done something.
+        max_under_replicated: Partitions that the plan lets lack a replica at a time, at most.
     """
 
     sentence: str
@@ -132,16 +120,13 @@ class PegasusPreview:
     restored: tuple[str, ...]
     copied_mb: float | None
     waits_for_people: bool
+    max_under_replicated: int = 0
 
     @property
     def is_guardians_choice(self) -> bool:
         """Whether the guardian chooses where replicas go: then the numbers after are about."""
-        taken = any(
-            isinstance(one.step, ProposeMany) and one.step.verb != "move_pri" for one in self.steps
-        )
-        back = any(
-            isinstance(one.step, AwaitState) and one.step.state == "restarted" for one in self.steps
-        )
+        taken = any(one.step.removed_replicas for one in self.steps)
+        back = any(one.step.ends_with_node_back for one in self.steps)
         return taken and not back
 
 
@@ -156,32 +141,38 @@ def preview_pegasus(snapshot: PegasusSnapshot, plan: Plan) -> PegasusPreview:
         PegasusStepPreview(
             index=index,
             step=step,
-            sentence=describe_pegasus(step),
+            sentence=step.describe(),
             note="" if step.reason == plan.reason else step.reason,
-            lines=shell_lines(step),
-            copied_mb=_copied(step),
+            lines=step.command_lines(),
+            copied_mb=step.copied_mb,
             partitions=tuple(_partitions(step)),
         )
         for index, step in enumerate(plan.steps)
-        if isinstance(step, _PEGASUS)
+        if isinstance(step, PegasusStep)
     )
     return PegasusPreview(
         sentence=_sentence(plan),
         nodes=tuple(_nodes(snapshot, plan)),
         steps=steps,
         restored=tuple(
-            dict.fromkeys(
-                step.subject
-                for step in plan.steps
-                if isinstance(step, SetMetaLevel | SetServerSetting) and step.is_restored
-            )
+            dict.fromkeys(step.subject for step in plan.steps if step.temporary_value is not None)
         ),
         copied_mb=plan.expected.copied_mb,
         waits_for_people=any(
-            isinstance(step, AwaitState) and step.state in ("restarted", "gone")
-            for step in plan.steps
+            step.wait is not None and step.wait.needs_operator for step in plan.steps
         ),
+        max_under_replicated=_under_replicated(plan),
     )
+
+
+def _under_replicated(plan: Plan) -> int:
+    """Return the most partitions that lack a replica between two waits for repair."""
+    most = lacking = 0
+    for step in plan.steps:
+        if isinstance(step, PegasusStep):
+            lacking = 0 if step.ends_repaired else lacking + step.removed_replicas
+        most = max(most, lacking)
+    return most
 
 
 def _nodes(snapshot: PegasusSnapshot, plan: Plan) -> Iterable[NodePreview]:
@@ -206,14 +197,12 @@ def _nodes(snapshot: PegasusSnapshot, plan: Plan) -> Iterable[NodePreview]:
 
 
 def _partitions(step: PegasusStep) -> Iterable[PartitionPreview]:
-    if isinstance(step, MoveReplica | ChangeReplica):
-        yield _partition(step, step.partition)
-    elif isinstance(step, ProposeMany):
-        for item in step.items:
-            yield _partition(step, item.partition)
+    if isinstance(step, ProposalStep):
+        for partition in step.proposed:
+            yield _partition(step, partition)
 
 
-def _partition(step: _Proposing, partition: Partition) -> PartitionPreview:
+def _partition(step: ProposalStep, partition: Partition) -> PartitionPreview:
     before = partition.config()
     after = _after(step, before)
     return PartitionPreview(
@@ -227,44 +216,29 @@ def _partition(step: _Proposing, partition: Partition) -> PartitionPreview:
     )
 
 
-def _after(step: _Proposing, before: PartitionConfig) -> PartitionConfig:
+def _after(step: ProposalStep, before: PartitionConfig) -> PartitionConfig:
     """Return a partition as the step leaves it; the plan's maker has checked what it needs."""
-    named = {*before.members, *before.last_drops}
-    if isinstance(step, ProposeMany):
-        named |= {step.node, *(item.target for item in step.items if item.target)}
-    elif isinstance(step, MoveReplica):
-        named |= {step.source, step.target}
-    else:
-        named.add(step.node)
+    named = {*before.members, *before.last_drops, *step.nodes_of()}
     nodes = {name: NodeEntry(name, None, is_alive=True) for name in named}
     sight = ClusterSight(nodes=nodes, level=FunctionLevel.STEADY)
-    return way_of(before, proposal_of(sight, before, step).actions)[-1]
-
-
-def _copied(step: Step) -> float | None:
-    if isinstance(step, MoveReplica):
-        return step.size_mb
-    if isinstance(step, ChangeReplica) and step.change == "ADD_SECONDARY":
-        return None
-    return 0.0
+    return way_of(before, step.proposal(sight, before).actions)[-1]
 
 
 def _sentence(plan: Plan) -> str:
     """Return for example ``Moves 12 primaries, copies 3 replicas (1.2 GB), waits 2 times.``."""
-    moved, copied = _moved(plan.steps)
+    own = [step for step in plan.steps if isinstance(step, PegasusStep)]
+    moved = sum(step.moved_primaries for step in own)
+    copied = sum(step.copied_replicas for step in own)
+    taken = sum(step.removed_replicas for step in own)
     parts = []
     if moved:
         parts.append(f"moves {'1 primary' if moved == 1 else f'{moved:,} primaries'}")
     if copied:
         parts.append(f"copies {counted(copied, 'replica')}")
-    taken = sum(
-        len(step.items)
-        for step in plan.steps
-        if isinstance(step, ProposeMany) and step.verb != "move_pri"
-    )
     if taken:
-        parts.append(f"takes {counted(taken, 'replica')} away")
-    parts += _others(plan.steps)
+        limit = f"at most {_under_replicated(plan):,} partitions under-replicated at a time"
+        parts.append(f"takes {counted(taken, 'replica')} away ({limit})")
+    parts += _others(own)
     if not parts:
         return "Nothing would be done."
     text = ", ".join(parts)
@@ -274,24 +248,13 @@ def _sentence(plan: Plan) -> str:
     return f"{text[0].upper()}{text[1:]}.{size}"
 
 
-def _moved(steps: Sequence[Step]) -> tuple[int, int]:
-    moves = [step for step in steps if isinstance(step, MoveReplica)]
-    many = [step for step in steps if isinstance(step, ProposeMany) and step.verb == "move_pri"]
-    moved = sum(step.move == "move_pri" for step in moves) + sum(len(one.items) for one in many)
-    return moved, sum(step.move != "move_pri" for step in moves)
-
-
-def _others(steps: Sequence[Step]) -> Iterable[str]:
-    levels = [step for step in steps if isinstance(step, SetMetaLevel)]
-    for step in levels:
-        again = " until the run ends" if step.is_restored else ""
-        yield f"sets the level to {step.level}{again}"
-    changed = {step.subject for step in steps if isinstance(step, SetServerSetting)}
-    if changed:
-        yield f"changes {counted(len(changed), 'setting')}"
-    single = [step for step in steps if isinstance(step, ChangeReplica)]
-    if single:
-        yield f"changes {counted(len(single), 'partition')}"
-    waits = [step for step in steps if isinstance(step, AwaitState)]
-    if waits:
-        yield f"waits {counted(len(waits), 'time')}"
+def _others(steps: Sequence[PegasusStep]) -> Iterable[str]:
+    """Yield a clause a kind, those that change settings first."""
+    by_kind: dict[type[PegasusStep], list[PegasusStep]] = {}
+    for step in steps:
+        by_kind.setdefault(type(step), []).append(step)
+    kinds = sorted(
+        by_kind, key=lambda kind: (by_kind[kind][0].setting is None, STEP_TYPES.index(kind))
+    )
+    clauses = (kind.summarize(by_kind[kind]) for kind in kinds)
+    yield from filter(None, clauses)

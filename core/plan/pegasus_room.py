@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from core.pegasus.server_settings import COPY_RATE
-from core.plan.pegasus_steps import EVERY_NODE, MoveReplica
+from core.pegasus.steps.base import PegasusStep
+from core.pegasus.steps.setting import EVERY_NODE
 from core.units import counted, format_age, format_mb
 
 if TYPE_CHECKING:
@@ -63,15 +64,16 @@ def _check_node(
 def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
     """A replica lies on one disk: it must fit on one."""
     for step in draft.steps:
-        if isinstance(step, MoveReplica) and step.size_mb and step.target in largest_mb:
-            free_mb = largest_mb[step.target]
-            if step.size_mb > free_mb:
+        size_mb = step.copied_mb if isinstance(step, PegasusStep) else None
+        if size_mb and step.destination in largest_mb:
+            free_mb = largest_mb[step.destination]
+            if size_mb > free_mb:
                 sentence = (
-                    f"{step.partition.gpid} has {format_mb(step.size_mb)}, and no disk of "
-                    f"{step.target} has more than {format_mb(free_mb)} free."
+                    f"{step.subject} has {format_mb(size_mb)}, and no disk of "
+                    f"{step.destination} has more than {format_mb(free_mb)} free."
                 )
                 hint = "Choose another node."
-                draft.tell("error", "no_room", sentence, subject=step.partition.gpid, hint=hint)
+                draft.tell("error", "no_room", sentence, subject=step.subject, hint=hint)
 
 
 def _tell_time(draft: Draft) -> None:

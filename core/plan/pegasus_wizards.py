@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Final
 
 from core.errors import InputError, OpsError
@@ -24,6 +25,8 @@ from core.pegasus.server_settings import (
     ONLY_MOVE_PRIMARY,
     SEND_RATE,
 )
+from core.pegasus.steps.base import PegasusStep
+from core.pegasus.steps.wait import Awaited, AwaitState
 from core.plan.bare import Terms
 from core.plan.model import Plan
 from core.plan.pegasus_draft import Draft
@@ -36,7 +39,6 @@ from core.plan.pegasus_precautions import (
     unfreeze,
     warn_of_freezing,
 )
-from core.plan.pegasus_steps import Awaited, AwaitState
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted
 
@@ -48,6 +50,9 @@ _CLOSING_WAIT_S: Final = 1800.0
 _LONG_DELAY_MS: Final = 180_000_000
 """50 h, as the rolling update sets it: nobody else takes over a replica of a node under way."""
 _SHORT_DELAY_MS: Final = 10
+MAX_UNDER_REPLICATED: Final = 10
+"""Partitions that may lack a replica at a time while a node is emptied."""
+
 _MOST_NAMED: Final = 4
 _ADDS_AGAIN: Final = 100
 
@@ -74,21 +79,30 @@ def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: Terms) -> Plan:
     return draft.seal()
 
 
-def drain_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) -> Plan:
+def drain_plan(
+    snapshot: PegasusSnapshot,
+    nodes: Sequence[str],
+    terms: Terms,
+    *,
+    max_under_replicated: int = MAX_UNDER_REPLICATED,
+) -> Plan:
     """Return the plan that empties nodes one after the other; their replicas go to other nodes.
 
     While it runs the nodes are on the black list, so the guardian puts what they give up elsewhere.
+    A node leaves its partitions in batches, each after the one before is repaired.
 
     Args:
         snapshot: The cluster.
         nodes: Registered names.
         terms: When, why and how long.
+        max_under_replicated: Partitions that may lack a replica at a time, 1 or more.
     Raises:
-        InputError: No node was named, or one twice.
+        InputError: No node was named, one twice, or no such number of partitions.
         UnknownNameError: There is no such node; the hint has near ones.
     """
     draft = Draft(snapshot, terms)
     leaving = _named(draft, nodes)
+    _check_batch(max_under_replicated)
     check_left(draft, leaving)
     was_lively = draft.facts.stored_level is FunctionLevel.LIVELY
     _begin(draft)
@@ -97,8 +111,9 @@ def drain_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) ->
         return _nothing(draft)
     _keep_out(draft, leaving)
     for node in leaving:
-        _empty(draft, node, leaving, is_closed=False)
+        _empty(draft, node, leaving, is_closed=False, batch=max_under_replicated)
         _await(draft, "healthy")
+    _tell_batches(draft, max_under_replicated)
     if was_lively:
         draft.tell(
             "warning",
@@ -115,6 +130,7 @@ def offline_plan(
     terms: Terms,
     *,
     rate_mb_per_s: int = OFFLINE_RATE_MB_PER_S,
+    max_under_replicated: int = MAX_UNDER_REPLICATED,
 ) -> Plan:
     """Return the plan that takes nodes out of service for good, one after the other.
 
@@ -125,12 +141,14 @@ def offline_plan(
         nodes: Registered names.
         terms: When, why and how long.
         rate_mb_per_s: What one disk may receive and send meanwhile; 0: without limit.
+        max_under_replicated: Partitions that may lack a replica at a time, 1 or more.
     Raises:
-        InputError: No node was named, one twice, or no such rate.
+        InputError: No node was named, one twice, no such rate or number of partitions.
         UnknownNameError: There is no such node; the hint has near ones.
     """
     draft = Draft(snapshot, terms)
     leaving = _named(draft, nodes)
+    _check_batch(max_under_replicated)
     check_left(draft, leaving)
     _begin(draft)
     _set_rates(draft, rate_mb_per_s)
@@ -138,10 +156,11 @@ def offline_plan(
     unfreeze(draft, leaving)
     draft.set_setting(ASSIGN_DELAY, str(_SHORT_DELAY_MS), is_restored=True)
     for node in leaving:
-        _empty(draft, node, leaving)
+        _empty(draft, node, leaving, batch=max_under_replicated)
         _await(draft, "healthy")  # safer than the scripts, which stop it while copies are missing
         _await(draft, "gone", node, reason=f"Stop the replica server of {node} now.")
         _await(draft, "healthy")
+    _tell_batches(draft, max_under_replicated)
     stops = f"The run waits until the process of {' and then of '.join(leaving)} was stopped."
     draft.tell("info", "operator_acts", stops, hint="Nobody but the operator stops a process.")
     return draft.seal()
@@ -168,7 +187,6 @@ def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: 
     for node in wanted:
         draft.set_setting(ADD_LIMIT, "0", is_restored=True)
         dropped = _empty(draft, node, [node], is_refilled=False)
-        _await(draft, "running", node)  # notes which process it is that has to end
         reason = f"Restart the replica server of {node} now, with the new version."
         _await(draft, "restarted", node, reason=reason)
         draft.set_setting(ADD_LIMIT, str(_ADDS_AGAIN), is_restored=True)
@@ -305,6 +323,7 @@ def _empty(
     *,
     is_closed: bool = True,
     is_refilled: bool = True,
+    batch: int | None = None,
 ) -> list[str]:
     """Add what takes primaries, then secondaries off a node; return the partitions it leaves.
 
@@ -313,11 +332,16 @@ def _empty(
         node: The one to empty.
         leaving: Nodes that get nothing.
         is_closed: What is left of the replicas is closed: the process ends next.
-        is_refilled: The guardian puts what is missing on other nodes.
+        is_refilled: The guardian puts what is missing on other nodes; else the node takes it up
+            again after its restart.
+        batch: Partitions that it leaves at a time; ``None``: all at once.
     """
     if migrate(draft, node, leaving):
         _await(draft, "no_primaries", node, within_s=_SHORT_WAIT_S)
-    dropped = downgrade(draft, node)
+    if not is_refilled:
+        # notes which process has to end: any restart from now on counts, an earlier one does not
+        _await(draft, "running", node)
+    dropped = list(chain.from_iterable(downgrade(draft, node, batch)))
     if dropped:
         _await(draft, "no_replicas", node, within_s=_SHORT_WAIT_S)
     if dropped and is_closed:
@@ -326,6 +350,31 @@ def _empty(
     if is_refilled:
         _refill(draft, dropped, leaving)
     return dropped
+
+
+def _check_batch(max_under_replicated: int) -> None:
+    if max_under_replicated < 1:
+        raise InputError(
+            f"At most {max_under_replicated} partitions may lack a replica: no node could leave "
+            "any partition.",
+            hint="Allow 1 or more; the default is 10.",
+        )
+
+
+def _tell_batches(draft: Draft, max_under_replicated: int) -> None:
+    """Show the limit, and how many batches it makes."""
+    batches = [
+        step for step in draft.steps if isinstance(step, PegasusStep) and step.removed_replicas
+    ]
+    total = sum(one.partition_count for one in draft.facts.tables.values())
+    draft.tell(
+        "info",
+        "batches",
+        f"At most {max_under_replicated:,} of {counted(total, 'partition')} lack a replica at a "
+        f"time: {'1 batch' if len(batches) == 1 else f'{len(batches):,} batches'}, the next one "
+        "when every partition is healthy again.",
+        hint="A larger limit is faster, a smaller one safer.",
+    )
 
 
 def _refill(draft: Draft, dropped: Sequence[str], leaving: Sequence[str]) -> None:

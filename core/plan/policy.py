@@ -11,9 +11,9 @@ from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, Plan
 from core.plan.policy_checks import check_name, check_policy
 from core.plan.policy_finding import finding
-from core.plan.policy_kinds import policy_kind
 from core.plan.policy_state import stored_policy
-from core.plan.steps import SetPolicy
+from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from core.ids import is_broker_bound
+from core.ids import is_broker_bound, path_fault
 from core.plan.checks import Basis
 from core.plan.isolation_checks import check_affinity, check_domain, check_isolation
 from core.plan.model import Diagnostic
 from core.plan.policy_finding import finding, listed, near
-from core.plan.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.plan.policy_state import policies_of, with_policies
-from core.plan.steps import SetPolicy
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
+from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.units import counted
 
@@ -90,6 +90,11 @@ def check_name(basis: Basis, step: SetPolicy) -> Iterator[Diagnostic]:
     if kind.scope in ("cluster", "group") and not _NAME.match(step.name):
         sentence = f"{step.name!r} cannot be the name of a {kind.title}."
         yield finding("error", "policy_name", step, sentence, "Use letters, digits, . _ - = :")
+    elif (step.cluster or kind.scope != "cluster") and (
+        fault := path_fault(f"/admin/v2/{step.request().path}")
+    ):
+        sentence = f"The {step.subject} cannot be part of a request: {fault}."
+        yield finding("error", "policy_path", step, sentence, "Choose another name.")
 
 
 def is_system(namespace: str) -> bool:

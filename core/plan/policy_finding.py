@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.plan.model import Diagnostic, DiagnosticSeverity
-from core.plan.steps import SetPolicy
+from core.pulsar.steps.policy import SetPolicy
 
 SHOWN: Final = 3
 

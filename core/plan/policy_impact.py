@@ -10,11 +10,11 @@ import numpy as np
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.policy_scope import unloaded_namespaces
 from core.plan.policy_state import with_policies
-from core.plan.steps import SetPolicy
 from core.pulsar.ranges import Ints
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.spread import Spread
+from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot
 

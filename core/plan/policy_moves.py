@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from core.plan.bare import Terms
 from core.plan.build import build_unload_plan, in_order
-from core.plan.model import Diagnostic, Plan, UnloadBundle, sealed
+from core.plan.model import Diagnostic, Plan, sealed
 from core.plan.policy import PolicyWish, build_policy_plan
 from core.plan.policy_impact import PolicyImpact, policy_impact
 from core.plan.policy_state import with_policies
 from core.plan.preview import Preview, preview_plan
-from core.plan.steps import SetPolicy
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.snapshot import PulsarSnapshot
 
 MAX_MOVES = 200
@@ -65,7 +65,7 @@ def change_policies(
         UnknownNameError: A kind or a field that there is not.
     """
     plan = build_policy_plan(snapshot, wishes, terms)
-    steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
+    steps = policy_steps(plan.steps)
     if not steps:
         return PolicyOutlook(plan, None, None)
     impact = policy_impact(snapshot, effective_settings(snapshot), steps)
@@ -134,8 +134,7 @@ def _course(
         return None
     after = with_policies(snapshot, steps)
     plan = build_unload_plan(after, busiest(snapshot, bundles), now=terms.now)
-    moves = [step for step in plan.steps if isinstance(step, UnloadBundle)]
-    return preview_plan(after, plan) if moves else None
+    return preview_plan(after, plan) if plan.steps else None
 
 
 def busiest(snapshot: PulsarSnapshot, bundles: Sequence[str], most: int = MAX_MOVES) -> list[str]:

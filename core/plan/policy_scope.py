@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from core.errors import InputError
-from core.plan.policy_kinds import policy_kind
-from core.plan.steps import SetPolicy
 from core.pulsar.isolation import UNREADABLE, matcher_of
+from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.view import LoadView
 
 UnloadScope = Literal["changed", "all_matching", "none"]

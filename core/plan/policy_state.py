@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.errors import InputError
-from core.plan.policy_kinds import PolicyKind, policy_kind
-from core.plan.steps import SetPolicy
+from core.pulsar.policy_kinds import PolicyKind, policy_kind
+from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 
 _COLUMNS: Mapping[str, str] = {

@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from core.errors import InvariantError, PlanConflictError
 from core.health.measures import Measures, column_values, measure, owned_bundle_counts, row_of
 from core.plan.clients import ClientImpact, client_impact
-from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle
+from core.plan.commands import rest_line
+from core.plan.model import Plan
 from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
 from core.plan.policy_impact import policy_impact
 from core.plan.policy_state import with_policies
 from core.plan.project import project_scenario
 from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
-from core.plan.steps import SetPolicy
-from core.plan.words import would
 from core.pulsar.placement import STRATEGY_NAMES, Placement
 from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.steps.base import PulsarStep
+from core.pulsar.steps.policy import policy_steps
+from core.pulsar.steps.unload import UnloadBundle, unloads_of
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
@@ -106,7 +107,7 @@ class OtherPreview:
         unloaded: Bundles whose clients reconnect.
     """
 
-    step: Step
+    step: PulsarStep
     sentence: str
     clients: ClientImpact | None
     command: str
@@ -215,7 +216,7 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
     policy = plan.strategy
     settings = effective_settings(snapshot, overrides=policy.settings, release=policy.release)
     view = LoadView.of(_ground(snapshot, plan), settings)
-    unloads = tuple(step for step in plan.steps if isinstance(step, UnloadBundle))
+    unloads = unloads_of(plan.steps)
     for step in unloads:
         view.broker_row(step.owner)
         if step.destination is not None:
@@ -228,8 +229,8 @@ def _run(snapshot: PulsarSnapshot, plan: Plan) -> _Run:
 
 def _ground(snapshot: PulsarSnapshot, plan: Plan) -> PulsarSnapshot:
     """Return the snapshot with the policies that are set before the first unload."""
-    first = next((at for at, step in enumerate(plan.steps) if isinstance(step, UnloadBundle)), 0)
-    policies = [step for step in plan.steps[:first] if isinstance(step, SetPolicy)]
+    first = next((at for at, step in enumerate(plan.steps) if step.is_placed_by_cluster), 0)
+    policies = policy_steps(plan.steps[:first])
     return with_policies(snapshot, policies) if policies else snapshot
 
 
@@ -240,7 +241,7 @@ def _steps(snapshot: PulsarSnapshot, run: _Run) -> list[StepPreview]:
             step=step,
             placement=placed,
             clients=client_impact(snapshot.bundles, [int(row)]),
-            command=pulsar_admin_line(step),
+            command=step.command_lines()[0],
             rest=rest_line(step, urls.get(step.owner)),
         )
         for step, placed, row in zip(run.unloads, run.outcomes.placements, run.rows, strict=True)
@@ -251,30 +252,27 @@ def _others(snapshot: PulsarSnapshot, plan: Plan) -> Iterator[OtherPreview]:
     urls = _web_urls(snapshot)
     anyone = next(iter(urls.values()), None)
     for step in plan.steps:
-        if not isinstance(step, SplitBundle | SetDynamicSetting | SetPolicy):
+        if not isinstance(step, PulsarStep) or step.is_placed_by_cluster:
             continue
         unloaded = _unloaded_by(snapshot, step)
         yield OtherPreview(
             step=step,
-            sentence=would(step),
+            sentence=step.describe_dry_run(),
             clients=(
                 client_impact(snapshot.bundles, _rows_of(snapshot, unloaded)) if unloaded else None
             ),
-            command=pulsar_admin_line(step),
+            command=step.command_lines()[0],
             rest=rest_line(step, anyone if step.owner is None else urls.get(step.owner)),
             unloaded=unloaded,
         )
 
 
-def _unloaded_by(
-    snapshot: PulsarSnapshot, step: SplitBundle | SetDynamicSetting | SetPolicy
-) -> tuple[str, ...]:
+def _unloaded_by(snapshot: PulsarSnapshot, step: PulsarStep) -> tuple[str, ...]:
     """Bundles that a step which is no unload has unloaded all the same."""
-    if isinstance(step, SplitBundle):
-        return (step.bundle,) if step.is_unloaded else ()
-    if isinstance(step, SetPolicy) and step.policy == "isolation":
-        return policy_impact(snapshot, effective_settings(snapshot), [step]).unloaded
-    return ()
+    isolating = [one for one in policy_steps([step]) if one.policy == "isolation"]
+    if isolating:
+        return policy_impact(snapshot, effective_settings(snapshot), isolating).unloaded
+    return step.unloads
 
 
 def _touched_rows(

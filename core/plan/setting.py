@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from core.errors import InputError
+from core.ids import path_fault
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_cluster
-from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SetDynamicSetting
-from core.pulsar.setting_values import parse_upstream_value
+from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
+from core.pulsar.setting_values import is_same_setting, parse_upstream_value
 from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.pulsar.split import ALGORITHMS
+from core.pulsar.steps.setting import SetDynamicSetting
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
 
@@ -48,7 +50,7 @@ def build_setting_plan(
         setting = known_setting(key)
         before = stored.get(key)
         about = list(check_setting(basis, setting, value))
-        if is_same(setting, before, value):
+        if is_same_setting(setting, before, value):
             held = "not set" if before is None else before
             sentence = f"{key} is {held} dynamically already."
             about.append(_finding("warning", "already_set", key, sentence))
@@ -76,11 +78,16 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
         setting: Which.
         value: As brokers write it; ``None``: it is taken away.
     """
-    release = basis.settings.release
+    release = basis.settings.target
     if not setting.exists_in(release):
-        sentence = f"Release {release} has no setting {setting.key}."
-        hint = "Look at the keys of that release: upstream renamed some that were misspelt."
+        sentence = f"Release {release.name} has no setting {setting.key}."
+        hint = f"Available in {setting.available_in}."
         yield _finding("error", "setting_unknown_in_release", setting.key, sentence, hint)
+    elif setting.is_dynamic and not setting.is_dynamic_in(release):
+        sentence = f"{setting.key} is not dynamic in release {release.name}."
+        hint = f"It is from {setting.dynamic_since} on; change broker.conf and restart the brokers."
+        yield _finding("error", "setting_not_dynamic", setting.key, sentence, hint)
+        return
     if not setting.is_dynamic:
         sentence = f"{setting.key} is not dynamic: the brokers would answer 412."
         hint = "Change it in broker.conf and restart the brokers."
@@ -88,17 +95,11 @@ def check_setting(basis: Basis, setting: Setting, value: str | None) -> Iterator
         return
     if value is not None:
         yield from check_value(setting, value)
+    step = SetDynamicSetting(key=setting.key, value=value)
+    if fault := path_fault(f"/admin/v2/{step.request().path}"):
+        sentence = f"{setting.key} = {value!r} cannot be sent: {fault}."
+        yield _finding("error", "setting_path", setting.key, sentence)
     yield from _check_use(basis, setting)
-
-
-def is_same(setting: Setting, left: str | None, right: str | None) -> bool:
-    """Return whether two texts mean the same value; ``None``: not set."""
-    if left is None or right is None:
-        return left is right
-    try:
-        return parse_upstream_value(setting, left) == parse_upstream_value(setting, right)
-    except InputError:
-        return left == right
 
 
 def upstream_text(setting: Setting, value: str) -> str:

@@ -9,8 +9,9 @@ from typing import Final
 from core.errors import InputError
 from core.plan.bare import Terms, bare_plan, basis_of
 from core.plan.checks import Basis, check_bundle, check_cluster
-from core.plan.model import Diagnostic, DiagnosticSeverity, Plan, SplitBundle
+from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
 from core.pulsar.split import BY_FLOW, BY_HAND, SplitCost, SplitWhatIf, cost_of, explain_split
+from core.pulsar.steps.split import SplitBundle
 from core.snapshot import PulsarSnapshot
 
 SPECIFIED: Final = BY_HAND
@@ -137,12 +138,14 @@ def _cost_together(basis: Basis, steps: Sequence[SplitBundle]) -> SplitCost:
     )
 
 
-def check_split(basis: Basis, step: SplitBundle) -> Iterator[Diagnostic]:
-    """Check a step that was planned before: would the brokers still cut there, and to what use."""
+def check_split(
+    basis: Basis, bundle: str, algorithm: str, positions: Sequence[int]
+) -> Iterator[Diagnostic]:
+    """Check a split that was planned before: would brokers still cut there, and is it of use?"""
     try:
-        where = _explained(basis, step.bundle, step.algorithm, step.positions)
+        where = _explained(basis, bundle, algorithm, positions)
     except InputError as exc:  # a plan that was not made by build_split_plan
-        yield _finding("error", "split_refused", step.bundle, exc.message, exc.hint)
+        yield _finding("error", "split_refused", bundle, exc.message, exc.hint)
     else:
         yield from _about(where)
 

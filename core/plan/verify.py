@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, takewhile
 
 from core.errors import InvariantError
 from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
 from core.plan.model import (
     Diagnostic,
     Plan,
-    SetDynamicSetting,
-    SplitBundle,
     Step,
-    UnloadBundle,
 )
 from core.plan.pegasus_verify import recheck_pegasus
 from core.plan.policy_checks import check_policy
-from core.plan.policy_state import with_policies
-from core.plan.setting import check_setting
+from core.plan.policy_state import stored_policy, with_policies
+from core.plan.setting import check_setting, stored_settings
 from core.plan.split import check_split
-from core.plan.steps import SetPolicy
+from core.plan.steps import PulsarStep
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
+from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.pulsar.view import LoadView
 from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
 
@@ -67,38 +66,31 @@ def _recheck_pulsar(
         exclusions=exclusions,
     )
     everywhere = first_refusal(check_cluster(basis))
-    grounds = _Grounds(basis)
+    grounds = _Grounds(basis, policy_steps(plan.steps))
     coming: list[SetPolicy] = []  # no fresh snapshot can show them yet
     found: dict[int, Diagnostic] = {}
     for index, step in enumerate(plan.steps):
         if steps is not None and index not in steps:
             continue
-        if isinstance(step, UnloadBundle):
+        if step.is_placed_by_cluster:  # under the policies that are set before it
             grounds.take(tuple(coming))
-        refusal = everywhere or _about(
-            grounds.basis, step, grounds.destinations, _before(plan, index)
-        )
+        refusal = everywhere or _about(grounds, step)
         if refusal is not None:
             found[index] = refusal
-        elif isinstance(step, SetPolicy):
-            coming.append(step)
+        else:
+            coming += policy_steps([step])
     return found
-
-
-def _before(plan: Plan, index: int) -> list[SetPolicy]:
-    """Policies that a step of the plan finds changed already."""
-    if not isinstance(plan.steps[index], SetPolicy):
-        return []
-    return [step for step in plan.steps[:index] if isinstance(step, SetPolicy)]
 
 
 class _Grounds:
     """What a step will find: the fresh snapshot, with the policies that the plan sets before it."""
 
-    def __init__(self, fresh: Basis) -> None:
+    def __init__(self, fresh: Basis, planned: Sequence[SetPolicy]) -> None:
         self._fresh = fresh
+        self._planned = planned
         self._policies: tuple[SetPolicy, ...] = ()
-        self.basis, self.destinations = fresh, _Destinations(fresh)
+        self.basis = fresh
+        self.checks = SnapshotChecks(fresh, planned, was_live=True)
 
     def take(self, policies: tuple[SetPolicy, ...]) -> None:
         if policies == self._policies:
@@ -107,57 +99,73 @@ class _Grounds:
         snapshot = with_policies(fresh.snapshot, policies) if policies else fresh.snapshot
         view = LoadView.of(snapshot, fresh.settings)
         self._policies, self.basis = policies, replace(fresh, snapshot=snapshot, view=view)
-        self.destinations = _Destinations(self.basis)
+        self.checks = SnapshotChecks(self.basis, self._planned, was_live=True)
 
 
-class _Destinations:
-    """What forbids each destination, asked once for all the steps that name it."""
+class SnapshotChecks:
+    """What steps ask of a snapshot (:class:`core.pulsar.steps.base.Checks`).
 
-    def __init__(self, basis: Basis) -> None:
+    Args:
+        basis: The snapshot, laid out.
+        planned: Policies that the plan sets.
+        was_live: Destinations were brokers when they were chosen.
+    """
+
+    def __init__(
+        self, basis: Basis, planned: Sequence[SetPolicy] = (), *, was_live: bool = False
+    ) -> None:
         self._basis = basis
-        self._known: dict[str, Diagnostic | None] = {}
+        self._planned = planned
+        self._was_live = was_live
+        self._destinations: dict[str, Diagnostic | None] = {}
 
-    def refusal(self, broker: str) -> Diagnostic | None:
-        if broker not in self._known:
-            self._known[broker] = first_refusal(
-                check_destination(self._basis, broker, was_live=True)
-            )
-        return self._known[broker]
+    def bundle(self, bundle: str) -> Diagnostic | None:
+        """Return why a bundle cannot be moved."""
+        return first_refusal(check_bundle(self._basis, bundle))
+
+    def destination(self, broker: str) -> Diagnostic | None:
+        """Return why a broker takes no bundle; asked once for all the steps that name it."""
+        if broker not in self._destinations:
+            found = check_destination(self._basis, broker, was_live=self._was_live)
+            self._destinations[broker] = first_refusal(found)
+        return self._destinations[broker]
+
+    def move(self, bundle: str, broker: str) -> Diagnostic | None:
+        """Return why this bundle cannot go to that broker."""
+        return first_refusal(check_move(self._basis, bundle, broker))
+
+    def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
+        """Return why brokers would not cut a bundle so, or why it is of no use."""
+        return first_refusal(check_split(self._basis, bundle, algorithm, positions))
+
+    def owner(self, bundle: str) -> str:
+        """Return the owner of a bundle."""
+        view = self._basis.view
+        return str(view.brokers[view.owner[view.bundle_row(bundle)]])
+
+    def setting(self, key: str, value: str | None) -> Diagnostic | None:
+        """Return why a known dynamic setting cannot have a value."""
+        return first_refusal(check_setting(self._basis, SETTING_BY_KEY[key], value))
+
+    def policy(self, step: PulsarStep) -> Diagnostic | None:
+        """Return why a policy cannot be set, with those that the plan sets before it."""
+        planned = list(takewhile(lambda one: one is not step, self._planned))
+        found = (check_policy(self._basis, one, planned) for one in policy_steps([step]))
+        return first_refusal(chain.from_iterable(found))
+
+    def stored_policy(self, policy: str, name: str) -> str | None:
+        """Return a policy as it is."""
+        return stored_policy(self._basis.snapshot, policy, name)
+
+    def stored_setting(self, key: str) -> str | None:
+        """Return the dynamic value of a setting."""
+        return stored_settings(self._basis.snapshot).get(key)
 
 
-def _about(
-    basis: Basis, step: Step, destinations: _Destinations, planned: Sequence[SetPolicy]
-) -> Diagnostic | None:
-    match step:
-        case UnloadBundle():
-            refusal = _about_bundle(basis, step)
-            if refusal is not None or step.destination is None:
-                return refusal
-            return destinations.refusal(step.destination) or first_refusal(
-                check_move(basis, step.bundle, step.destination)
-            )
-        case SplitBundle():
-            return _about_bundle(basis, step) or first_refusal(check_split(basis, step))
-        case SetDynamicSetting():
-            # what it is now is looked at right before it is changed
-            setting = SETTING_BY_KEY.get(step.key)
-            if setting is None:
-                return _unknown_setting(step)
-            return first_refusal(check_setting(basis, setting, step.value))
-        case SetPolicy():
-            return first_refusal(check_policy(basis, step, planned))
-        case _:
-            raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
-
-
-def _unknown_setting(step: SetDynamicSetting) -> Diagnostic:
-    return Diagnostic(
-        severity="error",
-        code="setting_unknown",
-        sentence=f"{step.key} is no setting of the load balancer.",
-        subject=step.key,
-        hint="Make the plan anew with the key of a setting that exists.",
-    )
+def _about(grounds: _Grounds, step: Step) -> Diagnostic | None:
+    if not isinstance(step, PulsarStep):
+        raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
+    return step.check(grounds.checks)
 
 
 def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:
@@ -167,22 +175,3 @@ def first_refusal(found: Iterable[Diagnostic]) -> Diagnostic | None:
     """
     refusals = (item for item in found if item.severity == "error" or item.code == "not_owned")
     return next(refusals, None)
-
-
-def moved_meanwhile(bundle: str, owner: str, now_at: str) -> Diagnostic:
-    """Return what is said of a bundle that is not where the plan found it."""
-    return Diagnostic(
-        severity="error",
-        code="moved_meanwhile",
-        sentence=f"{bundle} was at {owner} when the plan was made, and is at {now_at} now.",
-        subject=bundle,
-        hint="Look at it again, and make another plan if it still has to move.",
-    )
-
-
-def _about_bundle(basis: Basis, step: UnloadBundle | SplitBundle) -> Diagnostic | None:
-    refusal = first_refusal(check_bundle(basis, step.bundle))
-    if refusal is not None:
-        return refusal
-    owner = basis.view.brokers[basis.view.owner[basis.view.bundle_row(step.bundle)]]
-    return moved_meanwhile(step.bundle, step.owner, owner) if owner != step.owner else None

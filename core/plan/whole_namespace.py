@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from core.ids import namespace_of
 from core.plan.checks import Basis
 from core.plan.clients import client_impact
-from core.plan.model import Diagnostic, UnloadBundle
+from core.plan.model import Diagnostic
+from core.pulsar.steps.unload import UnloadBundle
 
 CODE: Final = "whole_namespace"
 _FEWEST: Final = 2

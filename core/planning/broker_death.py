@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import UnknownNameError
-from core.planning.drill import DrillWish, losses_of, play
+from core.planning.drill import losses_of, play
 from core.planning.drill_placing import place_losses
+from core.planning.drill_request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
@@ -113,11 +114,11 @@ def broker_death(
     view = LoadView.of(snapshot, settings)
     if broker not in view.broker_index:
         raise UnknownNameError.of("broker", broker, view.brokers, place="this snapshot")
-    wish = DrillWish(domains=False, only=(broker,), seed=seed)
-    losses = losses_of(view, wish)
-    told = play(snapshot, settings, losses, wish)
+    request = DrillRequest(domains=False, only=(broker,), seed=seed)
+    losses = losses_of(view, request)
+    told = play(snapshot, settings, losses, request)
     failure = told["failures"].to_pylist()[0]
-    landing = _landing(snapshot, view, settings, wish)
+    landing = _landing(snapshot, view, settings, request)
     session_s, key = session_timeout(settings)
     return BrokerDeath(
         broker=broker,
@@ -133,9 +134,9 @@ def broker_death(
 
 
 def _landing(
-    snapshot: PulsarSnapshot, view: LoadView, settings: EffectiveSettings, wish: DrillWish
+    snapshot: PulsarSnapshot, view: LoadView, settings: EffectiveSettings, request: DrillRequest
 ) -> pa.Table:
-    landed = place_losses(view, settings, losses_of(view, wish), wish.seed)[0]
+    landed = place_losses(view, settings, losses_of(view, request), request.seed)[0]
     rows = snapshot.bundles.take(pa.array(landed.bundles))
     names = np.array([*view.brokers, None], object)
     clients = [

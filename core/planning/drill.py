@@ -19,6 +19,7 @@ from core.errors import InputError, UnknownNameError
 from core.health.measures import column_values
 from core.plan.shift import CARRIED, Carried, carried_by
 from core.planning.drill_placing import Landed, Loss, place_losses
+from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import TABLES
 from core.progress import Progress
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
@@ -27,10 +28,6 @@ from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_ratio
-
-HOT_LINE: Final = 0.85
-"""Usage from which a broker is hot: Pulsar's ``loadBalancerBrokerOverloadedThresholdPercentage`` as
-shipped."""
 
 _MOST_CELLS: Final = 4_000_000
 """Losses times brokers times rows of a broker that are worked on at once."""
@@ -46,25 +43,6 @@ _WORST_FIRST: Final = [
     ("moved_bytes_per_s", "descending"),
     ("failure", "ascending"),
 ]
-
-
-@dataclass(frozen=True)
-class DrillWish:
-    """What is asked.
-
-    Attributes:
-        brokers: Each broker in turn.
-        domains: Each failure domain in turn.
-        only: Names of brokers or domains; empty: all.
-        hot_line: Usage from which a broker is hot, ratio.
-        seed: Draws and the order of lookups follow from it.
-    """
-
-    brokers: bool = True
-    domains: bool = True
-    only: tuple[str, ...] = ()
-    hot_line: float = HOT_LINE
-    seed: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +64,7 @@ class Drill:
     left_out: tuple[InputError, ...] = ()
 
 
-def losses_of(view: LoadView, wish: DrillWish) -> list[Loss]:
+def losses_of(view: LoadView, request: DrillRequest) -> list[Loss]:
     """Return the failures to play.
 
     Raises:
@@ -94,19 +72,19 @@ def losses_of(view: LoadView, wish: DrillWish) -> list[Loss]:
         InputError: Nothing is left to play.
     """
     found = []
-    if wish.brokers:
+    if request.brokers:
         found += [Loss(name, "broker", (row,)) for row, name in enumerate(view.brokers)]
-    if wish.domains:
+    if request.domains:
         members: dict[str, list[int]] = {}
         for row, domain in enumerate(view.failure_domains):
             if domain:
                 members.setdefault(domain, []).append(row)
         found += [Loss(name, "domain", tuple(rows)) for name, rows in sorted(members.items())]
     known = {loss.name for loss in found}
-    for name in wish.only:
+    for name in request.only:
         if name not in known:
             raise UnknownNameError.of("broker or failure domain", name, known)
-    found = [loss for loss in found if not wish.only or loss.name in wish.only]
+    found = [loss for loss in found if not request.only or loss.name in request.only]
     if not found:
         raise InputError(
             f"{view.cluster} has nothing that could be lost.",
@@ -123,7 +101,7 @@ def groups_of(view: LoadView, losses: Sequence[Loss]) -> list[list[Loss]]:
 
 
 def drill(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: DrillWish, progress: Progress
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, request: DrillRequest, progress: Progress
 ) -> Drill:
     """Play the failures in this process.
 
@@ -132,11 +110,11 @@ def drill(
         JobStoppedError: Somebody asked for it to stop.
     """
     view = LoadView.of(snapshot, settings)
-    groups = groups_of(view, losses_of(view, wish))
+    groups = groups_of(view, losses_of(view, request))
     told = []
     for number, losses in enumerate(groups):
         progress.step(number, len(groups), "failure drill")
-        told.append(play(snapshot, settings, losses, wish))
+        told.append(play(snapshot, settings, losses, request))
     progress.step(len(groups), len(groups), "failure drill")
     return drill_of(told)
 
@@ -169,7 +147,7 @@ def play(
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings,
     losses: Sequence[Loss],
-    wish: DrillWish,
+    request: DrillRequest,
     view: LoadView | None = None,
 ) -> dict[str, pa.Table]:
     """Return the rows of :data:`TABLES` for some losses.
@@ -178,22 +156,22 @@ def play(
         snapshot: Before; at least with the bundles that are lost.
         settings: What the leader goes by.
         losses: The failures.
-        wish: What is asked.
+        request: What is computed.
         view: Of the snapshot; ``None``: laid out here.
     Raises:
         InputError: The load manager is not one that can be played.
     """
     view = LoadView.of(snapshot, settings) if view is None else view
-    landed = place_losses(view, settings, losses, wish.seed)
+    landed = place_losses(view, settings, losses, request.seed)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.bundles for one in landed)]))
     fleet = _Fleet(snapshot, settings, view, rows, carried_by(snapshot, rows))
     told: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     for loss, one in zip(losses, landed, strict=True):
         after = fleet.after(loss, one)
-        groups = list(_groups(view, loss, one, after, wish.hot_line))
+        groups = list(_groups(view, loss, one, after, request.hot_line))
         told["groups"] += groups
-        told["hot"] += _hot(view, loss, after, wish.hot_line)
-        told["failures"].append(_failure(view, loss, after, groups, wish.hot_line))
+        told["hot"] += _hot(view, loss, after, request.hot_line)
+        told["failures"].append(_failure(view, loss, after, groups, request.hot_line))
     return {
         name: pa.Table.from_pylist(told[name], schema=schema) for name, schema in TABLES.items()
     }
@@ -346,7 +324,7 @@ def _groups(
     members = np.vstack([view.is_primary | view.is_secondary, shared[None, :]])
     touched = members[:, list(loss.rows)].any(axis=1) | (bundles > 0)
     for group in np.flatnonzero(touched).tolist():
-        left = landed.allowed[group]
+        left = landed.allowed[group if group < count else -1]
         usage = after.usage[left & np.isfinite(after.usage)]
         coolest = float(usage.min()) if usage.size else None
         is_cool = bool(left.any()) and (coolest is None or coolest < line)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.placement import find_strategy, placement_name
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
@@ -26,7 +27,6 @@ from core.pulsar.placement.extensible import (
     extensible_filters,
 )
 from core.pulsar.placement.filters import (
-    SYSTEM_NAMESPACE,
     latest_version,
     least_of_group,
     same_class,
@@ -62,8 +62,9 @@ class Landed:
     Attributes:
         bundles: Rows of its bundles, in the order of their lookups.
         ends: Broker row of each; ``NOBODY``: no broker is eligible.
-        allowed: Brokers that isolation leaves after the loss, ``(n_policies + 1, n_brokers)``; the
-            last row is that of namespaces without a policy.
+        allowed: Brokers that isolation leaves after the loss, ``(n_policies + 2, n_brokers)``; the
+            last row is that of namespaces without a policy, the one before it the same for bundles
+            with non-persistent topics.
     """
 
     bundles: Ints
@@ -146,7 +147,7 @@ class _Fleets(PlacementContext):
         left: Brokers that are left, ``(n_losses, n_brokers)``.
         flows: Long-term rates, msg/s, what was placed included.
         held_topics: Topics likewise.
-        policies: Brokers by isolation, ``(n_losses, n_policies + 1, n_brokers)``.
+        policies: Brokers by isolation, ``(n_losses, n_policies + 2, n_brokers)``.
         strategy: Who picks.
     """
 
@@ -218,7 +219,7 @@ class _Fleets(PlacementContext):
         spaces = self.view.bundle_namespace[rows].astype(np.int64)
         counts = self._counts(placed, step, spaces)
         groups = self.view.namespace_group[spaces]
-        chances = self._chances(spaces, counts, self._grouped(placed, step, groups))
+        chances = self._chances(rows, counts, self._grouped(placed, step, groups))
         ends = _drawn(chances, draws)
         here = np.flatnonzero(ends >= 0)
         to = ends[here]
@@ -246,9 +247,12 @@ class _Fleets(PlacementContext):
             _add(counts, placed.ends, is_same & (groups >= 0)[:, None])
         return counts
 
-    def _chances(self, spaces: Ints, counts: Codes, grouped: Codes) -> Floats:
+    def _chances(self, rows: Ints, counts: Codes, grouped: Codes) -> Floats:
         """Run the chain and the strategy, as ``ModularLoadManagerImpl#selectBroker`` does."""
-        allowed = self.policies[np.arange(spaces.size), self.view.namespace_policy[spaces]]
+        spaces = self.view.bundle_namespace[rows].astype(np.int64)
+        policy, such = self.view.namespace_policy[spaces], self.view.is_non_persistent[rows]
+        by = self.allowed_row(policy, non_persistent=such)
+        allowed = self.policies[np.arange(spaces.size), by]
         few = allowed & (self.topics <= self.settings.number("loadBalancerBrokerMaxTopics"))
         mask = np.where(any_in_row(few)[:, None], few, allowed)
         in_group = self.view.namespace_group[spaces] >= 0
@@ -325,6 +329,7 @@ def _by_policy(base: PlacementContext, left: Flags) -> Flags:
     least = np.array([policy.min_limit for policy in view.policies], np.int64)
     short = primary.sum(axis=2) < least
     second = view.is_secondary[None, :, :] & left[:, None, :] & short[:, :, None]
-    shared = left & ~view.is_primary.any(axis=0) & view.serves_persistent
-    whole = np.concatenate([primary | second, shared[:, None, :]], axis=1)
+    shared = left & ~view.is_primary.any(axis=0)
+    kinds = np.stack([shared & view.serves_non_persistent, shared & view.serves_persistent], axis=1)
+    whole = np.concatenate([primary | second, kinds], axis=1)
     return np.asarray(whole & base.usable, np.bool_)

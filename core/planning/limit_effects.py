@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.plan.policy_kinds import DEFAULT_QUOTA_NAME
 from core.plan.policy_state import with_policies
-from core.plan.steps import SetPolicy
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, group_uses
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RATE_KINDS, RateLimit, rate_limits
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME
 from core.pulsar.settings import EffectiveSettings
+from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.units import counted, format_bytes_per_s, format_msgs_per_s
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from core.plan.policy_kinds import policy_kind
 from core.plan.policy_state import policies_of
 from core.planning.namespace_use import NamespaceUse
+from core.pulsar.policy_kinds import policy_kind
 from core.snapshot import PulsarSnapshot
 
 Verdict = Literal["at its limit", "may be", "within", "unlimited", "unknown"]
@@ -51,7 +51,7 @@ class RateLimit:
 
     Attributes:
         namespace: Name.
-        kind: Key of :data:`core.plan.policy_kinds.POLICY_KINDS`.
+        kind: Key of :data:`core.pulsar.policy_kinds.POLICY_KINDS`.
         field: Of its document.
         unit: ``msg/s``, ``bytes/s`` or ``subscribes/s``.
         limit: Per second for each holder; 0 or less: none.

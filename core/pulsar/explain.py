@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from core.ids import SYSTEM_NAMESPACE, namespace_of
 from core.pulsar.explain_bundle import BundleReason, BundleTrail, Hurdle
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Decision, Gate, shedding_strategy_in_force
@@ -230,7 +231,8 @@ class Explanation:
         None where :func:`is_searchable` says no, nor for one that never moves or rests.
         """
         row = self.view.bundle_row(bundle)
-        is_stuck = bool(self.view.is_broker_bound[row]) or bundle in self.known_recent
+        is_kept = not self.view.sheds_system and namespace_of(bundle) == SYSTEM_NAMESPACE
+        is_stuck = bool(self.view.is_broker_bound[row]) or is_kept or bundle in self.known_recent
         if is_searchable(self.view) and not is_stuck:
             yield from self._what_if.bundle_turning_points(bundle)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from core.ids import SYSTEM_NAMESPACE, namespace_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import Gate
 from core.pulsar.shedding.unload_checks import Landing
@@ -130,10 +131,7 @@ class BundleTrail:
     def _asked(self) -> Iterator[Hurdle]:
         """Yield the hurdles in order; what comes after a shut one is not to be asked."""
         view = self.round.view
-        is_bound = bool(view.is_broker_bound[self.row])
-        free = "It belongs to no broker in particular."
-        bound = "It belongs to its broker (heartbeat or SLA) and never moves."
-        yield Hurdle(MAY_MOVE, is_open=not is_bound, sentence=bound if is_bound else free)
+        yield self._may_move()
         if view.load_manager != "extensible":
             yield self._reported()
         yield self._rested()
@@ -146,11 +144,31 @@ class BundleTrail:
         found = "The load manager finds a place for it."
         yield Hurdle(CHECKED, is_open=not why, sentence=left if why else found)
 
+    def _may_move(self) -> Hurdle:
+        view = self.round.view
+        if view.is_broker_bound[self.row]:
+            bound = "It belongs to its broker (heartbeat or SLA) and never moves."
+            return Hurdle(MAY_MOVE, is_open=False, sentence=bound)
+        if self._is_kept_system:
+            kept = f"Shedding of this release leaves {SYSTEM_NAMESPACE} alone."
+            return Hurdle(MAY_MOVE, is_open=False, sentence=kept)
+        return Hurdle(MAY_MOVE, is_open=True, sentence="It belongs to no broker in particular.")
+
+    @property
+    def _is_kept_system(self) -> bool:
+        """Whether the release sheds no bundle of the system namespace, and this is one."""
+        view = self.round.view
+        is_modular = view.load_manager != "extensible"
+        return (
+            is_modular and not view.sheds_system and namespace_of(self.bundle) == SYSTEM_NAMESPACE
+        )
+
     def _otherwise(self, shut: Hurdle) -> str:
         """Say what would have to change, apart from settings, for it to be shed."""
         grace = self.round.settings.number(_GRACE)
+        goes = "Nothing changes that: it goes where its broker goes."
         return {
-            MAY_MOVE: "Nothing changes that: it goes where its broker goes.",
+            MAY_MOVE: "The brokers would need 2.11.1 or later." if self._is_kept_system else goes,
             REPORTED: "It would have to have topics, on a broker that reports it.",
             RESTED: f"Its grace period of {grace:g} min would have to be over.",
             ALLOWED: f"Its namespace would have to be taken out of {_EXCLUDED}.",

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.snapshot import PulsarSnapshot
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.units import datetime_to_ms
 
 Floats = NDArray[np.float64]
@@ -61,9 +62,16 @@ class ExtensibleLoads:
 
     @classmethod
     def of(cls, snapshot: PulsarSnapshot) -> ExtensibleLoads | None:
-        """Lay out a snapshot's records; ``None`` when no broker published any."""
+        """Lay out a snapshot's records; ``None`` if they were not read.
+
+        A cluster of the extensible manager whose topics were read may have none.
+        """
         loads = snapshot.broker_loads
-        if not loads.num_rows:
+        manifest = snapshot.manifest
+        was_read = manifest.load_manager == "extensible" and EXTENSIBLE_LACKS not in (
+            manifest.unavailable
+        )
+        if not loads.num_rows and not was_read:
             return None
         brokers = snapshot.brokers
         rows = pc.index_in(

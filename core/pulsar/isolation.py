@@ -7,6 +7,7 @@ one and leave no broker at all in the other.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -16,33 +17,16 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from core.ids import host_of
+from core.pulsar.java_pattern import PatternError, PatternSet, UnsupportedPatternError
 
 Role = Literal["primary", "secondary", "none"]
 
-_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
-_REFERRING: Final = re.compile(r"\\[1-9]|\(\?[P(a-zA-Z]")
-_SET_OF_SETS: Final = re.compile(r"\[[^\]]*(?:\[|&&|--|~~|\|\|)")
 UNREADABLE: Final = (
     *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError),
-    re.error,
 )
-"""What a stored policy may hold that cannot be read."""
+"""What a stored policy may hold that cannot be read; PatternError is a ValueError."""
 
-_NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 _PORT: Final = re.compile(r":(?:\d+|\.\*|\\d\+|\[0-9\]\+)$")
-_PLAIN: Final = re.compile(r"(?:[\w:/-]|\\[.-])+")
-
-
-@dataclass(frozen=True, slots=True)
-class _Expressions:
-    """A list of regular expressions; plain names among them, often thousands, are looked up."""
-
-    names: frozenset[str] = frozenset()
-    patterns: tuple[re.Pattern[str], ...] = ()
-
-    def match(self, text: str) -> bool:
-        """Return whether one of them matches the whole text."""
-        return text in self.names or any(pattern.fullmatch(text) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +50,7 @@ class IsolationPolicy:
     min_limit: int
     usage_threshold: int
     unload_scope: str | None = None
-    _expressions: dict[str, _Expressions] = field(default_factory=dict, repr=False, compare=False)
+    _expressions: dict[str, PatternSet] = field(default_factory=dict, repr=False, compare=False)
 
     def governs(self, namespace: str) -> bool:
         """Return whether one of the namespace expressions matches the whole name."""
@@ -133,9 +117,10 @@ def parse_isolation_policies(
         try:
             parsed.append(_parse_policy(row["name"], json.loads(row["body"])))
         except UNREADABLE as exc:
+            effect = "apply it" if isinstance(exc, UnsupportedPatternError) else "may ignore it"
             problems.append(
-                f"Isolation policy {row['name']!r} cannot be read ({exc}); "
-                "it is left out, so placement may be narrower than shown."
+                f"Isolation policy {row['name']!r} cannot be read ({exc}); it is left out, so "
+                f"placement may be narrower than shown. Brokers {effect}."
             )
     return tuple(parsed), tuple(problems)
 
@@ -153,8 +138,15 @@ def _parse_policy(name: str, body: dict[str, object]) -> IsolationPolicy:
         min_limit=int(parameters["min_limit"]),
         usage_threshold=int(parameters.get("usage_threshold", 100)),
         unload_scope=None if scope is None else str(scope),
-        _expressions={key: _compile(values) for key, values in texts.items()},
+        _expressions={key: _field_patterns(key, values) for key, values in texts.items()},
     )
+
+
+def _field_patterns(key: str, expressions: tuple[str, ...]) -> PatternSet:
+    try:
+        return _compile(expressions)
+    except PatternError as exc:
+        raise type(exc)(f"the {key} expression {exc}") from exc
 
 
 def _texts(body: dict[str, object], key: str) -> tuple[str, ...]:
@@ -164,15 +156,9 @@ def _texts(body: dict[str, object], key: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _compile(expressions: Iterable[str]) -> _Expressions:
-    """Compile expressions; those without groups to refer to as one, which matches faster."""
-    wanted = tuple(expressions)
-    names = frozenset(text.replace("\\", "") for text in wanted if _PLAIN.fullmatch(text))
-    texts = [_from_java(text) for text in wanted if not _PLAIN.fullmatch(text)]
-    patterns = [re.compile(text) for text in texts]
-    if len(patterns) < 2 or any(_REFERRING.search(text) for text in texts):
-        return _Expressions(names, tuple(patterns))
-    return _Expressions(names, (re.compile("|".join(f"(?:{text})" for text in texts)),))
+@functools.lru_cache(maxsize=1024)
+def _compile(expressions: tuple[str, ...]) -> PatternSet:
+    return PatternSet(expressions)
 
 
 def host_expression(host: str) -> str:
@@ -189,17 +175,9 @@ def matcher_of(expressions: Iterable[str]) -> Callable[[str], bool]:
     """Return whether one of the expressions, as Java reads them, matches a whole text.
 
     Raises:
-        re.error: One of them is none; other members of :data:`UNREADABLE` likewise.
+        PatternError: One of them cannot be evaluated.
     """
-    return _compile(expressions).match
-
-
-def _from_java(expression: str) -> str:
-    r"""Rewrite what Java spells differently: ``\Q...\E`` and ``(?<name>...)``."""
-    literal = _QUOTED.sub(lambda match: re.escape(match[1]), expression)
-    if _SET_OF_SETS.search(literal):
-        raise ValueError(f"{expression!r} puts a set into a set, which is not understood here")
-    return _NAMED_GROUP.sub("(?P<", literal)
+    return _compile(tuple(expressions)).match
 
 
 def matcher_differences(

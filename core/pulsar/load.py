@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from core.pulsar.settings import EffectiveSettings
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 SHORT_SAMPLES: Final = 10
 LONG_SAMPLES: Final = 1000
@@ -26,8 +27,10 @@ TRAFFIC_STEP_BYTES_S: Final = 1e5
 RATE_STEP_MSGS_S: Final = 100.0
 """Bundles whose load is the same in these steps rank as equally loaded."""
 
-WEIGHED: Final = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
-"""Resources in a broker's usage, in upstream order; JVM heap is not among them."""
+WEIGHED: Final = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out", "memory")
+"""Resources in a broker's usage; JVM heap, the last one, weighs nothing from release 3.0 on."""
+_FULL_PERCENT: Final = 100.0
+_WITHOUT_HEAP: Final = WEIGHED.index("memory")
 
 
 def percent_usage(usage: Floats, limit: Floats) -> NDArray[np.float32]:
@@ -56,13 +59,16 @@ def resource_weights(settings: EffectiveSettings) -> dict[str, float]:
 
     Source:
         Pulsar ``ServiceConfiguration#getLoadBalancerBandwidthInResourceWeight``: the misspelt old
-        key counts while the new one is exactly 1.
+        key counts while the new one is exactly 1. ``LocalBrokerData#getMaxResourceUsageWithWeight``
+        takes a weight of JVM heap up to release 2.11.
     """
+    heap = settings.number("loadBalancerMemoryResourceWeight")
     return {
         "cpu": settings.number("loadBalancerCPUResourceWeight"),
         "direct_memory": settings.number("loadBalancerDirectMemoryResourceWeight"),
         "bandwidth_in": _bandwidth_weight(settings, "In"),
         "bandwidth_out": _bandwidth_weight(settings, "Out"),
+        "memory": heap if settings.rules.heap_is_weighed else 0.0,
     }
 
 
@@ -77,15 +83,15 @@ def _column(table: pa.Table, name: str) -> Floats:
 
 
 def usage_is_known(brokers: pa.Table) -> NDArray[np.bool_]:
-    """Return per broker whether its report tells any usage at all."""
+    """Return per broker whether its report tells any usage at all; heap alone is none."""
     known = np.zeros(brokers.num_rows, np.bool_)
-    for name in WEIGHED:
+    for name in WEIGHED[:_WITHOUT_HEAP]:
         known |= ~np.isnan(_column(brokers, f"{name}_usage"))
     return known
 
 
 def _percents(brokers: pa.Table) -> Floats:
-    """Percent usage per broker and weighed resource, widened; shape (n_brokers, 4)."""
+    """Percent usage per broker and weighed resource, widened; shape (n_brokers, 5)."""
     return np.stack(
         [
             percent_usage(
@@ -97,14 +103,33 @@ def _percents(brokers: pa.Table) -> Floats:
     )
 
 
-def max_resource_usage(brokers: pa.Table) -> Floats:
+def max_resource_usage(brokers: pa.Table, *, has_heap: bool = False) -> Floats:
     """Return each broker's largest usage, unweighted, ratio; NaN where nothing is known.
 
+    Args:
+        brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
+        has_heap: Whether JVM heap is one of the resources.
     Source:
         Pulsar ``LocalBrokerData#getMaxResourceUsage``.
     """
-    largest = _percents(brokers).astype(np.float32).max(axis=1) / np.float32(100)
+    percents = _percents(brokers) if has_heap else _percents(brokers)[:, :_WITHOUT_HEAP]
+    largest = percents.astype(np.float32).max(axis=1) / np.float32(100)
     return np.where(usage_is_known(brokers), largest.astype(np.float64), np.nan)
+
+
+def overload_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
+    """Return the usage that is compared with the overload limit, ratio; NaN where it is unknown.
+
+    Args:
+        brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
+        settings: For the release and the weights.
+    Source:
+        Pulsar ``OverloadShedder``, ``LeastLongTermMessageRate`` and ``ModularLoadManagerImpl``:
+        up to 3.3 ``getMaxResourceUsage``, from 4.0 on ``getMaxResourceUsageWithWeight``.
+    """
+    if settings.rules.overload_is_weighted:
+        return weighted_max_usage(brokers, settings)
+    return max_resource_usage(brokers, has_heap=settings.rules.heap_is_in_maximum)
 
 
 def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
@@ -124,6 +149,25 @@ def weighted_max_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats
     with np.errstate(invalid="ignore"):
         weighed = (_percents(brokers) * weights).max(axis=1) / 100.0
     return np.where(usage_is_known(brokers), weighed, np.nan)
+
+
+def threshold_usage(brokers: pa.Table, settings: EffectiveSettings) -> Floats:
+    """Return the usage that ThresholdShedder smooths, ratio; NaN where it is unknown.
+
+    Args:
+        brokers: Table of :data:`core.schemas.pulsar.BROKERS`.
+        settings: For the release and the weights.
+    Source:
+        Pulsar 2.9.5 and 2.10.2 ``ThresholdShedder#updateAvgResourceUsage``: above 1 the
+        largest weighted usage of at most 1 counts; otherwise the weighted maximum.
+    """
+    usage = weighted_max_usage(brokers, settings)
+    if not settings.rules.drops_over_limit:
+        return usage
+    weights = np.array(list(resource_weights(settings).values()))
+    weighed = _percents(brokers) * weights
+    within = np.where(weighed <= _FULL_PERCENT, weighed, 0.0).max(axis=1) / 100.0
+    return np.where(usage > 1.0, within, usage)
 
 
 def limiting_resource(brokers: pa.Table, settings: EffectiveSettings) -> list[str | None]:
@@ -157,6 +201,29 @@ def next_average(
     """
     counted = np.minimum(samples + 1, max_samples)
     return ((counted - 1) * average + value) / counted, counted
+
+
+def part_left(held: Ints, count: int | Ints, most: int | Ints) -> Floats:
+    """Return how much of an average is left of what it was, after ``count`` samples of one value.
+
+    A plain mean up to ``most`` samples: ``held`` out of ``held + count`` are the old ones. From
+    then on each sample leaves ``(most - 1) / most`` of what is there.
+
+    Args:
+        held: Samples before.
+        count: Samples added; any shape that fits.
+        most: Samples that count at most; any shape that fits.
+
+    Example:
+        >>> part_left(np.array([0, 1, 10]), 1, 10).round(3).tolist()
+        [0.0, 0.5, 0.9]
+    """
+    is_one = isinstance(count, int) and isinstance(most, int) and held.size > 2 * most
+    if is_one and 0 <= held.min() <= held.max() <= most:
+        return part_left(np.arange(int(most) + 1), count, most)[held]  # powers are expensive
+    filled = np.minimum(held + count, most)
+    beyond = np.maximum(held + count - most, 0)
+    return np.asarray(held / np.maximum(filled, 1) * ((most - 1) / most) ** beyond, np.float64)
 
 
 def next_smoothed_usage(smoothed: Floats, usage: Floats, history_ratio: float) -> Floats:

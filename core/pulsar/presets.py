@@ -167,7 +167,7 @@ def differences(preset: Preset, settings: EffectiveSettings) -> Iterator[Differe
     """
     for key in SETTING_BY_KEY:
         setting = SETTING_BY_KEY[key]
-        if key not in preset.values or not setting.exists_in(settings.release):
+        if key not in preset.values or not setting.exists_in(settings.target):
             continue
         present, wanted = settings.value(key), typed_value(setting, preset.values[key])
         if present != wanted:

@@ -67,7 +67,7 @@ class Serving:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
         """
         context = PlacementContext.of(view, settings)
-        may = context.allowed
+        may = np.delete(context.allowed, -2, axis=0)  # of bundles with non-persistent topics
         roles = np.full(may.shape, _NONE, np.int32)
         roles[:-1][view.is_secondary] = _STANDBY
         roles[:-1][view.is_secondary & may[:-1]] = _SECONDARY
@@ -89,8 +89,11 @@ class Serving:
         fits = self.may | (self.roles == _SILENT)
         owned = np.flatnonzero((view.owner >= 0) & ~view.is_broker_bound)
         policy = view.namespace_policy[view.bundle_namespace[owned]]
-        lies_wrong = ~fits[policy, view.owner[owned]]
-        return np.asarray(owned[lies_wrong], np.int64)
+        serves = ~view.is_primary.any(axis=0) & view.serves_non_persistent
+        by_kind = view.is_non_persistent[owned] & (policy < 0)
+        owner = view.owner[owned]
+        is_right = np.where(by_kind, serves[owner], fits[policy, owner])
+        return np.asarray(owned[~is_right], np.int64)
 
     @cached_property
     def rows(self) -> tuple[ServingRow, ...]:

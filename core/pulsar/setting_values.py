@@ -101,3 +101,13 @@ def parse_upstream_value(setting: Setting, text: str) -> Value:
             hint="Brokers store such a dynamic value and go on with the old one.",
             key=setting.key,
         ) from None
+
+
+def is_same_setting(setting: Setting, left: str | None, right: str | None) -> bool:
+    """Return whether two texts mean the same value; ``None``: not set."""
+    if left is None or right is None:
+        return left is right
+    try:
+        return parse_upstream_value(setting, left) == parse_upstream_value(setting, right)
+    except InputError:
+        return left == right

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,15 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from core.errors import InputError, UnknownNameError
-from core.pulsar.catalogue import RELEASES, SETTINGS, Setting, Value
+from core.pulsar.catalogue import SETTINGS, Setting, Value
+from core.pulsar.releases import (
+    CLASS_HISTORY,
+    NEWEST_STABLE,
+    RELEASES,
+    Release,
+    Rules,
+    releases_with,
+)
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot import PulsarSnapshot
@@ -26,19 +34,18 @@ __all__ = [
     "EffectiveSettings",
     "Setting",
     "effective_settings",
+    "find_release",
     "parse_set_options",
-    "release_line",
 ]
 
 Origin = Literal["default", "file", "dynamic", "override", "assumed"]
 
-NEWEST_STABLE: Final = "4.2"
 SHEDDING_SWITCHES: Final = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 """Both have to be on for a cluster to shed by itself."""
 
 SETTING_BY_KEY: Final[Mapping[str, Setting]] = {setting.key: setting for setting in SETTINGS}
 
-_VERSION: Final = re.compile(r"\s*v?(\d+)\.(\d+)")
+_CLASS_SETTINGS: Final = ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
 _TABLE: Final = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -56,31 +63,21 @@ _TABLE: Final = pa.schema(
 )
 
 
-def release_line(version: str | None) -> str:
-    """Return the release line whose defaults apply to a broker version.
+def find_release(text: str) -> Release:
+    """Return the release that a user names: a line or one of its versions.
 
-    Args:
-        version: For example ``4.2.4``; ``None`` or anything unreadable gives the newest stable
-            line.
-    Returns:
-        One of :data:`RELEASES`: the newest line that is not newer than the version, the oldest one
-        for still older versions.
-
-    Example:
-        >>> release_line("4.2.4"), release_line("4.1.0"), release_line(None)
-        ('4.2', '4.0', '4.2')
+    Raises:
+        UnknownNameError: The text is no version of a known line.
     """
-    match = _VERSION.match(version or "")
-    if match is None:
-        return NEWEST_STABLE
-    wanted = (int(match[1]), int(match[2]))
-    fitting = [line for line in RELEASES if _line_number(line) <= wanted]
-    return fitting[-1] if fitting else RELEASES[0]
-
-
-def _line_number(line: str) -> tuple[int, int]:
-    major, _, minor = line.partition(".")
-    return int(major), int(minor)
+    release = Release.of(text)
+    if not release.is_known:
+        raise UnknownNameError(
+            f"There is no release line {text!r}.",
+            hint=f"Use one of {', '.join(RELEASES)}, or a version of a line such as 4.0.8.",
+            kind="release line",
+            name=text,
+        )
+    return release
 
 
 def known_setting(key: str) -> Setting:
@@ -126,29 +123,67 @@ class EffectiveSettings:
     """Typed values of all settings, each with its origin.
 
     Attributes:
-        release: The release line whose defaults fill what is unknown.
+        target: The release whose defaults and rules apply.
         problems: Sentences about values that could not be read; the default is assumed for them.
         stored: Dynamic values that are stored and that no broker goes by, as texts.
+        without_effect: Keys that have a value although the release does not have the setting.
     """
 
-    release: str
+    target: Release
     problems: tuple[str, ...] = ()
     stored: Mapping[str, str] = field(default_factory=dict)
+    without_effect: tuple[str, ...] = ()
     _values: Mapping[str, Value] = field(default_factory=dict, repr=False)
     _origins: Mapping[str, Origin] = field(default_factory=dict, repr=False)
     _by_broker: Mapping[str, Mapping[str, Value]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def defaults(
-        cls, release: str = NEWEST_STABLE, overrides: Mapping[str, object] | None = None
+        cls, release: Release | str = NEWEST_STABLE, overrides: Mapping[str, object] | None = None
     ) -> EffectiveSettings:
-        """Return the class defaults of a release line, with ``overrides`` on top.
+        """Return the class defaults of a release, with ``overrides`` on top.
+
+        Args:
+            release: A line or one of its versions.
+            overrides: ``{key: value}``.
 
         Raises:
-            UnknownNameError: An override, or the release line, that does not exist.
+            UnknownNameError: A release or an override that does not exist.
             InputError: An override of the wrong type.
         """
-        return _merge(_known_release(release), {}, {}, overrides or {})
+        target = find_release(release) if isinstance(release, str) else release
+        return _merge(target, {}, {}, overrides or {})
+
+    @property
+    def release(self) -> str:
+        """The release line, for example ``4.2``."""
+        return self.target.line
+
+    @property
+    def rules(self) -> Rules:
+        """Rules of the load manager that differ between releases."""
+        return self.target.rules
+
+    def has(self, key: str) -> bool:
+        """Return whether the release has the setting."""
+        return known_setting(key).key not in _missing_in(self.target)
+
+    def default_of(self, key: str) -> Value:
+        """Return the release's default; the built-in value if the release lacks the setting."""
+        return _defaults_of(self.target)[known_setting(key).key]
+
+    @property
+    def release_warnings(self) -> tuple[str, ...]:
+        """Sentences: an unknown release, and values that the release does not read."""
+        found = [self.target.warning, *map(self._without_effect, self.without_effect)]
+        for key in _CLASS_SETTINGS:
+            name = self.text(key).rpartition(".")[2]
+            if self.has(key) and not self.target.has_class(name):
+                found.append(missing_class(self.target, name))
+        return tuple(text for text in found if text)
+
+    def _without_effect(self, key: str) -> str:
+        return missing_setting(self.target, known_setting(key))
 
     def value(self, key: str) -> Value:
         """Return the typed value.
@@ -156,8 +191,8 @@ class EffectiveSettings:
         Raises:
             UnknownNameError: No setting has that key.
         """
-        setting = known_setting(key)
-        return self._values.get(key, setting.default_for(self.release))
+        known_setting(key)
+        return self._values[key] if key in self._values else _defaults_of(self.target)[key]
 
     def number(self, key: str) -> float:
         """Return a numeric value as float; an unset optional number is NaN."""
@@ -180,9 +215,8 @@ class EffectiveSettings:
 
     @property
     def excluded_namespaces(self) -> frozenset[str]:
-        """Namespaces that the balancer leaves alone; 4.0 knows no such setting."""
-        names = self.names("loadBalancerSheddingExcludedNamespaces")
-        return frozenset() if self.release == "4.0" else frozenset(names)
+        """Namespaces that the balancer does not shed."""
+        return frozenset(self.names("loadBalancerSheddingExcludedNamespaces"))
 
     def text(self, key: str) -> str:
         """Return a text value."""
@@ -209,7 +243,7 @@ class EffectiveSettings:
                 "key": setting.key,
                 "value": json.dumps(self.value(setting.key)),
                 "origin": self.origin(setting.key),
-                "default": json.dumps(setting.default_for(self.release)),
+                "default": json.dumps(setting.default_for(self.target)),
                 "unit": setting.unit,
                 "is_dynamic": setting.is_dynamic,
                 "takes_effect": setting.takes_effect,
@@ -237,20 +271,23 @@ def effective_settings(
     Args:
         snapshot: Its ``settings`` table, and the brokers' versions for the release line.
         overrides: ``{key: value}`` of a what-if, which win over everything.
-        release: One of :data:`RELEASES`; ``None``: what most brokers run.
+        release: A line or one of its versions; ``None``: the version that most brokers run. A line
+            that the brokers run stands for their own version of it.
     Raises:
-        UnknownNameError: An override, or the release line, that does not exist.
+        UnknownNameError: A release or an override that does not exist.
         InputError: An override of the wrong type.
     """
     asked = tuple(sorted((key, repr(value)) for key, value in (overrides or {}).items()))
-    line = release_line(_common_version(snapshot)) if release is None else _known_release(release)
+    target = Release.of(_common_version(snapshot))
+    if release is not None and (release != target.line or not target.is_known):
+        target = find_release(release)
     return snapshot.derived.get(
-        ("settings", line, asked), lambda: _effective(snapshot, overrides or {}, line)
+        ("settings", target, asked), lambda: _effective(snapshot, overrides or {}, target)
     )
 
 
 def _effective(
-    snapshot: PulsarSnapshot, overrides: Mapping[str, object], line: str
+    snapshot: PulsarSnapshot, overrides: Mapping[str, object], target: Release
 ) -> EffectiveSettings:
     everywhere: dict[str, tuple[str, Origin]] = {}
     per_broker: dict[str, dict[str, tuple[str, Origin]]] = {}
@@ -272,13 +309,32 @@ def _effective(
         by_broker[key] = {**shared, **own}
         common = Counter(by_broker[key].values()).most_common(1)[0][0]
         texts[key] = by_broker[key].get(deciding or "", common)
-    return replace(_merge(line, texts, by_broker, overrides), stored=stored)
+    return replace(_merge(target, texts, by_broker, overrides), stored=stored)
 
 
-def _known_release(release: str) -> str:
-    if release not in RELEASES:
-        raise UnknownNameError.of("release line", release, RELEASES)
-    return release
+@functools.cache
+def _defaults_of(target: Release) -> Mapping[str, Value]:
+    return {setting.key: setting.default_for(target) for setting in SETTINGS}
+
+
+@functools.cache
+def _missing_in(target: Release) -> frozenset[str]:
+    return frozenset(setting.key for setting in SETTINGS if not setting.exists_in(target))
+
+
+def missing_setting(release: Release, setting: Setting) -> str:
+    """Return the sentence on a setting that a release does not have."""
+    return (
+        f"Release {release.name} has no setting {setting.key}, so its value has no effect. "
+        f"Available in {setting.available_in}."
+    )
+
+
+def missing_class(release: Release, name: str) -> str:
+    """Return the sentence on a strategy class that a release does not have."""
+    return (
+        f"Release {release.name} has no {name}. Available in {releases_with(CLASS_HISTORY[name])}."
+    )
 
 
 def _common_version(snapshot: PulsarSnapshot) -> str | None:
@@ -289,7 +345,7 @@ def _common_version(snapshot: PulsarSnapshot) -> str | None:
 
 
 def _merge(
-    release: str,
+    target: Release,
     texts: Mapping[str, tuple[str, Origin]],
     by_broker: Mapping[str, Mapping[str, tuple[str, Origin]]],
     overrides: Mapping[str, object],
@@ -297,22 +353,26 @@ def _merge(
     values: dict[str, Value] = {}
     origins: dict[str, Origin] = {}
     problems: list[str] = []
-    for key, (text, origin) in texts.items():
-        setting = SETTING_BY_KEY.get(key)
-        if setting is None:
-            continue  # a broker has hundreds of settings; only the load balancer's matter here
+    # a broker has hundreds of settings; only the load balancer's matter here
+    known = {key: entry for key, entry in texts.items() if key in SETTING_BY_KEY}
+    chosen = {key: typed_value(known_setting(key), value) for key, value in overrides.items()}
+    missing = _missing_in(target) & {*known, *chosen}
+    for key in known.keys() - missing:
+        text, origin = known[key]
         try:
-            values[key] = parse_upstream_value(setting, text)
+            values[key] = parse_upstream_value(SETTING_BY_KEY[key], text)
         except InputError as exc:
             problems.append(f"{exc} The default is assumed.")
         else:
             origins[key] = origin
-    for key, value in overrides.items():
-        values[key] = typed_value(known_setting(key), value)
+    for key in chosen.keys() - missing:
+        values[key] = chosen[key]
         origins[key] = "override"
+    has_value = {key for key in missing if key in chosen or known[key][1] != "default"}
     return EffectiveSettings(
-        release=release,
-        problems=tuple(problems),
+        target=target,
+        problems=tuple(sorted(problems)),
+        without_effect=tuple(sorted(has_value)),
         _values=values,
         _origins=origins,
         _by_broker=_typed_by_broker(by_broker),

@@ -6,7 +6,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` stands for *no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -34,7 +34,13 @@ from core.pulsar.isolation import (
 )
 from core.pulsar.javahash import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
-from core.pulsar.load import DEFAULT_MSGS_PER_S, usage_is_known, weighted_max_usage
+from core.pulsar.load import (
+    DEFAULT_MSGS_PER_S,
+    overload_usage,
+    threshold_usage,
+    usage_is_known,
+    weighted_max_usage,
+)
 from core.pulsar.quotas import quota_note, seeded_averages
 from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
@@ -44,6 +50,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _MANY: Final = 16
+_NON_PERSISTENT: Final = "non-persistent://"
 _UNSEEN_MSGS_PER_S: Final = 2 * DEFAULT_MSGS_PER_S  # in and out
 
 
@@ -58,8 +65,13 @@ class LoadView:
             ``broker_long_doubt`` off at the most, either way.
         bundle_names: The same as ``bundles``, for searching; ``shared_index`` gives their rows.
         owner: Broker of each bundle by ownership.
-        reporter: Broker whose report names the bundle, what the leader counts by; -1 for bundles
-            without topics, which no report names; the owner where its report is unknown.
+        reporter: Broker whose report names the bundle, what the leader counts by; -1 for a bundle
+            that no report names, whoever owns it. The owner with the extensible manager, whose
+            brokers write no such reports.
+        is_non_persistent: Whether the bundle is known to hold non-persistent topics; the topics of
+            the snapshot show it.
+        led_since: Whether the owner's znode of the bundle is younger than the leader's: the broker
+            that leads was leading when the bundle was placed.
         is_measured: Whether averages or last statistics of the bundle are known.
         bundle_short_rate: msg/s, short-term average; where that is unknown the last measured rate,
             or the bundle's quota with one sample of it, as a leader that starts anew takes it.
@@ -70,6 +82,9 @@ class LoadView:
         own_class: Load manager class of the deciding broker.
         notes: Sentences on what had to be assumed.
         extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
+        sheds_system: Whether the release's shedding picks bundles of ``pulsar/system``.
+        further_reports: Rows of bundle and broker, ``(n, 2)``, of bundles that another report names
+            besides that of ``reporter``: right after a move both brokers may.
     """
 
     cluster: str
@@ -83,6 +98,8 @@ class LoadView:
     shared_index: Callable[[], dict[str, int]]
     # brokers
     usage: Floats
+    overload_usage: Floats
+    threshold_usage: Floats
     usage_known: Flags
     has_report: Flags
     broker_msg_rate: Floats
@@ -110,12 +127,16 @@ class LoadView:
     bundle_short_throughput: Floats
     bundle_long_rate: Floats
     bundle_topics: Ints
+    led_since: Flags
+    is_non_persistent: Flags
     # namespaces
     namespace_group: Codes
     groups: tuple[str, ...]
     policies: tuple[IsolationPolicy, ...]
     notes: tuple[str, ...]
     extensible: ExtensibleLoads | None = None
+    sheds_system: bool = True
+    further_reports: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @classmethod
     def of(cls, snapshot: PulsarSnapshot, settings: EffectiveSettings) -> LoadView:
@@ -135,7 +156,7 @@ class LoadView:
         names = tuple(brokers.column("broker").to_pylist())
         rate_known = ~np.isnan(floats_of(brokers, "msg_rate_in"))
         has_report = usage_is_known(brokers) | rate_known
-        whatever_the_settings = partial(_bundle_columns, snapshot, names, has_report)
+        whatever_the_settings = partial(_bundle_columns, snapshot, names)
         bundle_part = snapshot.derived.get(("bundle columns",), whatever_the_settings)
         namespace_part = _namespace_columns(snapshot, bundle_part)
         usage = weighted_max_usage(brokers, settings)
@@ -151,8 +172,11 @@ class LoadView:
             load_manager=snapshot.manifest.load_manager,
             leader=snapshot.manifest.leader,
             release=settings.release,
+            sheds_system=settings.rules.sheds_system_namespace,
             brokers=names,
-            usage=np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST),
+            usage=_finite(usage),
+            overload_usage=_finite(overload_usage(brokers, settings)),
+            threshold_usage=_finite(threshold_usage(brokers, settings)),
             usage_known=~np.isnan(usage),
             has_report=has_report,
             broker_msg_rate=total_of(brokers, "msg_rate"),
@@ -203,17 +227,17 @@ class LoadView:
 
     @cached_property
     def kept_by_leader(self) -> Ints:
-        """Rows of bundles without topics that the leader owns: it counts them to itself for good.
+        """Rows of bundles without a report that the leader placed on itself: they count for it.
 
-        What it placed stays preallocated until the broker reports it, but the leader forgets that
-        at once for bundles that it does not own itself. (What it owned before it led is not in its
-        memory; nobody can tell from outside, so all of its unreported bundles are taken.)
+        What the leader places stays preallocated until the broker reports it, but it forgets that
+        at once for bundles that it does not own itself. A bundle that is older than its leadership
+        is not in its memory; where the age of the znodes is unknown, none is taken to be.
 
         Source:
             Pulsar ``ModularLoadManagerImpl#updateBundleData``; confirmed on a real 4.2.4 cluster.
         """
         row = self.broker_index.get(self.leader or "", -1)
-        kept = (self.owner == row) & (self.reporter < 0) & ~self.is_broker_bound
+        kept = (self.owner == row) & (self.reporter < 0) & self.led_since & ~self.is_broker_bound
         return np.flatnonzero(kept) if row >= 0 else np.zeros(0, np.int64)
 
     @cached_property
@@ -303,16 +327,20 @@ class LoadView:
         return row
 
 
-def _bundle_columns(
-    snapshot: PulsarSnapshot, brokers: tuple[str, ...], has_report: Flags
-) -> dict[str, Any]:
+def _finite(usage: Floats) -> Floats:
+    """Return usage with 0 where it is unknown."""
+    return np.clip(np.nan_to_num(usage, nan=0.0), -LARGEST, LARGEST)
+
+
+def _bundle_columns(snapshot: PulsarSnapshot, brokers: tuple[str, ...]) -> dict[str, Any]:
     table, names = snapshot.bundles, snapshot.bundles.column("bundle")
     broker_names = pa.array(brokers, pa.string())
     of_bundles = pc.unique(table.column("namespace"))
     declared = pc.unique(snapshot.namespaces.column("namespace"))
     namespaces = tuple(sorted({*of_bundles.to_pylist(), *declared.to_pylist()}))
     owner = codes_of(table.column("owner"), broker_names)
-    reporter = _reporter(codes_of(table.column("reported_by"), broker_names), owner, has_report)
+    named = codes_of(table.column("reported_by"), broker_names)
+    reporter = counted_by(named, owner, snapshot.manifest.load_manager)
     last = total_of(table, "msg_rate")
     last_throughput = total_of(table, "msg_throughput")
     short = total_of(table, "short_msg_rate", unknown=np.nan)
@@ -343,19 +371,58 @@ def _bundle_columns(
             np.isnan(averaged), np.where(reporter >= 0, last, _UNSEEN_MSGS_PER_S), averaged
         ),
         "bundle_topics": ints_of(table, "topic_count"),
+        "led_since": _led_since(snapshot),
+        "is_non_persistent": _is_non_persistent(snapshot),
     }
 
 
-def _reporter(named: Codes, owner: Codes, has_report: Flags) -> Codes:
-    """Return the broker that the leader counts a bundle for.
+def counted_by(named: Codes, owner: Codes, load_manager: LoadManager) -> Codes:
+    """Return the broker that the leader counts each bundle for; -1: none.
 
-    A report names bundles with topics only: one without any counts for nobody, owned or not. The
-    owner stands in where its report is not known to us, or no reports are.
+    A report names bundles with topics only: one that no report names counts for no broker, owned
+    or not. Brokers of the extensible manager write no such reports; there the owner counts.
+
+    Args:
+        named: Broker whose report names the bundle; -1: none does.
+        owner: Its owner; -1: none. Same shape.
+        load_manager: Of the cluster.
+    Source:
+        Pulsar ``ModularLoadManagerImpl#updateBundleData``.
     """
-    if not (named >= 0).any():
-        return owner
-    unread = (owner >= 0) & ~np.append(has_report, True)[owner]
-    return np.where((named < 0) & unread, owner, named)
+    if load_manager != "extensible":
+        return named
+    return np.where(named >= 0, named, owner).astype(np.int32)
+
+
+def _led_since(snapshot: PulsarSnapshot) -> Flags:
+    """Return per bundle whether its ownership began while the present leader led."""
+    claims = snapshot.claims.filter(pc.equal(snapshot.claims["source"], "znode"))
+    led = claims.filter(pc.equal(claims["subject_kind"], "leader"))["created_at"].drop_null()
+    count = snapshot.bundles.num_rows
+    if not len(led):
+        return np.zeros(count, np.bool_)
+    since = pc.greater_equal(claims["created_at"], pc.max(led))
+    is_new = pc.and_(
+        pc.equal(claims["subject_kind"], "bundle"), pc.fill_null(since, fill_value=False)
+    )
+    found = claims.filter(is_new)["subject"].combine_chunks()
+    young = pc.is_in(snapshot.bundles["bundle"], value_set=found)
+    return np.asarray(young.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _is_non_persistent(snapshot: PulsarSnapshot) -> Flags:
+    """Return per bundle whether a non-persistent topic is in it.
+
+    Source:
+        Pulsar ``NamespaceBundle#hasNonPersistentTopic``: a lookup of such a topic marks its bundle.
+    """
+    topics, count = snapshot.topics, snapshot.bundles.num_rows
+    is_such = pc.starts_with(topics["topic"], _NON_PERSISTENT)
+    if not pc.any(is_such).as_py():
+        return np.zeros(count, np.bool_)
+    found = topics.filter(is_such)["bundle"].unique()
+    held = pc.is_in(snapshot.bundles["bundle"], value_set=found)
+    return np.asarray(held.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _namespace_columns(snapshot: PulsarSnapshot, bundle_part: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ NODES: Final = pa.schema(
         _field("batch_get_p99_ms", pa.float64(), "ms"),
         _field("put_p99_ms", pa.float64(), "ms"),
         _field("multi_put_p99_ms", pa.float64(), "ms"),
+        _field("is_answering", pa.bool_()),  # it answered this capture; null: it was not asked
     ]
 )
 """One row a replica server that the meta server knows, dead ones included, by host and port."""
@@ -162,6 +163,20 @@ OPERATIONS: Final = pa.schema(
 A table by itself: most readers of partitions do not want it. Single precision halves what becomes
 of it on the disk, and is more than two samples can tell."""
 
+NODE_ORDERS: Final = pa.schema(
+    [
+        _field("leader", pa.string(), nullable=False),  # the meta server whose order it is
+        _field("since", pa.string()),  # start of its process, in its own words
+        _field("rounds", pa.int64(), nullable=False),  # of the balancer, that it was learned from
+        _field("unexplained", pa.int64(), nullable=False),  # changes that no order explains
+        _field("is_complete", pa.bool_(), nullable=False),  # all orders that fit; else some
+        _field("position", pa.int64(), nullable=False),
+        _field("nodes", _NAMES, nullable=False),
+    ]
+)
+"""One row an order of the nodes, as the balancer numbers them, that fits all rounds seen. No row:
+no round was seen under this leader."""
+
 _LATER_OF_NODES: Final = tuple(NODES.names[NODES.get_field_index("started_at") :])
 
 ADDED_LATER: Final[dict[str, tuple[str, ...]]] = {"nodes": _LATER_OF_NODES}
@@ -176,7 +191,8 @@ PEGASUS_TABLES: Final[dict[str, pa.Schema]] = {
     "disks": DISKS,
     "settings": SETTINGS,
     "operations": OPERATIONS,
+    "node_orders": NODE_ORDERS,
 }
 
-TABLES_ADDED_LATER: Final = frozenset({"operations"})
+TABLES_ADDED_LATER: Final = frozenset({"operations", "node_orders"})
 """Tables that older snapshots do not have; empty ones do not count in a snapshot's id either."""

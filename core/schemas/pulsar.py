@@ -136,7 +136,7 @@ NAMESPACE_STORAGE: Final = "namespace_storage"
 
 POLICIES: Final = pa.schema(
     [
-        # isolation, failure_domain, resource_group ... (core.plan.policy_kinds), NAMESPACE_STORAGE
+        # isolation, failure_domain ... (core.pulsar.policy_kinds), or NAMESPACE_STORAGE
         _field("kind", pa.string(), nullable=False),
         _field("name", pa.string(), nullable=False),  # of the policy, or the namespace or bundle
         _field("body", pa.string(), nullable=False),  # the JSON as the cluster stores it

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.health.measures import column_values, row_of
-from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
+from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, part_left
 from core.pulsar.quotas import quota_seeds
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
@@ -137,23 +137,6 @@ def sampled(
     known = begins if np.isfinite(begins).all() else np.nan_to_num(begins)
     average = last + (known - last) * part_left(samples, count, most)
     return np.where(is_sampled, average, values), np.minimum(samples + count, most)
-
-
-def part_left(held: Ints, count: int | Ints, most: int) -> Floats:
-    """Return how much of an average is left of what it was, after ``count`` samples of one value.
-
-    A plain mean up to ``most`` samples: ``held`` out of ``held + count`` are the old ones. From
-    then on each sample leaves ``(most - 1) / most`` of what is there.
-
-    Example:
-        >>> part_left(np.array([0, 1, 10]), 1, 10).round(3).tolist()
-        [0.0, 0.5, 0.9]
-    """
-    if isinstance(count, int) and held.size > 2 * most and 0 <= held.min() <= held.max() <= most:
-        return part_left(np.arange(most + 1), count, most)[held]  # powers are dear
-    filled = np.minimum(held + count, most)
-    beyond = np.maximum(held + count - most, 0)
-    return np.asarray(held / np.maximum(filled, 1) * ((most - 1) / most) ** beyond, np.float64)
 
 
 def sums(reporter: Ints, values: Floats, brokers: int) -> Floats:

@@ -126,7 +126,9 @@ class ModularManager:
     ) -> Mapping[str, float]:
         """Filters and strategy; the leader remembers what it placed until it is reported."""
         memory = PlacementMemory(preallocated=placed)
-        context = PlacementContext(view, self._settings, memory, available, knows_leader=True)
+        context = PlacementContext(
+            view, self._settings, memory, available, knows_leader=True, bundle=row
+        )
         namespaces = np.array([view.bundle_namespace[row]], np.int64)
         filtered = run_filters(context, namespaces)
         chances, _ = distribute(context, self._strategy, namespaces, filtered)

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from core.errors import SnapshotError
 from core.ids import SnapshotId
 from core.schemas import OPTIONAL_TABLES, PULSAR_TABLES
+from core.snapshot.clock import ClockJump, clock_jump, is_ahead
 from core.snapshot.model import FORMAT_VERSION, Manifest, PulsarSnapshot
 
 _MANIFEST: Final = "manifest.json"
@@ -83,12 +84,23 @@ def save_snapshot(snapshot: Storable, directory: Path) -> None:
         (aside / _MANIFEST).write_bytes(text)
         if directory.exists():
             directory.rmdir()
-        aside.chmod(0o755)
+        aside.chmod(0o777 & ~_umask())
         aside.replace(directory)
     except OSError as exc:
         raise SnapshotError(f"{directory} cannot be written: {exc.strerror or exc}.") from exc
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    """Return the process's umask, without setting it: other threads make files meanwhile."""
+    probe = Path(tempfile.mkdtemp(prefix=_PARTIAL))
+    try:
+        folder = probe / "made"
+        folder.mkdir(mode=0o777)
+        return 0o777 & ~folder.stat().st_mode
+    finally:
+        shutil.rmtree(probe, ignore_errors=True)
 
 
 def load_manifest(directory: Path) -> tuple[SnapshotId, Manifest]:
@@ -210,9 +222,14 @@ class Shelf:
         """Kept snapshots of the cluster, oldest first; empty when there are none."""
         return sorted(_kept(self.root / cluster), key=lambda shelved: shelved.path.name)
 
-    def latest(self, cluster: str) -> Shelved | None:
-        """The newest kept snapshot of the cluster."""
-        return max(_kept(self.root / cluster), key=lambda shelved: shelved.path.name, default=None)
+    def latest(self, cluster: str, now: datetime) -> Shelved | None:
+        """The newest kept snapshot of the cluster; see :func:`current`."""
+        entries = current(self.entries(cluster), now)
+        return entries[-1] if entries else None
+
+    def jump(self, cluster: str, now: datetime, retention: Retention) -> ClockJump | None:
+        """Return the jump of the clock for which age retention of the cluster is paused."""
+        return _jump(self.entries(cluster), now, retention)
 
     def put(self, snapshot: Storable, retention: Retention | None = None) -> Shelved:
         """Keep ``snapshot`` and drop what the retention no longer allows.
@@ -231,14 +248,34 @@ class Shelf:
         return Shelved(taken_at, snapshot.snapshot_id, path)
 
 
+def current(entries: Sequence[Shelved], now: datetime) -> list[Shelved]:
+    """Return the entries (oldest first) without those that a wrong clock put into the future.
+
+    Where there are no others, the first of them stays: it is the least wrong one.
+    """
+    past = [one for one in entries if not is_ahead(one.taken_at, now)]
+    return past or list(entries[:1])
+
+
+def _jump(entries: Sequence[Shelved], now: datetime, retention: Retention) -> ClockJump | None:
+    max_age = timedelta(seconds=retention.max_age_s)
+    return clock_jump([one.taken_at for one in entries], now, max_age, usual=timedelta(0))
+
+
 def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:
-    """Return the entries (oldest first) that the retention no longer allows; never the newest."""
+    """Return the entries (oldest first) that the retention no longer allows; never the newest.
+
+    Entries from the future count as the oldest ones. Age counts only while the clock is believed.
+    """
     kept_bytes = 0
     gone: list[Shelved] = []
-    for rank, entry in enumerate(reversed(entries)):
+    past = [one for one in entries if not is_ahead(one.taken_at, now)]
+    ahead = [one for one in entries if is_ahead(one.taken_at, now)]
+    max_age_s = float("inf") if _jump(entries, now, retention) else retention.max_age_s
+    for rank, entry in enumerate(reversed([*ahead, *past])):
         kept_bytes += _size_bytes(entry.path)
         age_s = (now - entry.taken_at).total_seconds()
-        over = rank >= retention.max_count or age_s > retention.max_age_s
+        over = rank >= retention.max_count or age_s > max_age_s
         if rank and (over or kept_bytes > retention.max_bytes):
             gone.append(entry)
     return gone[::-1]

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from core.errors import OpsError
 from core.progress import Progress
+from core.request import Request
 from core.schemas import conform
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from core.history.store import HistoryLocation
 
 Snapshot = PulsarSnapshot | PegasusSnapshot
+R = TypeVar("R", bound=Request)
 PROBLEMS: Final = "problems"
 CLUSTER: Final = "cluster"
 _MOST_GROUPS: Final = 400
@@ -102,6 +104,36 @@ class Question(Protocol):
             OpsError: It cannot be answered for this cluster.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Operation(Generic[R]):
+    """A computation on one cluster, for a request.
+
+    Attributes:
+        compute: Returns the rows of one cluster; a function of a module, for it is pickled.
+        tables: Schemas of the answer's tables, without the column ``cluster``.
+    """
+
+    compute: Callable[[Snapshot, R], Mapping[str, pa.Table]]
+    tables: Mapping[str, pa.Schema]
+
+
+@dataclass(frozen=True)
+class FleetRequest(Generic[R]):
+    """One request to many clusters; a :class:`Question`."""
+
+    operation: Operation[R]
+    request: R
+
+    @property
+    def tables(self) -> Mapping[str, pa.Schema]:
+        """Schemas of the answer."""
+        return self.operation.tables
+
+    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
+        """Return the rows of one cluster."""
+        return self.operation.compute(snapshot, self.request)
 
 
 Parts = list[tuple[str, Mapping[str, pa.Table]]]

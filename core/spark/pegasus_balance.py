@@ -101,7 +101,7 @@ class SparkRounds:
                 "spread it.",
                 hint="Leave out --engine spark for it.",
             )
-        if view.has_unknown_disk or not view.nodes or not view.partition_count:
+        if not view.nodes or not view.partition_count:
             return []
         words = f"balancing tables, round {number:,}"
         if options.is_check:

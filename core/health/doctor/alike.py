@@ -10,7 +10,8 @@ from core.health.doctor.groups import class_name, value_words
 from core.health.doctor.model import Diagnosis, DoctorRule, Fix, some
 from core.health.findings import HealthContext
 from core.pulsar.catalogue import Value
-from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, release_line
+from core.pulsar.releases import Release
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, missing_setting
 
 _OWN_PREFIXES: Final = (
     "loadBalancerReportUpdate",
@@ -73,11 +74,12 @@ def releases(context: HealthContext) -> Iterator[Diagnosis]:
     if len(versions) < 2:
         return
     told = ", ".join(f"{version} on {some(names)}" for version, names in versions.items())
-    lines = sorted({release_line(version) for version in versions})
+    found = sorted({Release.of(version) for version in versions}, key=lambda one: one.number)
+    lines = list(dict.fromkeys(one.line for one in found))
     apart = [
         one.key
         for one in SETTINGS
-        if len({one.default_for(line) for line in lines}) > 1
+        if len({one.default_for(release) for release in found}) > 1
         and context.settings.origin(one.key) in ("default", "assumed")
     ]
     defaults = (
@@ -98,6 +100,34 @@ def releases(context: HealthContext) -> Iterator[Diagnosis]:
         fix=Fix(sentence="Finish the upgrade before anything is tuned."),
         facts={"rows": versions},
     )
+
+
+def release_gaps(context: HealthContext) -> Iterator[Diagnosis]:
+    """An unknown release, and values of settings that the release does not have."""
+    target = context.settings.target
+    if not target.is_known and target.reported is not None:
+        yield Diagnosis(
+            code="release_unknown",
+            area="brokers",
+            severity="warning",
+            keys=(),
+            evidence=target.warning,
+            consequence="Defaults and rules may differ from what is shown.",
+            fix=Fix(sentence="Compare the release notes before you rely on predictions."),
+            facts={"reported": target.reported, "assumed": target.line},
+        )
+    for key in context.settings.without_effect:
+        setting = SETTING_BY_KEY[key]
+        yield Diagnosis(
+            code="setting_without_effect",
+            area="brokers",
+            severity="warning",
+            keys=(key,),
+            evidence=missing_setting(target, setting),
+            consequence="The cluster behaves as if the value was not set.",
+            fix=Fix(sentence="Remove it from the configuration, or upgrade the brokers."),
+            facts={"release": target.name, "available_in": setting.available_in},
+        )
 
 
 def load_managers(context: HealthContext) -> Iterator[Diagnosis]:
@@ -133,4 +163,4 @@ def _held_by(context: HealthContext, column: str) -> dict[str, list[str]]:
     return dict(sorted(held.items(), key=lambda item: -len(item[1])))
 
 
-RULES: Final[tuple[DoctorRule, ...]] = (differing, releases, load_managers)
+RULES: Final[tuple[DoctorRule, ...]] = (differing, releases, release_gaps, load_managers)

@@ -84,7 +84,7 @@ def examine(
         comparison=compare_brokers(snapshot, chosen),
         unjudged=tuple(_unjudged(context)),
         changed=tuple(
-            one.key for one in SETTINGS if chosen.value(one.key) != one.default_for(chosen.release)
+            one.key for one in SETTINGS if chosen.value(one.key) != chosen.default_of(one.key)
         ),
         assumed=tuple(one.key for one in SETTINGS if chosen.origin(one.key) == "assumed"),
     )

@@ -54,6 +54,8 @@ from core.health.rules.settings import (
     bundle_count_near_limit,
     differing_settings,
     invalid_dynamic_values,
+    settings_without_effect,
+    unknown_release,
 )
 from core.health.rules.silence import silent_brokers
 
@@ -93,6 +95,8 @@ RULES: Final[tuple[Rule, ...]] = (
     anti_affinity_crowding,
     differing_settings,
     invalid_dynamic_values,
+    settings_without_effect,
+    unknown_release,
     bundle_count_near_limit,
     averages_of_few,
     partial_tables,

@@ -34,7 +34,7 @@ def isolation_traps(context: HealthContext) -> Iterator[Finding]:
             subject_kind="policy",
             subject="",
             sentence=sentence,
-            hint="Set the policy again; brokers may ignore it.",
+            hint="Set the policy again with expressions that can be read.",
         )
     brokers = context.snapshot.brokers["broker"].to_pylist()
     if not brokers:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.health.findings import Finding, HealthContext, Severity, Unlisted
+from core.pulsar.settings import SETTING_BY_KEY, missing_setting
 from core.units import format_ratio
 
 NEAR_LIMIT_RATIO: Final = 0.9
@@ -45,6 +46,38 @@ def invalid_dynamic_values(context: HealthContext) -> Iterator[Finding]:
             subject=sentence.removeprefix("Setting ").partition(" ")[0],
             sentence=sentence,
             hint="Set it again with a value of its type, or delete the dynamic setting.",
+        )
+
+
+def unknown_release(context: HealthContext) -> Iterator[Finding]:
+    """A release whose defaults and rules are not known."""
+    target = context.settings.target
+    if target.is_known or target.reported is None:
+        return
+    yield Finding(
+        code="release_unknown",
+        severity="warning",
+        subject_kind="cluster",
+        subject=context.snapshot.manifest.cluster,
+        sentence=target.warning,
+        evidence={"reported": target.reported, "assumed": target.line},
+        hint="Compare its release notes before you rely on predictions.",
+    )
+
+
+def settings_without_effect(context: HealthContext) -> Iterator[Finding]:
+    """Values of settings that the release does not have."""
+    target = context.settings.target
+    for key in context.settings.without_effect:
+        setting = SETTING_BY_KEY[key]
+        yield Finding(
+            code="setting_without_effect",
+            severity="warning",
+            subject_kind="setting",
+            subject=key,
+            sentence=missing_setting(target, setting),
+            evidence={"release": target.name, "available_in": setting.available_in},
+            hint="Remove it from the configuration, or upgrade the brokers.",
         )
 
 

@@ -27,8 +27,8 @@ BROKER_NUMBERS: Final = (
 """What of a broker is read every minute."""
 
 CLIENTS: Final = ("producer_count", "consumer_count")
-SLOPED: Final = (0, 1)
-"""Of the weighed resources those that are used without traffic too: CPU and direct memory."""
+SLOPED: Final = (0, 1, 4)
+"""Of the weighed resources those that are used without traffic too: CPU and memory."""
 
 
 class Columns:
@@ -54,20 +54,6 @@ class Columns:
         known = pa.array(self.names, pa.string())
         found = pc.fill_null(pc.index_in(names, value_set=known), -1)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.int32)
-
-
-def counted_by(named: Codes, owner: Codes, has_report: Flags) -> Codes:
-    """Return the broker that the leader counts each bundle for, as a view takes it.
-
-    Args:
-        named: Broker whose report names the bundle; -1: none does.
-        owner: Its owner; -1: none.
-        has_report: Whether a broker's report is known, one more entry at the end than brokers.
-    """
-    if not (named >= 0).any():
-        return owner
-    unread = (owner >= 0) & ~has_report[owner]
-    return np.where((named < 0) & unread, owner, named).astype(np.int32)
 
 
 def unseen_rows(columns: Columns, table: pa.Table, key: str) -> list[pa.Table]:
@@ -99,10 +85,10 @@ def broker_fields(numbers: Floats, here: Flags) -> dict[str, Any]:
         here: ``(T, b)``.
     """
     width = len(WEIGHED)
-    counts = np.nan_to_num(numbers[:, :, 12:14])
-    present = numbers[:, :, :14]
+    counts = np.nan_to_num(numbers[:, :, -3:-1])
+    present = numbers[:, :, :-1]
     same = (present[1:] == present[:-1]) | (np.isnan(present[1:]) & np.isnan(present[:-1]))
-    told = numbers[:, :, 14]
+    told = numbers[:, :, -1]
     newer = np.nan_to_num(told[1:]) > np.nan_to_num(told[:-1])
     reported = np.ones(here.shape, np.bool_)
     reported[1:] = (newer | ~same.all(axis=2)) & here[1:]

@@ -15,6 +15,7 @@ import numpy as np
 from core.history.backtest.dense import SLOPED, Codes, Flags, Floats, Ints
 from core.history.backtest.series import LoadSeries
 from core.pulsar.load import WEIGHED, percent_usage
+from core.pulsar.releases import Rules
 
 _RATES: Final = 4
 _WAYS: Final = {2: (2,), 3: (3,)}
@@ -27,7 +28,7 @@ class Fleet:
 
     Attributes:
         rates: In the order of ``RATES``, ``(b, 4)``; NaN: unknown.
-        usage: In the order of ``WEIGHED``, in each resource's own unit, ``(b, 4)``; NaN: unknown.
+        usage: In the order of ``WEIGHED``, in each resource's own unit, ``(b, 5)``; NaN: unknown.
         limit: Likewise.
         topics: ``(b,)``.
         bundles: ``(b,)``.
@@ -75,6 +76,19 @@ class Fleet:
         known: Flags = np.asarray(np.isfinite(self.usage).any(axis=1), np.bool_)
         percents = percent_usage(self.usage, self.limit).astype(np.float64)
         return np.where(known, (percents * weights).max(axis=1) / 100.0, 0.0), known
+
+    def overload_usage(self, weights: Floats, rules: Rules) -> Floats:
+        """Return the usage that is compared with the overload limit, ratio, 0 where unknown.
+
+        Args:
+            weights: In the order of ``WEIGHED``.
+            rules: Of the release.
+        """
+        if rules.overload_is_weighted:
+            return self.weighted_usage(weights)[0]
+        has_heap = rules.heap_is_in_maximum
+        unweighted = [1.0 if has_heap or name != "memory" else 0.0 for name in WEIGHED]
+        return self.weighted_usage(np.array(unweighted))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +165,7 @@ def fleet_at(series: LoadSeries, row: int, bundles: Bundles, owner: Codes) -> Fl
 
 
 def _amounts(series: LoadSeries, row: int, bundles: Bundles, away: Ints, counted: Codes) -> Floats:
-    """Return what each of some bundles carries: four rates, four resources, topics."""
+    """Return what each of some bundles carries: four rates, five resources, topics."""
     own = [rate[away] for rate in bundles.rates]
     at = np.maximum(counted, 0)
     rates = np.nan_to_num(series.broker_rates[row])[at]

@@ -19,13 +19,13 @@ from core.history.backtest.dense import Codes, Flags, Floats, Ints
 from core.history.backtest.fleet import Bundles, Fleet
 from core.history.backtest.published import Published
 from core.history.backtest.series import LoadSeries
-from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, resource_weights
+from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, part_left, resource_weights
 from core.pulsar.reports import ReportedLoad, needs_report
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import RATES
-from core.simulation.averages import part_left, seeds_of
+from core.simulation.averages import seeds_of
 from core.snapshot import PulsarSnapshot
 
 _MAX_REPORT: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
@@ -315,6 +315,7 @@ class Leader:
         base, columns, rows = self._fleets.of(self._series.broker_here[row])
         seen = self.seen
         usage, known = seen.weighted_usage(self._weights)
+        limited = seen.overload_usage(self._weights, self._settings.rules)
         rates = np.nan_to_num(seen.rates)[columns]
         is_whole = columns.size == rows.size - 1
         reporter = self.counted if is_whole else rows[self.counted]
@@ -331,6 +332,8 @@ class Leader:
         view = replace(
             base,
             usage=usage[columns],
+            overload_usage=limited[columns],
+            threshold_usage=usage[columns],
             usage_known=known[columns],
             has_report=has_report[columns],
             broker_msg_rate=rates[:, 0] + rates[:, 1],
@@ -349,6 +352,8 @@ class Leader:
             bundle_short_throughput=self._short.values[1].copy(),
             bundle_long_rate=self._long.values[0].copy(),
             bundle_topics=np.rint(bundles.topics).astype(np.int64),
+            led_since=np.zeros(reporter.size, np.bool_),  # the leader's memory begins here
+            is_non_persistent=_padded(base.is_non_persistent, reporter.size),
             notes=(),
             **(roster.fields(base) if roster is not None else {}),
         )
@@ -372,6 +377,11 @@ class Leader:
         if key not in self._orders:
             self._orders[key] = basis.brokers, basis.broker_spread
         basis.__dict__["brokers"], basis.__dict__["broker_spread"] = self._orders[key]
+
+
+def _padded(flags: Flags, count: int) -> Flags:
+    """Return flags of as many bundles; halves that a split made are not known to be such."""
+    return np.append(flags[:count], np.zeros(max(count - flags.size, 0), np.bool_))
 
 
 def _share_cached(base: LoadView, view: LoadView) -> None:

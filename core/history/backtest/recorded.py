@@ -20,14 +20,12 @@ from core.health.measures import column_values
 from core.history.backtest.dense import (
     BROKER_NUMBERS,
     CLIENTS,
-    Codes,
     Columns,
     Flags,
     Floats,
     Ints,
     broker_fields,
     bundle_fields,
-    counted_by,
     parents_of,
     places,
     sorted_rows,
@@ -36,6 +34,7 @@ from core.history.backtest.dense import (
 from core.history.backtest.model import Window
 from core.history.backtest.series import LoadSeries, minutes_of
 from core.history.layout import GONE, SEGMENT, TAKEN_AT, HistoryError
+from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.units import ms_to_datetime
@@ -134,9 +133,8 @@ class _Reader:
         numbers, here = self._broker_numbers()
         there, facts = self._facts(first)
         loads = self._loads(first)
-        told = np.isfinite(numbers[:, :, [0, *range(4, 8)]])
-        has_report = np.asarray(told.any(axis=2), np.bool_)
-        facts["reporter"] = _counted(facts["named"], facts["owner"], has_report)
+        manager = first.manifest.load_manager
+        facts["reporter"] = counted_by(facts["named"], facts["owner"], manager)
         kept = _last_of_each(self._taken_at, minute_s)
         at = places(broker_order).astype(np.int32)
         for name in ("owner", "reporter"):
@@ -278,14 +276,6 @@ def _carried_on(values: Any, told: Flags) -> Any:
     for row in range(1, len(values)):
         values[row] = np.where(told[row], values[row], values[row - 1])
     return values
-
-
-def _counted(named: Codes, owner: Codes, has_report: Flags) -> Codes:
-    counted = np.empty_like(owner)
-    for row in range(len(owner)):
-        known = np.append(has_report[row], np.True_)
-        counted[row] = counted_by(named[row], owner[row], known)
-    return counted
 
 
 def _last_of_each(taken_at: Ints, minute_s: float) -> Ints:

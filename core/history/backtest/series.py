@@ -30,7 +30,7 @@ class LoadSeries:
             (as it was when it came): policies, settings, averages, versions.
         broker_here: Whether a broker is there, ``(T, b)``.
         broker_rates: In the order of ``RATES``, ``(T, b, 4)``; NaN: unknown.
-        broker_usage: In the order of ``WEIGHED``, ``(T, b, 4)``; NaN: unknown.
+        broker_usage: In the order of ``WEIGHED``, ``(T, b, 5)``; NaN: unknown.
         broker_limit: Likewise.
         broker_topics: ``(T, b)``; 0 where unknown.
         broker_bundles: ``(T, b)``; 0 where unknown.

@@ -245,7 +245,6 @@ class _Play:
         count = int((members != NOBODY).sum())
         is_ill = bool(members[0] == NOBODY) or count != int(self.tape.wanted[row])
         if not is_ill:
-            self.fleet.dropped.pop(row, None)
             self.wakes_s.pop(row, None)
         return is_ill
 
@@ -292,7 +291,7 @@ class _Play:
     def _change(self, row: int, action: ProposalAction) -> None:
         node = self._node_code[action.node]
         if action.type is ConfigType.REMOVE:
-            self.fleet.remove(row, node)
+            self.fleet.remove(row, node, int(self.now_s * _MS))
             self.steps.append(Step(row, "trim", node, NOBODY))
         elif self.fleet.alive[node]:
             self.fleet.promote(row, node)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from core.history.backtest_pegasus.tape import Floats, PegasusTape, RowChange
-from core.pegasus.balance.model import BalancePlan, PlanKind
+from core.pegasus.balance.model import BalancePlan, ConfigType, PlanKind
 from core.pegasus.balance.rounds import apply_plans
+from core.pegasus.config_context import record_change
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
 from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
 
 _MOST_DROPS = 3
 _KNOWN = 0
 """Ballot and decrees of a replica that left: all the same, since writes are not played."""
+_MAX_RESERVED = 0
+"""``max_reserved_dropped_replicas`` of the shipped configuration."""
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Fleet:
         view: Every node, every partition; dead nodes hold nothing.
         alive: Shape ``(n_nodes,)``.
         exists: Shape ``(n_partitions,)``.
-        dropped: By row, the replicas that left since it was whole.
+        dropped: By row, the replicas that left and that the meta server keeps in its list.
         version: Grows whenever somebody's role changes.
     """
 
@@ -37,7 +40,7 @@ class Fleet:
     view: ClusterView
     alive: Flags
     exists: Flags
-    dropped: dict[int, list[DroppedReplica]] = field(default_factory=dict)
+    dropped: dict[int, tuple[DroppedReplica, ...]] = field(default_factory=dict)
     version: int = 0
     _seen: tuple[ClusterView, Ints] | None = None
 
@@ -126,7 +129,7 @@ class Fleet:
 
     def memory(self, row: int) -> PartitionMemory:
         """Return what the meta server remembers of a partition."""
-        return PartitionMemory(dropped=tuple(self.dropped.get(row, ())))
+        return PartitionMemory(dropped=self.dropped.get(row, ()))
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -135,15 +138,16 @@ class Fleet:
         self.alive[list(nodes)] = False
         lost = np.isin(self.members, list(nodes))
         rows: list[int] = np.nonzero(lost.any(axis=1))[0].tolist()
-        for row in rows:
-            for node in self.members[row][lost[row]].tolist():
-                self._remember(row, node, now_ms)
+        left = {row: self.members[row][lost[row]].tolist() for row in rows}
         members, disks = self.members.copy(), self.view.member_disks.copy()
         members[lost] = NOBODY
         disks[lost] = NOBODY
         for row in rows:
             _close_ranks(members[row], disks[row])
         self._put(members, disks)
+        for row, gone in left.items():
+            for node in gone:
+                self._record(row, ConfigType.DOWNGRADE_TO_INACTIVE, node, now_ms)
         return rows
 
     def revive(self, nodes: Sequence[int]) -> None:
@@ -178,16 +182,17 @@ class Fleet:
         held = [one for one in self._roles(row) if one[0] != node]
         mine = next((one for one in self._roles(row) if one[0] == node), None)
         self._set_roles(row, [mine or (node, self._first_disks()[node]), *held])
-        self._forget(row, node)
+        self._record(row, ConfigType.UPGRADE_TO_PRIMARY, node)
 
     def add(self, row: int, node: int) -> None:
         """Add a secondary."""
         self._set_roles(row, [*self._roles(row), (node, int(self._first_disks()[node]))])
-        self._forget(row, node)
+        self._record(row, ConfigType.UPGRADE_TO_SECONDARY, node)
 
-    def remove(self, row: int, node: int) -> None:
+    def remove(self, row: int, node: int, now_ms: int) -> None:
         """Take a replica away that is one too many."""
         self._set_roles(row, [one for one in self._roles(row) if one[0] != node])
+        self._record(row, ConfigType.REMOVE, node, now_ms)
 
     def can_happen(self, plan: BalancePlan) -> bool:
         """Return whether a plan is still possible: its nodes live and have the roles it says."""
@@ -223,16 +228,28 @@ class Fleet:
         self._seen = None
         self.version += 1
 
-    def _remember(self, row: int, node: int, now_ms: int) -> None:
-        name = self.view.nodes[node]
-        self._forget(row, node)
-        left = DroppedReplica(name, now_ms, _KNOWN, _KNOWN, _KNOWN)
-        self.dropped.setdefault(row, []).append(left)
-
-    def _forget(self, row: int, node: int) -> None:
-        name = self.view.nodes[node]
-        if row in self.dropped:
-            self.dropped[row] = [one for one in self.dropped[row] if one.node != name]
+    def _record(self, row: int, change: ConfigType, node: int, now_ms: int = 0) -> None:
+        """Let the meta server remember a change of the row; the change is made already."""
+        memory = record_change(
+            self.config(row),
+            self.memory(row),
+            change,
+            self.view.nodes[node],
+            now_ms=now_ms,
+            max_reserved=_MAX_RESERVED,
+        )
+        if memory.dropped:
+            self.dropped[row] = tuple(
+                replace(
+                    one,
+                    ballot=_KNOWN,
+                    last_committed_decree=_KNOWN,
+                    last_prepared_decree=_KNOWN,
+                )
+                for one in memory.dropped
+            )
+        else:
+            self.dropped.pop(row, None)
 
     def _first_disks(self) -> Ints:
         return np.array([disks[0] for disks in self.view.node_disks], dtype=np.int32)

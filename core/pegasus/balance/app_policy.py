@@ -22,13 +22,14 @@ def balance_apps(view: ClusterView, options: BalanceOptions) -> list[BalancePlan
     no table needed anything for its primaries. A check looks at both, on the unchanged state.
 
     Args:
-        view: The state; the disk of every replica known, or nothing is planned.
+        view: The state. Unknown disks of a node count as one disk: which partitions move is then a
+            guess (see :func:`core.pegasus.balance.preconditions.uncertain_tables`).
         options: The switches.
 
     Cost:
         One batched search over all uneven tables, then Python in proportion to the plans.
     """
-    if view.has_unknown_disk or not view.nodes:
+    if not view.nodes:
         return []
     imbalance = Imbalance.of(view)
     is_one_by_one = options.balancer_in_turn and not options.is_check

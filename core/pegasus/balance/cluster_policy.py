@@ -29,11 +29,11 @@ def balance_cluster(view: ClusterView, options: BalanceOptions, pick: Pick) -> l
     """Return the plans of one round, in gpid order; a check plans nothing.
 
     Args:
-        view: The state; the disk of every replica known, or nothing is planned.
+        view: The state; unknown disks of a node count as one disk.
         options: Only ``is_check``, ``balance_op_count_per_round`` and ``intended_skew`` matter.
         pick: Chooses among equally full disks.
     """
-    if options.is_check or view.has_unknown_disk or not view.nodes:
+    if options.is_check or not view.nodes:
         return []
     imbalance = Imbalance.of(view)
     moves = _first_moves(view, imbalance)

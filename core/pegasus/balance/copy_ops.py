@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -53,17 +54,14 @@ def copy_primary(
         table: Place of the table.
         planned: Rows that have a plan already; the new ones are added.
     """
-    has_less = bool(imbalance.lower_counts[table])
-    limits = _Limits(PlanKind.COPY_PRIMARY, int(imbalance.lows[table]), has_less)
-    return _copy(view, table, limits, planned)
+    return _copy(CopyTask.of_primaries(view, imbalance, table), planned)
 
 
 def copy_secondary(
     view: ClusterView, imbalance: Imbalance, table: int, planned: set[int]
 ) -> list[BalancePlan]:
     """Return the copies of secondaries of one table; see :func:`copy_primary`."""
-    limits = _Limits(PlanKind.COPY_SECONDARY, int(imbalance.lows[table]), has_less=False)
-    return _copy(view, table, limits, planned)
+    return _copy(CopyTask.of_secondaries(view, imbalance, table), planned)
 
 
 def tables_to_copy(view: ClusterView, imbalance: Imbalance) -> list[int]:
@@ -74,28 +72,76 @@ def tables_to_copy(view: ClusterView, imbalance: Imbalance) -> list[int]:
     return [int(at) for at in np.nonzero((most > imbalance.lows) & (most - least > 1))[0]]
 
 
-def _copy(view: ClusterView, table: int, limits: _Limits, planned: set[int]) -> list[BalancePlan]:
-    holdings, members = _holdings(view, table, limits.kind)
-    counts = [len(held) for held in holdings]
-    # the loads before the first copy, never brought up to date: upstream's way
-    loads = [Counter(disk for _, _, disk in held) for held in holdings]
-    queue = sorted((count, node) for node, count in enumerate(counts))
-    plans = []
-    while len(queue) > 1 and not limits.is_done(queue[0][0], queue[-1][0]):
-        least, most = queue[0], queue[-1]
+@dataclass(frozen=True)
+class CopyTask:
+    """The loop of copies of one table, as far as it does not depend on the order of nodes.
 
-        def may_go(row: int, role: int, to: int = least[1]) -> bool:
+    Attributes:
+        limits: When it stops, and what counts.
+        holdings: By node: what it holds that counts, in gpid order.
+        members: By row.
+    """
+
+    limits: _Limits
+    holdings: list[list[_Holding]]
+    members: dict[int, list[int]]
+
+    @classmethod
+    def of_primaries(cls, view: ClusterView, imbalance: Imbalance, table: int) -> CopyTask:
+        """Return the copies of primaries."""
+        has_less = bool(imbalance.lower_counts[table])
+        limits = _Limits(PlanKind.COPY_PRIMARY, int(imbalance.lows[table]), has_less)
+        return cls(limits, *_holdings(view, table, limits.kind))
+
+    @classmethod
+    def of_secondaries(cls, view: ClusterView, imbalance: Imbalance, table: int) -> CopyTask:
+        """Return the copies of secondaries."""
+        limits = _Limits(PlanKind.COPY_SECONDARY, int(imbalance.lows[table]), has_less=False)
+        return cls(limits, *_holdings(view, table, limits.kind))
+
+    @property
+    def kind(self) -> PlanKind:
+        """What is copied."""
+        return self.limits.kind
+
+    @property
+    def counts(self) -> list[int]:
+        """What every node holds at first."""
+        return [len(held) for held in self.holdings]
+
+    @cached_property
+    def loads(self) -> list[Counter[int]]:
+        """Load per disk before the first copy: upstream never brings it up to date."""
+        return [Counter(disk for _, _, disk in held) for held in self.holdings]
+
+    def is_done(self, least: int, most: int) -> bool:
+        """Return whether nodes holding ``least`` and ``most`` are even enough."""
+        return self.limits.is_done(least, most)
+
+    def row_to_copy(self, source: int, target: int, planned: Collection[int]) -> int | None:
+        """Return the row to copy: on the source's fullest disk, the first of equal ones."""
+
+        def may_go(row: int, role: int) -> bool:
             if row in planned:
                 return False
-            return limits.kind is PlanKind.COPY_PRIMARY or (role > 0 and to not in members[row])
+            is_primary = self.kind is PlanKind.COPY_PRIMARY
+            return is_primary or (role > 0 and target not in self.members[row])
 
-        row = _fullest_disk_first(holdings[most[1]], loads[most[1]], may_go)
+        return _fullest_disk_first(self.holdings[source], self.loads[source], may_go)
+
+
+def _copy(task: CopyTask, planned: set[int]) -> list[BalancePlan]:
+    queue = sorted((count, node) for node, count in enumerate(task.counts))
+    plans = []
+    while len(queue) > 1 and not task.is_done(queue[0][0], queue[-1][0]):
+        least, most = queue[0], queue[-1]
+        row = task.row_to_copy(most[1], least[1], planned)
         queue.pop()
         if row is None:
             continue  # nothing can leave this node: it is not asked again
         queue.pop(0)
         planned.add(row)
-        plans.append(BalancePlan(row, limits.kind, most[1], least[1], most[0], least[0]))
+        plans.append(BalancePlan(row, task.kind, most[1], least[1], most[0], least[0]))
         insort(queue, (least[0] + 1, least[1]))
         insort(queue, (most[0] - 1, most[1]))
     return plans

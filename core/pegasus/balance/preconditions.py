@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.pegasus.balance.model import Policy
 from core.pegasus.health import Membership, guardian_healthy
-from core.pegasus.view import ClusterView
+from core.pegasus.ids import parse_node
+from core.pegasus.view import ClusterView, Flags
 from core.units import counted
 
 _FEWEST_NODES = 3
+_MAX_NAMED = 4
 
 
 def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) -> list[str]:
@@ -34,6 +37,41 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
             f"{counted(len(view.nodes), 'node')}: below {min_live_node_count} the level in force "
             "is freezed, and nothing happens."
         )
-    if view.has_unknown_disk:
-        found.append("The disk of some replica is unknown: nothing is planned until it is told.")
     return found
+
+
+def uncertain_tables(view: ClusterView, policy: Policy) -> Flags:
+    """Return the tables of which a plan may pick other partitions than the meta server.
+
+    Disks decide which of several partitions moves, never how many primaries move between which
+    nodes. The cluster policy chooses over all tables at once: one unknown disk is in doubt for all.
+
+    Args:
+        view: The state.
+        policy: The one that plans.
+
+    Returns:
+        Shape ``(n_tables,)``.
+    """
+    found = np.zeros(view.table_count, dtype=np.bool_)
+    found[view.table_of_row[view.is_disk_unknown.any(axis=1)]] = True
+    return np.full_like(found, found.any()) if policy == "cluster" else found
+
+
+def disk_doubts(view: ClusterView, policy: Policy) -> list[str]:
+    """Return what is uncertain about a plan because disks are unknown; empty: nothing."""
+    if not view.has_unknown_disk:
+        return []
+    where = view.members[view.is_disk_unknown]
+    nodes = sorted({view.nodes[node] for node in where.tolist()}, key=parse_node)
+    tables = np.nonzero(uncertain_tables(view, policy))[0]
+    names = ", ".join(view.app_names[table] for table in tables[:_MAX_NAMED])
+    more = f" and {len(tables) - _MAX_NAMED} more" if len(tables) > _MAX_NAMED else ""
+    on = ", ".join(nodes[:_MAX_NAMED]) + (" and others" if nodes[_MAX_NAMED:] else "")
+    rest = "" if len(tables) == view.table_count else " Plans for other tables are exact."
+    count = counted(len(where), "replica")
+    sentence = (
+        f"Disk unknown for {count} on {on}: "
+        f"the meta server may pick other partitions of {names}{more}.{rest}"
+    )
+    return [sentence]

@@ -197,6 +197,8 @@ class _DiskCounts:
 
     def move(self, table: int, plan: BalancePlan, source_disk: int) -> int:
         """Book one copy and return the disk on which the target puts it."""
+        if not self._node_disks[plan.target]:
+            return NOBODY  # it reported no disks
         size = self._nodes * self._disks
         base, start = int(table) * size, plan.target * self._disks
         disk = min(

@@ -6,7 +6,7 @@ Those of the load balancer, and those that advice about a cluster depends on.
 from typing import Final
 
 from core.pulsar.catalogue.bundles import BUNDLE_SETTINGS
-from core.pulsar.catalogue.model import RELEASES, Setting, Value
+from core.pulsar.catalogue.model import Setting, Value
 from core.pulsar.catalogue.placement import PLACEMENT_SETTINGS
 from core.pulsar.catalogue.reports import REPORT_SETTINGS
 from core.pulsar.catalogue.shedding import SHEDDING_SETTINGS
@@ -20,4 +20,4 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     *STORAGE_SETTINGS,
 )
 
-__all__ = ["RELEASES", "SETTINGS", "Setting", "Value"]
+__all__ = ["SETTINGS", "Setting", "Value"]

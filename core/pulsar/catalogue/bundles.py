@@ -22,6 +22,7 @@ BUNDLE_SETTINGS: Final = (
         kind="int",
         default=4,
         unit="bundles",
+        dynamic_since="3.0",
         meaning="Bundles of a new namespace that names no number.",
     ),
     Setting(
@@ -29,6 +30,7 @@ BUNDLE_SETTINGS: Final = (
         kind="int",
         default=60_000,
         unit="ms",
+        since="2.10",
         meaning="How long an unload waits for the bundle's topics to close.",
     ),
     Setting(
@@ -52,6 +54,7 @@ BUNDLE_SETTINGS: Final = (
         default=128,
         unit="bundles",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="Automatic splits stop at this many bundles of a namespace.",
     ),
     Setting(
@@ -60,6 +63,7 @@ BUNDLE_SETTINGS: Final = (
         default=1000,
         unit="topics",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="A bundle with more topics is split.",
     ),
     Setting(
@@ -68,6 +72,7 @@ BUNDLE_SETTINGS: Final = (
         default=1000,
         unit="producers + consumers",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="A bundle with more producers and consumers is split; 0 or less: off.",
     ),
     Setting(
@@ -76,6 +81,7 @@ BUNDLE_SETTINGS: Final = (
         default=30_000,
         unit="msg/s",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="A bundle with a higher message rate, in and out, is split.",
     ),
     Setting(
@@ -84,6 +90,7 @@ BUNDLE_SETTINGS: Final = (
         default=100,
         unit="MiB/s",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="A bundle with more throughput, in and out, is split.",
     ),
     Setting(
@@ -96,6 +103,7 @@ BUNDLE_SETTINGS: Final = (
         key="supportedNamespaceBundleSplitAlgorithms",
         kind="names",
         default=_ALGORITHMS,
+        history={"2.8": _ALGORITHMS[:2], "2.11": _ALGORITHMS[:3], "3.0": _ALGORITHMS},
         meaning="Algorithms that a split request may name.",
     ),
     Setting(
@@ -103,6 +111,7 @@ BUNDLE_SETTINGS: Final = (
         kind="int",
         default=10,
         unit="percent",
+        since="3.0",
         meaning="flow_or_qps_equally_divide leaves a bundle alone up to this far over its limits.",
     ),
     Setting(
@@ -113,6 +122,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Period of each broker's check for splits.",
     ),
     Setting(
@@ -122,6 +132,7 @@ BUNDLE_SETTINGS: Final = (
         unit="bundles",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Most splits of one check.",
     ),
     Setting(
@@ -131,6 +142,7 @@ BUNDLE_SETTINGS: Final = (
         unit="rounds",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="A bundle is split on the check after this many hits in a row.",
     ),
     Setting(
@@ -140,6 +152,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="3.3",
         meaning="Clients are told the new broker when a bundle is transferred.",
     ),
     Setting(
@@ -149,6 +162,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="4.0",
         meaning="Where ownership is kept: a system topic, or the metadata store.",
     ),
     Setting(
@@ -156,6 +170,7 @@ BUNDLE_SETTINGS: Final = (
         kind="text",
         default="None",
         managers=EXTENSIBLE,
+        since="4.0",
         meaning="Copies ownership between the two places during a migration.",
     ),
     Setting(
@@ -166,6 +181,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Age at which records of deleted or free bundles are purged.",
     ),
     Setting(
@@ -176,6 +192,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="3.2",
         meaning="Age at which a transfer that does not end is repaired.",
     ),
     Setting(
@@ -186,6 +203,7 @@ BUNDLE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=EXTENSIBLE,
+        since="3.2",
         meaning="Period of the leader's ownership check.",
     ),
     Setting(
@@ -195,6 +213,8 @@ BUNDLE_SETTINGS: Final = (
         unit="bundles",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="4.0.5",
+        backports=("3.3.6",),
         meaning="Most orphaned bundles repaired at once.",
     ),
 )

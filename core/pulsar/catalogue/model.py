@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from enum import Enum
 from typing import Final, Literal
+
+from core.pulsar.releases import (
+    RELEASES,
+    Number,
+    Release,
+    releases_with,
+    value_at,
+    version_number,
+)
 
 Kind = Literal["bool", "int", "float", "text", "names", "optional_float"]
 Value = bool | int | float | str | tuple[str, ...] | None
 TakesEffect = Literal["at once", "next round", "restart"]
 Manager = Literal["modular", "extensible", "simple", "resource groups", "brokers"]
 
-RELEASES: Final = ("4.0", "4.2", "5.0")
-"""Release lines whose defaults are known, oldest first."""
+
+class Absent(Enum):
+    """A release that does not have the setting."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+History = Mapping[str, Value | Absent]
+"""First version of each default to that default; :data:`ABSENT` where the setting is missing."""
 
 BOTH: Final[tuple[Manager, ...]] = ("modular", "extensible")
 MODULAR: Final[tuple[Manager, ...]] = ("modular",)
@@ -29,9 +46,15 @@ class Setting:
         key: Upstream name in ``broker.conf``.
         kind: Type of its value; ``names`` is a tuple of texts, ``optional_float`` may be ``None``.
         unit: Of a number, as upstream counts it (``percent``, ``min``, ``ms``, ``bytes/s`` ...).
-        default: What holds where nothing is known about the release.
-        defaults_by_release: One entry for each of :data:`RELEASES` that has the setting.
-        is_dynamic: Whether ``pulsar-admin brokers update-dynamic-config`` accepts it.
+        default: Built-in value where a release does not have the setting, and the default of every
+            release without a ``history``.
+        since: First version that has the setting; empty: every release has it.
+        backports: First versions of older lines that have it too.
+        history: Defaults by the first version that has them, where ``default`` does not apply to
+            every release that has the setting.
+        is_dynamic: Whether ``pulsar-admin brokers update-dynamic-config`` accepts it, in the newest
+            releases.
+        dynamic_since: First version in which it is dynamic; empty: as long as it exists.
         takes_effect: When a change is felt: ``at once``, in the ``next round`` of its timer, or at
             the broker's ``restart`` (several dynamic settings are read only once, at the start).
         managers: The load managers that read it; ``resource groups`` and ``brokers``: read whatever
@@ -52,28 +75,57 @@ class Setting:
     is_dynamic: bool = True
     takes_effect: TakesEffect = "at once"
     managers: tuple[Manager, ...] = BOTH
-    defaults_by_release: Mapping[str, Value] = field(default_factory=dict)
+    since: str = ""
+    backports: tuple[str, ...] = ()
+    history: History = field(default_factory=dict)
+    dynamic_since: str = ""
 
     def __post_init__(self) -> None:
-        """Fill the releases that have nothing of their own with the default."""
-        if not self.defaults_by_release:
-            whole = dict.fromkeys(RELEASES, self.default)
-            object.__setattr__(self, "defaults_by_release", MappingProxyType(whole))
+        """Write ``since`` and ``backports`` as a history."""
+        if self.since:
+            object.__setattr__(self, "history", self._history())
 
-    def default_for(self, release: str) -> Value:
-        """Return the default of a release line; the general one where the release lacks it."""
-        return self.defaults_by_release.get(release, self.default)
+    def _history(self) -> History:
+        history: dict[str, Value | Absent] = {RELEASES[0]: ABSENT}
+        for version in self.backports:
+            line = Release.of(version).line
+            history |= {version: self.default, RELEASES[RELEASES.index(line) + 1]: ABSENT}
+        return history | {self.since: self.default}
+
+    def default_for(self, release: Release | str) -> Value:
+        """Return the default of a version or a line; the built-in value where it is missing."""
+        found = self._at(_number(release))
+        return self.default if isinstance(found, Absent) else found
+
+    @property
+    def defaults_by_release(self) -> dict[str, Value]:
+        """Default of each of :data:`RELEASES` that has the setting."""
+        return {line: self.default_for(line) for line in RELEASES if self.exists_in(line)}
+
+    @property
+    def available_in(self) -> str:
+        """Releases that have the setting, for example ``4.0.11 and later``."""
+        exists = {version: found is not ABSENT for version, found in self.history.items()}
+        return releases_with(exists or {RELEASES[0]: True})
+
+    def _at(self, number: Number) -> Value | Absent:
+        return value_at(self.history, number) if self.history else self.default
 
     def is_read_by(self, load_manager: str) -> bool:
         """Return whether it counts under that load manager; an unknown one is taken for modular."""
         manager = load_manager if load_manager in ("extensible", "simple") else "modular"
         return manager in self.managers or not _LOAD_MANAGERS.intersection(self.managers)
 
-    def exists_in(self, release: str) -> bool:
-        """Return whether that release line has the setting at all."""
-        return release in self.defaults_by_release
+    def exists_in(self, release: Release | str) -> bool:
+        """Return whether a version or a line has the setting at all."""
+        return not isinstance(self._at(_number(release)), Absent)
+
+    def is_dynamic_in(self, release: Release | str) -> bool:
+        """Return whether a version or a line accepts it as a dynamic setting."""
+        if not self.is_dynamic or not self.exists_in(release):
+            return False
+        return not self.dynamic_since or _number(release) >= version_number(self.dynamic_since)
 
 
-def since(release: str, default: Value) -> dict[str, Value]:
-    """Return defaults for a setting that older releases do not have."""
-    return {line: default for line in RELEASES if line >= release}
+def _number(release: Release | str) -> Number:
+    return (Release.of(release) if isinstance(release, str) else release).number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.catalogue.model import BOTH, MODULAR, Setting, since
+from core.pulsar.catalogue.model import ABSENT, BOTH, MODULAR, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _LEAST_LONG: Final = _IMPL + "LeastLongTermMessageRate"
@@ -18,7 +18,7 @@ PLACEMENT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=MODULAR,
-        defaults_by_release={"4.0": _LEAST_LONG, "4.2": _LEAST_LONG, "5.0": _IMPL + "AvgShedder"},
+        history={"2.8": ABSENT, "2.11": _LEAST_LONG, "5.0": _IMPL + "AvgShedder"},
         meaning="Class that picks the broker of a bundle among those left by the filters.",
     ),
     Setting(
@@ -26,6 +26,7 @@ PLACEMENT_SETTINGS: Final = (
         kind="bool",
         default=True,
         managers=MODULAR,
+        since="2.11",
         meaning="Only brokers with the fewest bundles of the namespace are candidates.",
         effect="On: spreads each namespace, and narrows the choice by load.",
     ),
@@ -49,6 +50,7 @@ PLACEMENT_SETTINGS: Final = (
         kind="int",
         default=10,
         unit="percentage points",
+        since="2.11",
         meaning="LeastResourceUsageWithWeight takes brokers at least this far below the average.",
         effect="Higher: more often no broker qualifies and the choice is random among all.",
     ),
@@ -72,6 +74,7 @@ PLACEMENT_SETTINGS: Final = (
         kind="float",
         default=0.0,
         managers=("extensible",),
+        history={"2.8": 1.0, "4.0": 0.0},
         meaning="Weight of JVM heap in a broker's usage; deprecated, the modular manager has no "
         "heap term at all.",
         effect=_WEIGHT_EFFECT,
@@ -80,6 +83,7 @@ PLACEMENT_SETTINGS: Final = (
         key="loadBalancerDirectMemoryResourceWeight",
         kind="float",
         default=0.0,
+        history={"2.8": 1.0, "3.1.1": 0.0},
         meaning="Weight of JVM direct memory in a broker's usage.",
         effect=_WEIGHT_EFFECT,
     ),
@@ -87,6 +91,7 @@ PLACEMENT_SETTINGS: Final = (
         key="loadBalancerBandwidthInResourceWeight",
         kind="float",
         default=1.0,
+        since="4.0",
         meaning="Weight of inbound bandwidth in a broker's usage.",
         effect=_WEIGHT_EFFECT,
     ),
@@ -94,6 +99,7 @@ PLACEMENT_SETTINGS: Final = (
         key="loadBalancerBandwidthOutResourceWeight",
         kind="float",
         default=1.0,
+        since="4.0",
         meaning="Weight of outbound bandwidth in a broker's usage.",
         effect=_WEIGHT_EFFECT,
     ),
@@ -129,13 +135,14 @@ PLACEMENT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=(*BOTH, "simple"),
+        since="3.1",
         meaning="Class that maps a topic to a bundle.",
     ),
     Setting(
         key="loadBalancerSheddingExcludedNamespaces",
         kind="names",
         default=(),
-        defaults_by_release=since("4.2", ()),
+        since="4.0.11",
         meaning="Namespaces that are never shed, and whose bundles are placed in turn.",
     ),
     Setting(

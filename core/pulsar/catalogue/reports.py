@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.catalogue.model import BOTH, MODULAR, Setting, since
+from core.pulsar.catalogue.model import BOTH, MODULAR, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 
@@ -32,6 +32,8 @@ REPORT_SETTINGS: Final = (
         default=5000,
         unit="ms",
         takes_effect="restart",
+        since="2.11",
+        backports=("2.9.5", "2.10.2"),
         meaning="How often a broker considers writing its load report.",
     ),
     Setting(
@@ -56,6 +58,7 @@ REPORT_SETTINGS: Final = (
         default=1,
         unit="min",
         takes_effect="restart",
+        dynamic_since="2.10",
         meaning="How often a broker samples CPU and network of its host.",
     ),
     Setting(
@@ -93,6 +96,7 @@ REPORT_SETTINGS: Final = (
         kind="int",
         default=10,
         unit="bundles per broker",
+        since="3.0",
         meaning="The leader writes averages of this many bundles per broker, the hottest ones; "
         "0 or less: all (modular). Extensible: how many bundles a broker reports.",
     ),
@@ -112,13 +116,15 @@ REPORT_SETTINGS: Final = (
         default=(),
         is_dynamic=False,
         takes_effect="restart",
-        defaults_by_release=since("4.2", ()),
+        since="4.2",
         meaning="Network cards to count, instead of all physical ones.",
     ),
     Setting(
         key="exposeBundlesMetricsInPrometheus",
         kind="bool",
         default=False,
+        since="2.10",
+        dynamic_since="3.0",
         meaning="Whether metrics of every bundle are exposed to Prometheus.",
     ),
     Setting(
@@ -129,6 +135,7 @@ REPORT_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=(*BOTH, "simple"),
+        since="2.10",
         meaning="How long a broker waits for the metadata store.",
     ),
     Setting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pulsar.catalogue.model import EXTENSIBLE, MODULAR, Setting
+from core.pulsar.catalogue.model import ABSENT, EXTENSIBLE, MODULAR, Setting
 
 _IMPL: Final = "org.apache.pulsar.broker.loadbalance.impl."
 _THRESHOLD: Final = _IMPL + "ThresholdShedder"
@@ -15,7 +15,8 @@ SHEDDING_SETTINGS: Final = (
         kind="text",
         default=_THRESHOLD,
         takes_effect="restart",
-        defaults_by_release={"4.0": _THRESHOLD, "4.2": _THRESHOLD, "5.0": _IMPL + "AvgShedder"},
+        history={"2.8": _IMPL + "OverloadShedder", "2.10": _THRESHOLD, "5.0": _IMPL + "AvgShedder"},
+        dynamic_since="2.10",
         meaning="Class that decides which bundles leave which broker.",
         effect="Accepted as dynamic, yet the modular manager builds it once, at its start.",
     ),
@@ -32,6 +33,7 @@ SHEDDING_SETTINGS: Final = (
         default=1,
         unit="min",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="Period of the leader's shedding round.",
     ),
     Setting(
@@ -40,6 +42,7 @@ SHEDDING_SETTINGS: Final = (
         default=30,
         unit="min",
         takes_effect="next round",
+        dynamic_since="2.10",
         meaning="Rest of a bundle after it was unloaded by shedding.",
         effect="Shorter: bundles may go back and forth.",
     ),
@@ -59,6 +62,7 @@ SHEDDING_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=MODULAR,
+        since="2.11",
         meaning="ThresholdShedder also sheds the busiest broker when one is far below average.",
     ),
     Setting(
@@ -77,6 +81,7 @@ SHEDDING_SETTINGS: Final = (
         unit="percent",
         takes_effect="next round",
         managers=MODULAR,
+        since="2.10",
         meaning="UniformLoadShedder: excess of the highest message rate over the lowest; "
         "0 or less: off.",
     ),
@@ -87,6 +92,7 @@ SHEDDING_SETTINGS: Final = (
         unit="times",
         takes_effect="next round",
         managers=MODULAR,
+        since="2.10",
         meaning="UniformLoadShedder: highest throughput over lowest; 0 or less: off.",
     ),
     Setting(
@@ -96,6 +102,7 @@ SHEDDING_SETTINGS: Final = (
         unit="msg/s",
         takes_effect="next round",
         managers=MODULAR,
+        since="2.11",
         meaning="UniformLoadShedder and AvgShedder move nothing for a smaller rate.",
     ),
     Setting(
@@ -105,6 +112,7 @@ SHEDDING_SETTINGS: Final = (
         unit="bytes/s",
         takes_effect="next round",
         managers=MODULAR,
+        since="2.11",
         meaning="UniformLoadShedder and AvgShedder move nothing for a smaller throughput.",
     ),
     Setting(
@@ -114,7 +122,7 @@ SHEDDING_SETTINGS: Final = (
         unit="ratio",
         takes_effect="next round",
         managers=MODULAR,
-        defaults_by_release={"4.0": 0.2, "4.2": 0.2, "5.0": 0.5},
+        history={"2.8": ABSENT, "2.11": 0.2, "5.0": 0.5},
         meaning="Share of the gap between two brokers that one round moves.",
         effect="0.5 with AvgShedder closes the gap of the pair.",
     ),
@@ -125,6 +133,7 @@ SHEDDING_SETTINGS: Final = (
         unit="bundles",
         takes_effect="next round",
         managers=MODULAR,
+        since="2.11",
         meaning="UniformLoadShedder: most bundles a round; -1: no cap.",
     ),
     Setting(
@@ -134,6 +143,8 @@ SHEDDING_SETTINGS: Final = (
         unit="percentage points",
         takes_effect="next round",
         managers=MODULAR,
+        since="3.3.1",
+        backports=("3.0.6", "3.2.4"),
         meaning="AvgShedder: gap of a pair that counts as a weak hit.",
     ),
     Setting(
@@ -143,6 +154,8 @@ SHEDDING_SETTINGS: Final = (
         unit="percentage points",
         takes_effect="next round",
         managers=MODULAR,
+        since="3.3.1",
+        backports=("3.0.6", "3.2.4"),
         meaning="AvgShedder: gap of a pair that counts as a strong hit.",
     ),
     Setting(
@@ -152,6 +165,8 @@ SHEDDING_SETTINGS: Final = (
         unit="rounds",
         takes_effect="next round",
         managers=MODULAR,
+        since="3.3.1",
+        backports=("3.0.6", "3.2.4"),
         meaning="AvgShedder: weak hits in a row before it acts.",
     ),
     Setting(
@@ -161,6 +176,8 @@ SHEDDING_SETTINGS: Final = (
         unit="rounds",
         takes_effect="next round",
         managers=MODULAR,
+        since="3.3.1",
+        backports=("3.0.6", "3.2.4"),
         meaning="AvgShedder: strong hits in a row before it acts.",
     ),
     Setting(
@@ -169,6 +186,7 @@ SHEDDING_SETTINGS: Final = (
         default=False,
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Verbose decisions; TransferShedder also counts swapped traffic only then.",
         effect="Changes what TransferShedder decides, not only what it logs.",
     ),
@@ -179,6 +197,7 @@ SHEDDING_SETTINGS: Final = (
         unit="ratio",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="TransferShedder acts while the standard deviation of usage is above this.",
     ),
     Setting(
@@ -188,6 +207,7 @@ SHEDDING_SETTINGS: Final = (
         unit="rounds",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="TransferShedder acts on the round after this many hits in a row.",
     ),
     Setting(
@@ -196,6 +216,7 @@ SHEDDING_SETTINGS: Final = (
         default=True,
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="TransferShedder names the destination, and may swap bundles.",
     ),
     Setting(
@@ -205,6 +226,7 @@ SHEDDING_SETTINGS: Final = (
         unit="brokers",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Most brokers relieved in one round.",
     ),
     Setting(
@@ -214,6 +236,7 @@ SHEDDING_SETTINGS: Final = (
         unit="s",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Cool-down after a shedding round (the key really starts with loadBalance).",
     ),
     Setting(
@@ -223,6 +246,7 @@ SHEDDING_SETTINGS: Final = (
         unit="s",
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Load data older than this is ignored.",
     ),
     Setting(
@@ -231,6 +255,7 @@ SHEDDING_SETTINGS: Final = (
         default=False,
         takes_effect="next round",
         managers=EXTENSIBLE,
+        since="3.0",
         meaning="Whether bundles under isolation or anti-affinity may be shed.",
     ),
 )

@@ -17,6 +17,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        since="2.10",
         meaning="How long a dead broker's bundles and its place as leader stay taken.",
     ),
     Setting(
@@ -27,6 +28,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        history={"2.8": 30_000, "2.10": -1},
         meaning="Old name of metadataStoreSessionTimeoutMillis.",
         effect="Above 0 it is the one that counts.",
     ),
@@ -38,6 +40,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        history={"2.8": 30, "2.10": -1},
         meaning="Old name of metadataStoreOperationTimeoutSeconds.",
         effect="Above 0 it is the one that counts.",
     ),
@@ -108,6 +111,7 @@ STORAGE_SETTINGS: Final = (
         is_dynamic=False,
         takes_effect="restart",
         managers=_BROKERS,
+        since="2.9",
         meaning="Backlog that a topic may have where a namespace says nothing; -1: any.",
     ),
     Setting(

@@ -59,7 +59,7 @@ def old_timeouts(case: Case) -> Iterator[Combination]:
     """
     for old, new in OLD_TIMEOUTS.items():
         held, other = case.number(old), case.number(new)
-        if held <= 0:
+        if held <= 0 or not (case.settings.has(old) and case.settings.has(new)):
             continue
         yield Combination(
             code="look_alike_timeouts",

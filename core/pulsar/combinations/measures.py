@@ -13,7 +13,7 @@ from core.pulsar.combinations.model import (
     Combination,
     CombinationRule,
 )
-from core.pulsar.settings import EffectiveSettings
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.snapshot import LoadManager
 
 _USAGE: Final = "weighted usage (CPU, memory, network)"
@@ -59,17 +59,20 @@ def measures(case: Case) -> Iterator[Combination]:
     if sheds_by is None or places_by is None:
         return
     if not sheds_by.startswith(places_by):
-        fitting = _placement_for(shedder)
+        fitting, is_settable = _placement_for(shedder), case.settings.has(PLACEMENT)
         yield Combination(
             code="two_measures",
-            weight="warning",
+            weight="warning" if is_settable else "info",
             keys=(SHEDDER, PLACEMENT),
             evidence=f"{shedder} sheds by {sheds_by}; {placement} places by {places_by}.",
             consequence="A broker that is busy for the one can be idle for the other, and bundles "
             "come back.",
             hint=f"{fitting} goes with it; it is read when a broker starts. "
-            "Try the pair under Rebalance first.",
-            wanted={PLACEMENT: IMPL + fitting},
+            "Try the pair under Rebalance first."
+            if is_settable
+            else f"Release {case.settings.target.name} has no setting {PLACEMENT}. "
+            f"Available in {SETTING_BY_KEY[PLACEMENT].available_in}.",
+            wanted={PLACEMENT: IMPL + fitting} if is_settable else {},
         )
     elif shedder == "UniformLoadShedder":
         yield Combination(

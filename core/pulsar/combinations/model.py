@@ -78,7 +78,7 @@ class Case:
 
     def default(self, key: str) -> Value:
         """What the release has."""
-        return EffectiveSettings.defaults(self.settings.release).value(key)
+        return self.settings.default_of(key)
 
     def is_changed(self, key: str) -> bool:
         """Whether it is known to be set to something else than the default."""

@@ -27,6 +27,8 @@ class PlacementContext:
         available: Brokers that take part at all.
         knows_leader: Whether the leader's averages are known and not only what it last wrote.
         bundle: Row of the bundle that is asked about; -1: a whole namespace.
+        non_persistent: Whether the bundle holds non-persistent topics; ``None``: as the view has
+            it, and no where a whole namespace is asked about.
     """
 
     group_unit: ClassVar[str] = "namespace"
@@ -38,6 +40,7 @@ class PlacementContext:
     available: Flags = field(default_factory=lambda: np.ones(0, np.bool_))
     knows_leader: bool = True
     bundle: int = -1
+    non_persistent: bool | None = None
 
     @classmethod
     def of(
@@ -47,6 +50,8 @@ class PlacementContext:
         memory: PlacementMemory | None = None,
         candidates: Iterable[str] | None = None,
         bundle: int = -1,
+        *,
+        non_persistent: bool | None = None,
     ) -> Self:
         """Build it.
 
@@ -58,7 +63,15 @@ class PlacementContext:
             available[:] = False
             available[[view.broker_row(name) for name in candidates]] = True
         held = memory or PlacementMemory()
-        return cls(view, settings, held, available, memory is not None, bundle)
+        is_known = memory is not None
+        return cls(view, settings, held, available, is_known, bundle, non_persistent=non_persistent)
+
+    @cached_property
+    def is_non_persistent(self) -> bool:
+        """Whether brokers have to serve non-persistent topics for this question."""
+        if self.non_persistent is not None:
+            return self.non_persistent
+        return self.bundle >= 0 and bool(self.view.is_non_persistent[self.bundle])
 
     @cached_property
     def planned(self) -> int:
@@ -76,16 +89,23 @@ class PlacementContext:
     @cached_property
     def is_overloaded(self) -> Flags:
         """Brokers above it; strictly, as upstream."""
-        return self.view.usage > self.overload_ratio
+        return self.view.overload_usage > self.overload_ratio
 
     @cached_property
     def usable(self) -> Flags:
-        """Available brokers whose load report is known; upstream refuses the others as well."""
-        return self.available & self.view.has_report
+        """Available brokers whose load report is known; upstream refuses the others as well.
+
+        Where no report of any broker is known, all that are available: equal ones.
+        """
+        view = self.view
+        return self.available & view.has_report if view.has_report.any() else self.available
 
     @cached_property
     def allowed(self) -> Flags:
-        """Brokers by isolation policy, ``(n_policies + 1, n_brokers)``; last row: no policy.
+        """Brokers by isolation policy, ``(n_policies + 2, n_brokers)``.
+
+        The last row is that of bundles without policy; the one before it that of such with
+        non-persistent topics. A policy does not ask what its brokers serve.
 
         Source:
             Pulsar ``LoadManagerShared#applyNamespacePolicies``.
@@ -94,8 +114,19 @@ class PlacementContext:
         primary = view.is_primary & self.available
         short = primary.sum(axis=1) < np.array([policy.min_limit for policy in view.policies], int)
         governed = primary | (view.is_secondary & self.available & short[:, None])
-        shared = ~view.is_primary.any(axis=0) & view.serves_persistent
-        return np.vstack([governed, shared[None, :]]) & self.usable
+        shared = ~view.is_primary.any(axis=0)
+        by_kind = np.stack([shared & view.serves_non_persistent, shared & view.serves_persistent])
+        return np.vstack([governed, by_kind]) & self.usable
+
+    def allowed_row(self, policy: Codes, *, non_persistent: bool | Flags | None = None) -> Codes:
+        """Return the rows of :attr:`allowed` for bundles.
+
+        Args:
+            policy: Isolation policy of each one's namespace; -1: none.
+            non_persistent: Whether each holds non-persistent topics; ``None``: as the question.
+        """
+        such = self.is_non_persistent if non_persistent is None else non_persistent
+        return np.where((policy < 0) & such, len(self.view.policies), policy).astype(np.int32)
 
     @cached_property
     def _preallocated(self) -> tuple[Ints, Ints]:

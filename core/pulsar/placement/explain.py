@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -148,7 +148,9 @@ def _policy_reason(context: PlacementContext, namespace: int, _before: Flags) ->
         return governed
 
     def shared(row: int) -> str:
-        if not view.serves_persistent[row]:
+        if context.is_non_persistent and not view.serves_non_persistent[row]:
+            return "serves no non-persistent topics"
+        if not context.is_non_persistent and not view.serves_persistent[row]:
             return "serves no persistent topics"
         owners = np.flatnonzero(view.is_primary[:, row])
         policy = view.policies[int(owners[0])]
@@ -226,11 +228,13 @@ def _notes(context: PlacementContext, asked: Selector, filtered: Filtered) -> tu
     notes.extend(_unknown_memory(context, asked))
     if (view.serves_persistent != view.serves_non_persistent)[context.usable].any():
         notes.append(
-            "Some brokers serve one kind of topics only; a bundle that the leader knows to hold "
-            "non-persistent topics goes by that kind, any other by persistent ones."
+            "Some brokers serve one kind of topics only; this bundle is placed as one with "
+            f"{'non-persistent' if context.is_non_persistent else 'persistent'} topics."
         )
     unknown = int((context.usable & ~view.usage_known).sum())
-    if unknown:
+    if not view.has_report.any() and view.load_manager != "extensible":
+        notes.append("No load report of any broker is known: all candidates count as equal.")
+    elif unknown:
         notes.append(f"{unknown} brokers report no usage; it counts as 0, as the leader counts it.")
     return tuple(notes)
 
@@ -281,7 +285,7 @@ def after_pick(
     context: PlacementContext, strategy: Selector, filtered: Filtered, retry: float
 ) -> PlacementMemory:
     """Return what the leader remembers after the question; a retry counts when it is certain."""
-    memory = context.memory
+    memory = replace(context.memory, plans_picks=False)
     if isinstance(strategy, LeastResourceUsageWithWeight):
         asked = filtered.candidates[0]
         usage = strategy.scores(context)
@@ -294,3 +298,21 @@ def after_pick(
     if isinstance(strategy, RoundRobinBrokerSelector) and memory.round_robin_count is not None:
         return replace(memory, round_robin_count=memory.round_robin_count + 1 + (retry >= 1.0))
     return memory
+
+
+def with_plan(
+    context: PlacementContext,
+    strategy: Selector,
+    bundle: str,
+    distribution: Mapping[str, float],
+    memory: PlacementMemory,
+) -> PlacementMemory:
+    """Return the memory with AvgShedder's new plan, or ready to take it once a broker is drawn.
+
+    Source:
+        Pulsar ``AvgShedder#selectBroker`` up to 4.2; 5.0 keeps plans for one shedding round only.
+    """
+    if not isinstance(strategy, AvgShedder) or context.view.release >= "5.0" or not distribution:
+        return memory
+    ready = replace(memory, plans_picks=True)
+    return ready.with_picked(bundle, next(iter(distribution))) if len(distribution) == 1 else ready

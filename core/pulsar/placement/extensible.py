@@ -122,7 +122,8 @@ def within_isolation(view: LoadView, settings: EffectiveSettings, bundle: int) -
 def _isolated(context: ExtensibleContext, mask: Flags, policy: Codes) -> Flags:
     """Apply isolation to what is left: secondaries step in for primaries that are not among it."""
     view = context.view
-    shared = ~view.is_primary.any(axis=0) & view.serves_persistent
+    serves = view.serves_non_persistent if context.is_non_persistent else view.serves_persistent
+    shared = ~view.is_primary.any(axis=0) & serves
     kept = mask & shared
     governed = np.flatnonzero(policy >= 0)
     if governed.size:

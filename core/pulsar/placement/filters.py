@@ -11,12 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.masks import any_in_row, least_in_row
 from core.pulsar.ranges import Codes, Ints
 from core.pulsar.view import Flags
-
-SYSTEM_NAMESPACE: Final = "pulsar/system"
 
 POLICIES: Final = "applyNamespacePolicies"
 TOPIC_COUNT: Final = "filterBrokersWithLargeTopicCount"
@@ -54,7 +53,7 @@ def run_filters(context: PlacementContext, namespaces: Ints) -> Filtered:
     Source:
         Pulsar ``ModularLoadManagerImpl#selectBroker``, steps before the strategy.
     """
-    allowed = context.allowed[context.view.namespace_policy[namespaces]]
+    allowed = context.allowed[context.allowed_row(context.view.namespace_policy[namespaces])]
     stages = [(POLICIES, allowed)]
     stages.append((TOPIC_COUNT, _few_topics(context, allowed)))
     stages.append((ANTI_AFFINITY, anti_affinity(context, namespaces, stages[-1][1])))

@@ -22,13 +22,28 @@ class PlacementMemory:
         preallocated: ``{bundle: broker}`` picked, not yet reported by the broker.
         smoothed_usage: ``{broker: ratio}``, LeastResourceUsageWithWeight's own running usage.
         round_robin_count: RoundRobinBrokerSelector's counter; ``None``: nobody knows it.
-        planned: ``{bundle: broker}``, where AvgShedder wants what it sheds.
+        planned: ``{bundle: broker}``, AvgShedder's plans: where it sends what it sheds and, up to
+            4.2, where it placed a bundle last.
+        plans_picks: Whether the next pick becomes its bundle's plan: AvgShedder up to 4.2.
     """
 
     preallocated: Mapping[str, str] = field(default_factory=dict)
     smoothed_usage: Mapping[str, float] = field(default_factory=dict)
     round_robin_count: int | None = None
     planned: Mapping[str, str] = field(default_factory=dict)
+    plans_picks: bool = False
+
+    def with_picked(self, bundle: str, broker: str) -> PlacementMemory:
+        """Return the memory after ``broker`` was drawn for ``bundle``, without a preallocation.
+
+        Call it on :attr:`Placement.after`. A shedding round draws destinations like this.
+
+        Source:
+            Pulsar ``AvgShedder#selectBroker``: a pick that follows no plan becomes the plan.
+        """
+        if not self.plans_picks:
+            return self
+        return replace(self, planned={**self.planned, bundle: broker})
 
     def with_placed(self, view: LoadView, bundle: str, broker: str) -> PlacementMemory:
         """Return the memory after ``bundle`` was given to ``broker``, which has not reported yet.
@@ -38,7 +53,8 @@ class PlacementMemory:
         """
         view.bundle_row(bundle)
         view.broker_row(broker)
-        return replace(self, preallocated={**self.preallocated, bundle: broker})
+        picked = self.with_picked(bundle, broker)
+        return replace(picked, preallocated={**self.preallocated, bundle: broker})
 
 
 class PlacedInTurn(Mapping[str, str]):
@@ -131,8 +147,9 @@ class Placement:
         scores: ``{candidate: score}`` as the strategy saw them; less is better.
         score_label: What the scores are, with unit.
         candidates: Brokers that the filters left, in row order.
-        after: The leader's memory after this pick (without the preallocation, which depends on the
-            pick: see :meth:`PlacementMemory.with_placed`).
+        after: The leader's memory after this pick, without what depends on the broker that is drawn
+            (see :meth:`PlacementMemory.with_picked` and :meth:`PlacementMemory.with_placed`); a
+            plan of AvgShedder is in it where only one broker can be drawn.
         is_known: False: what the cluster would do cannot be told (``why`` says so); an empty
             distribution then does not mean that nobody is eligible.
     """
@@ -163,6 +180,7 @@ class PlacementTable:
         probability: Of each entry; those of a group sum to 1.
         why: Why every distribution is empty; blank when it is not so.
         notes: What was assumed.
+        non_persistent: The same for bundles with non-persistent topics; ``None``: there are none.
     """
 
     view: LoadView
@@ -173,9 +191,12 @@ class PlacementTable:
     probability: NDArray[np.float64]
     why: str = ""
     notes: tuple[str, ...] = ()
+    non_persistent: PlacementTable | None = None
 
     def row(self, bundle_row: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return ``(broker rows, probabilities)`` of one bundle."""
+        if self.non_persistent is not None and self.view.is_non_persistent[bundle_row]:
+            return self.non_persistent.row(bundle_row)
         group = self.bundle_group[bundle_row]
         part = slice(self.offsets[group], self.offsets[group + 1])
         return self.broker[part], self.probability[part]
@@ -194,7 +215,11 @@ class PlacementTable:
 
     def candidate_counts(self) -> NDArray[np.int64]:
         """Return how many brokers may get each bundle, in the order of ``view.bundles``."""
-        return np.diff(self.offsets)[self.bundle_group]
+        counts = np.diff(self.offsets)[self.bundle_group]
+        if self.non_persistent is None:
+            return counts
+        others = self.non_persistent.candidate_counts()
+        return np.where(self.view.is_non_persistent, others, counts)
 
     def stay_probability(self) -> NDArray[np.float64]:
         """Return how likely each bundle comes back to its owner; 0 for a bundle without one."""
@@ -206,4 +231,8 @@ class PlacementTable:
         if not keys.size:
             return np.zeros(self.bundle_group.size)
         found = (keys[at] == wanted) & (self.view.owner >= 0)
-        return np.where(found, self.probability[at], 0.0)
+        stays = np.where(found, self.probability[at], 0.0)
+        if self.non_persistent is None:
+            return stays
+        others = self.non_persistent.stay_probability()
+        return np.where(self.view.is_non_persistent, others, stays)

@@ -11,7 +11,7 @@ import numpy as np
 from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
-from core.pulsar.placement.explain import after_pick, explain
+from core.pulsar.placement.explain import after_pick, explain, with_plan
 from core.pulsar.placement.extensible import (
     NO_LOADS,
     ExtensibleContext,
@@ -66,10 +66,12 @@ class _Chosen:
         memory: PlacementMemory | None = None,
         candidates: Iterable[str] | None = None,
         bundle: int = -1,
+        *,
+        non_persistent: bool | None = None,
     ) -> PlacementContext:
         """Return the question's surroundings, as the deciding manager sees them."""
         kind = ExtensibleContext if self.is_extensible else PlacementContext
-        return kind.of(view, settings, memory, candidates, bundle)
+        return kind.of(view, settings, memory, candidates, bundle, non_persistent=non_persistent)
 
 
 def _filtered(context: PlacementContext, namespaces: Ints) -> Filtered:
@@ -79,7 +81,7 @@ def _filtered(context: PlacementContext, namespaces: Ints) -> Filtered:
     return run_filters(context, namespaces)
 
 
-def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `place` command
+def place_bundle(  # the signature is the contract of the `place` command
     view: LoadView,
     bundle: str,
     settings: EffectiveSettings,
@@ -88,6 +90,7 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     candidates: Iterable[str] | None = None,
     with_filters: bool = True,
     memory: PlacementMemory | None = None,
+    non_persistent: bool | None = None,
 ) -> Placement:
     """Return who gets a bundle when it is looked up next, as a distribution over brokers.
 
@@ -99,6 +102,8 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
         candidates: Only these brokers take part; ``None``: all.
         with_filters: False: the strategy alone, over all candidates and without the retry.
         memory: What the leader remembers; ``None``: it just started.
+        non_persistent: Whether the bundle holds non-persistent topics, which only some brokers may
+            serve; ``None``: as the topics of the snapshot show.
     Raises:
         UnknownNameError: No such bundle, broker or strategy.
     Source:
@@ -108,7 +113,7 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     """
     row = view.bundle_row(bundle)
     chosen = _choose(view, settings, strategy)
-    context = chosen.context(view, settings, memory, candidates, row)
+    context = chosen.context(view, settings, memory, candidates, row, non_persistent=non_persistent)
     settled = _without_strategy(context, row, chosen, with_filters=with_filters)
     if settled is not None:
         return settled
@@ -124,6 +129,8 @@ def place_bundle(  # noqa: PLR0913  # the signature is the contract of the `plac
     excluded = int(namespaces[0]) in context.excluded_namespaces
     asked = ROUND_ROBIN if excluded else chosen.strategy  # the retry has no turn of its own
     after = after_pick(context, asked, filtered, 0.0 if excluded else float(retry[0]))
+    if not excluded or retry[0] >= 1.0:  # the strategy itself draws, at first or in the retry
+        after = with_plan(context, chosen.strategy, bundle, answer.distribution, after)
     notes = answer.notes + chosen.notes
     if retry[0] > 0:
         again = "then one more pick is made among all brokers that the policies allow"
@@ -139,7 +146,9 @@ def _selector_alone(
     filtered = Filtered((), mask, mask, nobody, nobody)
     chances = uniform(strategy.picks(context, mask, None))
     answer = explain(context, strategy, namespaces, filtered, chances[0])
-    return replace(answer, bundle=bundle, after=after_pick(context, strategy, filtered, 0.0))
+    after = after_pick(context, strategy, filtered, 0.0)
+    after = with_plan(context, strategy, bundle, answer.distribution, after)
+    return replace(answer, bundle=bundle, after=after)
 
 
 def placement_name(settings: EffectiveSettings) -> str:
@@ -262,6 +271,7 @@ def place_namespaces(
     bound: Mapping[int, int],
     *,
     strategy: str | None = None,
+    non_persistent: bool = False,
 ) -> PlacementTable:
     """Return who gets a bundle of some namespaces; the others' distributions are left empty.
 
@@ -271,6 +281,8 @@ def place_namespaces(
         namespaces: Their rows, rising.
         bound: ``{namespace row: row of its own broker, or -1}`` of broker-bound namespaces.
         strategy: Class name; ``None``: what is configured.
+        non_persistent: Whether all of them count as bundles with non-persistent topics; else such
+            bundles have a table of their own in the answer.
     Raises:
         UnknownNameError: No such strategy.
     """
@@ -289,17 +301,25 @@ def place_namespaces(
             why=chosen.why,
             notes=view.notes,
         )
-    context = chosen.context(view, settings)
+    context = chosen.context(view, settings, non_persistent=non_persistent)
     parts = [
         _place_rows(context, chosen.strategy, namespaces[start : start + _ROWS_AT_ONCE], bound)
         for start in range(0, namespaces.size, _ROWS_AT_ONCE)
     ]
     sizes = np.zeros(n_groups + 1, np.int64)
     sizes[namespaces + 1] = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
+    others = None
+    if not non_persistent and view.is_non_persistent.any():
+        such = np.unique(view.bundle_namespace[view.is_non_persistent]).astype(np.int64)
+        such = np.intersect1d(such, namespaces)
+        others = place_namespaces(
+            view, settings, such, bound, strategy=strategy, non_persistent=True
+        )
     return PlacementTable(
         view=view,
         strategy=chosen.name,
         bundle_group=view.bundle_namespace,
+        non_persistent=others,
         offsets=np.cumsum(sizes),
         broker=np.concatenate([np.zeros(0, np.int32), *(part[1] for part in parts)]),
         probability=np.concatenate([np.zeros(0), *(part[2] for part in parts)]),

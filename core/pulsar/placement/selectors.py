@@ -82,7 +82,7 @@ class LeastLongTermMessageRate:
 
         def reason(broker: int) -> str:
             if context.is_overloaded[broker]:
-                return f"usage {format_ratio(context.view.usage[broker])} is over {bound}"
+                return f"usage {format_ratio(context.view.overload_usage[broker])} is over {bound}"
             rate = format_msgs_per_s(context.long_rate[broker])
             return f"long-term rate {rate}, the least is {least}"
 
@@ -137,11 +137,17 @@ class LeastResourceUsageWithWeight:
         return np.where(np.isnan(past), context.view.usage, smoothed)
 
     def smooth(self, context: PlacementContext, past: Floats) -> Floats:
-        """Return usage after one more pick; a broker without bundles or traffic starts anew."""
+        """Return usage after one more pick.
+
+        From 3.0 on a broker without bundles or traffic starts again; 2.11 keeps its past.
+        """
         view = context.view
         ratio = context.settings.number("loadBalancerHistoryResourcePercentage")
-        anew = (view.broker_bundles == 0) | (view.broker_msg_rate == 0)
-        return np.where(anew, view.usage, next_smoothed_usage(past, view.usage, ratio))
+        smoothed = next_smoothed_usage(past, view.usage, ratio)
+        if not context.settings.rules.placement_forgets_idle:
+            return smoothed
+        is_idle = (view.broker_bundles == 0) | (view.broker_msg_rate == 0)
+        return np.where(is_idle, view.usage, smoothed)
 
     def _margin(self, context: PlacementContext) -> float:
         key = "loadBalancerAverageResourceUsageDifferenceThresholdPercentage"
@@ -215,9 +221,10 @@ class AvgShedder:
     Source:
         Pulsar ``broker.loadbalance.impl.AvgShedder#selectBroker``; 5.0 from its byte code.
     Parity:
-        The same sets. Up to 4.2 the real class finds its plan by the *values* of a bundle's
+        The same sets. From 4.0 to 4.2 the real class finds its plan by the *values* of a bundle's
         averages, so that two bundles with equal ones share a destination, and a plan is lost when
-        the averages move; here it is found by name (deviation AVG-1).
+        the averages move; here it is found by name (deviation AVG-1), as in 3.x, where the record
+        of the bundle itself is the key.
     """
 
     name: ClassVar[str] = "AvgShedder"

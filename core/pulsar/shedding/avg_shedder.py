@@ -22,12 +22,19 @@ from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
+from core.pulsar.shedding.tim_sort import ContractError, java_sorted
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import counted
 
 _COUNTED_FROM_NOW: Final = (
     "Rounds in a row are counted from here on: what the leader has counted so far is in its memory "
     "only."
+)
+
+
+_SORT_FAILED: Final = (
+    "the ranking of brokers by whole points failed in Java (Comparison method violates its general "
+    "contract!), so the leader skips this round"
 )
 
 
@@ -43,6 +50,7 @@ class AvgConfig:
         share_ratio: ``maxUnloadPercentage``: part of the gap that one round moves.
         min_msgs_per_s: ``minUnloadMessage``: an amount has to be above this.
         min_bytes_per_s: ``minUnloadMessageThroughput``: likewise.
+        ranks_by_points: By release: brokers less than one point apart rank as equal.
     """
 
     low_points: float = 15.0
@@ -52,6 +60,7 @@ class AvgConfig:
     share_ratio: float = 0.2
     min_msgs_per_s: float = 1000.0
     min_bytes_per_s: float = 1_048_576.0
+    ranks_by_points: bool = False
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
@@ -65,6 +74,7 @@ class AvgConfig:
             share_ratio=settings.number("maxUnloadPercentage"),
             min_msgs_per_s=settings.number("minUnloadMessage"),
             min_bytes_per_s=settings.number("minUnloadMessageThroughput"),
+            ranks_by_points=settings.rules.avg_ranks_by_points,
         )
 
 
@@ -98,19 +108,36 @@ class Pairs:
     gap_points: Floats
 
     @classmethod
-    def of(cls, score: Floats, spread: Ints, most: int = 0) -> Pairs:
+    def of(
+        cls, score: Floats, spread: Ints, most: int = 0, *, ranks_by_points: bool = False
+    ) -> Pairs:
         """Pair brokers from both ends of the ranking.
 
         Args:
             score: Percent, in the order of ``basis.brokers``.
             spread: Their Java hashes: brokers of equal score rank in hash order.
             most: Brokers ranked at once at most, so far.
+            ranks_by_points: Scores less than one point apart compare as equal, so that the order
+                also follows from which of them Java's sort compares.
+
+        Raises:
+            ContractError: Java's sort fails on such scores.
         """
         order = hash_map_order(spread, most)
-        order = order[np.argsort(score[order], kind="stable")]
+        if ranks_by_points:
+            values = score.tolist()
+            ranked = java_sorted(order.tolist(), lambda a, b: _points(values[a] - values[b]))
+            order = np.array(ranked, np.int64)
+        else:
+            order = order[np.argsort(score[order], kind="stable")]
         count = (order.size + 1) // 2
         idle, busy = order[:count], order[::-1][:count]
         return cls(idle, busy, score[busy] - score[idle])
+
+
+def _points(difference: float) -> float:
+    """Return a difference of scores as the old comparison takes it: 0 within one point, or NaN."""
+    return difference if abs(difference) >= 1.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +227,8 @@ class _Trial:
         """Return the gates of every pair, under the broker that would give; then the others."""
         busy = np.flatnonzero(self.pairs.idle != self.pairs.busy).tolist()
         score = self.basis.view.usage[self.basis.brokers] * 100
-        others = idle_half(self.basis, self.pairs, score)
+        by_points = self.config.ranks_by_points
+        others = idle_half(self.basis, self.pairs, score, ranks_by_points=by_points)
         return (*(self.pair_trace(pair) for pair in busy), *others)
 
     def pair_trace(self, pair: int) -> BrokerTrace:
@@ -268,9 +296,10 @@ class AvgShedder:
     """Brokers are paired by score; a pair that is far apart for long enough is levelled.
 
     Source:
-        Pulsar ``AvgShedder#findBundlesForUnloading``, 4.2 and 5.0.
+        Pulsar ``AvgShedder#findBundlesForUnloading``, 3.0.6 to 5.0.
     Parity:
-        Move for move, but for SHED-1. The planned destination is the pair's idle broker; whether
+        Move for move, but for SHED-1; up to 4.0.7, 4.1.0 and 4.1.1 the ranking compares whole
+        points. The planned destination is the pair's idle broker; whether
         placement asks for it is placement's matter.
     """
 
@@ -297,7 +326,15 @@ class AvgShedder:
         basis = SheddingBasis.of(view)
         names = [view.brokers[row] for row in basis.brokers]
         most = max(state.most_brokers, len(names))
-        pairs = Pairs.of(view.usage[basis.brokers] * 100, basis.broker_spread, most)
+        try:
+            pairs = Pairs.of(
+                view.usage[basis.brokers] * 100,
+                basis.broker_spread,
+                most,
+                ranks_by_points=config.ranks_by_points,
+            )
+        except ContractError:
+            return _unsorted(basis), replace(state, most_brokers=most)
         low = np.array([state.low_hits.get(name, 0) for name in names], np.int64)
         high = np.array([state.high_hits.get(name, 0) for name in names], np.int64)
         count_hits(pairs, config, low, high)
@@ -345,6 +382,16 @@ def _carried(before: Mapping[str, int], names: list[str], counts: Ints) -> dict[
     gone = {name: count for name, count in before.items() if name not in present}
     now = {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
     return {**gone, **now}
+
+
+def _unsorted(basis: SheddingBasis) -> Decision:
+    """Return the round of a leader whose ranking failed; its counts stay as they are."""
+    return Decision(
+        label="skip",
+        reason="sort_failed",
+        sentence=f"Nothing to unload: {_SORT_FAILED}.",
+        notes=missing_reports(basis),
+    )
 
 
 def _decision(trial: _Trial, picked: dict[int, Ints], destinations: dict[int, int]) -> Decision:

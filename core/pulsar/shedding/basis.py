@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from core.ids import SYSTEM_NAMESPACE
 from core.pulsar.ranges import Ints
 from core.pulsar.shedding.java_order import (
     concurrent_buckets,
@@ -53,6 +54,14 @@ class SheddingBasis:
         """Make this the basis of its view: whoever asks for it from now on gets this one."""
         self.view.__dict__[_KEPT] = self
 
+    @staticmethod
+    def discard(view: LoadView) -> None:
+        """Drop the basis of a view that is used no more.
+
+        View and basis hold each other, so that their memory would wait for the garbage collector.
+        """
+        view.__dict__.pop(_KEPT, None)
+
     @cached_property
     def brokers(self) -> Ints:
         """Rows of the brokers whose load is known, in the order of the leader's own map."""
@@ -74,20 +83,34 @@ class SheddingBasis:
 
     @cached_property
     def is_movable(self) -> Flags:
-        """Measured bundles of ordinary namespaces."""
-        return self.is_measured & ~self.view.is_broker_bound
+        """Measured bundles of ordinary namespaces.
+
+        Source:
+            Pulsar ``LoadData#getBundleDataForLoadShedding``; 2.11.0 leaves out ``pulsar/system``.
+        """
+        view = self.view
+        movable = self.is_measured & ~view.is_broker_bound
+        if not view.sheds_system:
+            movable &= view.bundle_namespace != view.namespace_index.get(SYSTEM_NAMESPACE, -1)
+        return movable
 
     @cached_property
     def bundle_counts(self) -> Ints:
         """Bundles in each broker's report, heartbeat bundles included; per broker row."""
         reporter = self.view.reporter
-        return np.bincount(reporter[reporter >= 0], minlength=len(self.view.brokers))
+        brokers = np.append(reporter[reporter >= 0], self.view.further_reports[:, 1])
+        return np.bincount(brokers, minlength=len(self.view.brokers))
 
     @cached_property
     def _grouped(self) -> tuple[Ints, Ints]:
         """Movable rows sorted by broker, and where each broker's begin."""
         rows = np.flatnonzero(self.is_movable)
         reporter = self.view.reporter[rows]
+        further = self.view.further_reports
+        if further.size:
+            further = further[self.is_movable[further[:, 0]]]
+            rows = np.append(rows, further[:, 0])
+            reporter = np.append(reporter, further[:, 1])
         counts = np.bincount(reporter, minlength=len(self.view.brokers))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         if len(self.view.brokers) <= _SHORT:

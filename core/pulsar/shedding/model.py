@@ -29,6 +29,7 @@ Reason = Literal[
     "hit_count",
     "cool_down",
     "too_small",
+    "sort_failed",
     "disabled",
     "unavailable",
 ]

@@ -50,7 +50,7 @@ class OverloadShedder:
     """Brokers at the limit or over it give away their biggest bundles.
 
     Source:
-        Pulsar ``OverloadShedder#findBundlesForUnloading``, 4.0 to 5.0.
+        Pulsar ``OverloadShedder#findBundlesForUnloading``, 2.8 to 5.0.
     Parity:
         Move for move, but for SHED-1 (order within a hash bucket).
     """
@@ -76,7 +76,7 @@ class OverloadShedder:
     ) -> tuple[Decision, OverloadState]:
         """Return what this round unloads."""
         basis = SheddingBasis.of(view)
-        usage = view.usage[basis.brokers]
+        usage = view.overload_usage[basis.brokers]
         throughput = view.broker_throughput[basis.brokers]
         limit = config.limit_ratio
         trial = LineTrial(

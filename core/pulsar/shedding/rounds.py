@@ -21,6 +21,10 @@ from core.units import counted
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
+_BY_LOOKUP: Final = (
+    "The leader of this release names no destination: a bundle goes where the next lookup places "
+    "it. The destinations are those of a lookup right after the unload."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +35,8 @@ class Round:
         decision: What the strategy decided.
         moves: What is unloaded: all that the strategy picked, or what passed the checks.
         destinations: ``{bundle: {broker: probability}}`` of each of them; empty without the load
-            manager. The owner's share is the chance that placement gives the bundle back, and then
-            it is not unloaded.
+            manager. The owner's share is the chance that placement gives the bundle back; from
+            3.0.2 on it is not unloaded then.
         skipped: ``{bundle: reason}`` of what was picked and is not unloaded.
     """
 
@@ -166,6 +170,8 @@ def _transferred(view: LoadView, settings: EffectiveSettings, decision: Decision
 def _checked(checks: UnloadChecks, decision: Decision) -> Round:
     landings = list(checks.landings(decision.moves))
     kept = [landing for landing in landings if not landing.skipped]
+    if kept and not checks.settings.rules.names_destination:
+        decision = replace(decision, notes=(*decision.notes, _BY_LOOKUP))
     return Round(
         decision=decision,
         moves=tuple(landing.move for landing in kept),

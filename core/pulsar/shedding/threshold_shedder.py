@@ -125,13 +125,13 @@ class ThresholdShedder:
         names = [view.brokers[row] for row in basis.brokers]
         held = state.smoothed_usage
         past = np.array([held.get(name, np.nan) for name in names], np.float64)
-        usage = smoothed(past, view.usage[basis.brokers], config.history_ratio)
+        usage = smoothed(past, view.threshold_usage[basis.brokers], config.history_ratio)
         mean = _mean(usage)
         trial = _trial(basis, config, usage, mean, basis.recent(recently_unloaded))
         trial = replace(trial, most_sources=state.most_sources)
         moves = trial.moves() if mean else ()
         if mean and not moves and config.has_lower_boundary:
-            usage = smoothed(usage, view.usage[basis.brokers], config.history_ratio)
+            usage = smoothed(usage, view.threshold_usage[basis.brokers], config.history_ratio)
             lower = _LowerBoundary(replace(trial, usage=usage), config, _mean(usage))
             decision = lower.decision(trial.decision(self.name, moves))
         else:

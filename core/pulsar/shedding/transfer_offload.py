@@ -43,6 +43,8 @@ class TransferConfig:
         moves_policed: ``loadBalancerSheddingBundlesWithPoliciesEnabled``.
         is_debug: ``loadBalancerDebugModeEnabled``: only then is swapped-back traffic counted.
         excluded: ``loadBalancerSheddingExcludedNamespaces``.
+        moves_idle: By release: bundles without traffic are moved, too.
+        counts_bytes: By release: traffic under 1 byte/s is too little, whatever the busiest has.
         settings: All of them, for the broker filters.
     """
 
@@ -56,6 +58,8 @@ class TransferConfig:
     moves_policed: bool = False
     is_debug: bool = False
     excluded: frozenset[str] = frozenset()
+    moves_idle: bool = False
+    counts_bytes: bool = False
     settings: EffectiveSettings = field(default_factory=EffectiveSettings.defaults, repr=False)
 
     @property
@@ -119,6 +123,7 @@ class Handled:
         given: bytes/s that go.
         words: Why nothing goes; blank when something does.
         rooms: bytes/s that were still to go when the turn of a bundle came.
+        goes_idle: Only bundles without traffic go, as some releases have it.
     """
 
     busy: int
@@ -127,6 +132,12 @@ class Handled:
     given: float = 0.0
     words: str = ""
     rooms: dict[str, float] = field(default_factory=dict)
+    goes_idle: bool = False
+
+    @property
+    def sheds(self) -> bool:
+        """Whether bundles leave the busy broker."""
+        return self.given > 0 or self.goes_idle
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,12 +179,17 @@ class Cycle:
     # -- the three conditions -----------------------------------------------------------------
 
     def is_under(self, row: int) -> bool:
-        """Whether a broker is idle beside the mean, or beside the busiest one's traffic."""
-        ratio = self.config.under_ratio
-        if self.loads.usage[row] < self.spread.mean * ratio:
+        """Whether a broker is idle compared with the mean, or has too little traffic."""
+        if self.loads.usage[row] < self.spread.mean * self.config.under_ratio:
             return True
-        busiest = self.loads.throughput_ema[self.order[self._high]]
-        return bool(self.loads.throughput_ema[row] < busiest * ratio)
+        return bool(self.loads.throughput_ema[row] < self.least_throughput())
+
+    def least_throughput(self) -> float:
+        """Return below which traffic a broker is idle, bytes/s."""
+        if self.config.counts_bytes:
+            return 1.0
+        busiest = float(self.loads.throughput_ema[self.order[self._high]])
+        return busiest * self.config.under_ratio
 
     def is_over(self, row: int) -> bool:
         """Whether a broker is overloaded, and far above the mean."""
@@ -222,7 +238,9 @@ class Cycle:
             self.lacks_bundles += 1
             pair.words = f"{top[0].bundle} is its only published bundle"
             return False
+        before = len(self.moves)
         given, gained = self._pick(pair, top, reason)
+        pair.goes_idle = given <= 0 and len(self.moves) > before
         if given <= 0:
             self.lacks_bundles += 1
             return False
@@ -246,7 +264,7 @@ class Cycle:
             if left <= 1:
                 pair.words = pair.words or "no more than one of its published bundles would stay"
                 break
-            if entry.throughput == 0:
+            if self._has_no_weight(entry):
                 continue
             pair.rooms[entry.bundle] = pair.target - given + gained
             if given - gained + entry.throughput > pair.target:
@@ -275,8 +293,9 @@ class Cycle:
         last = next(reversed(pair.rooms), None)
         if last is None:
             return at_least("with traffic and free to go:", 0.0, 1.0, "bundles")
-        if pair.given > 0:
-            return at_least("traffic to give", pair.target, 0.0, "bytes/s", is_strict=True)
+        if pair.sheds:
+            is_strict = not pair.goes_idle
+            return at_least("traffic to give", pair.target, 0.0, "bytes/s", is_strict=is_strict)
         entry = _entry(self.loads.top[self.view.brokers[pair.busy]], last)
         size = entry.throughput if entry else 0.0
         return at_least(f"amount for {last}:", pair.rooms[last], size, "bytes/s")
@@ -304,6 +323,10 @@ class Cycle:
             return fact("it has no traffic" if is_idle else f"its turn did not come: {pair.words}")
         is_open = any(move.bundle == bundle for move in self.moves)
         return fit(pair.rooms[bundle], entry.throughput, is_open=is_open)
+
+    def _has_no_weight(self, entry: TopBundle) -> bool:
+        """Whether a bundle is left alone because it has no traffic."""
+        return entry.throughput == 0 and not self.config.moves_idle
 
     def _counted(self, swapped: list[TopBundle]) -> float:
         """Return swapped-back traffic; upstream counts it in a branch of a log statement only."""
@@ -338,7 +361,7 @@ class Cycle:
         found: list[TopBundle] = []
         for entry in swaps:
             size = entry.throughput
-            if not self._may_go(entry.bundle, pair.busy) or size == 0:
+            if not self._may_go(entry.bundle, pair.busy) or self._has_no_weight(entry):
                 continue
             if busy_after + size < whole and idle_after - size < whole:
                 found.append(entry)

@@ -26,6 +26,16 @@ _NO_LOADS: Final = (
     "Capture again with the `extensible` extra installed, on a cluster of the extensible manager."
 )
 
+UPSTREAM_REASONS: Final[Mapping[str, str]] = {
+    "hit_count": "HitCount",
+    "no_bundles": "NoBundles",
+    "cool_down": "CoolDown",
+    "outdated_data": "OutDatedData",
+    "no_load_data": "NoLoadData",
+    "no_brokers": "NoBrokers",
+}
+"""Names of ``UnloadDecision.Reason`` for rounds without moves."""
+
 
 @dataclass(frozen=True, slots=True)
 class TransferState:
@@ -56,7 +66,7 @@ class TransferShedder:
     """The busiest broker gives to the idlest until usage is spread little enough.
 
     Source:
-        Pulsar ``TransferShedder#findBundlesForUnloading``, 4.2 and 5.0.
+        Pulsar ``TransferShedder#findBundlesForUnloading``, 3.0 to 5.0.
     Parity:
         The same set of moves (the real class answers with a hash set), quirks included: swapped
         traffic counts in debug mode only. TRANSFER-1: records of brokers that are not registered
@@ -82,6 +92,8 @@ class TransferShedder:
             moves_policed=settings.flag(f"{prefix}SheddingBundlesWithPoliciesEnabled"),
             is_debug=settings.flag(f"{prefix}DebugModeEnabled"),
             excluded=settings.excluded_namespaces,
+            moves_idle=settings.rules.transfer_moves_idle,
+            counts_bytes=settings.rules.transfer_counts_bytes,
             settings=settings,
         )
 
@@ -100,7 +112,7 @@ class TransferShedder:
         """Return what this round transfers, and the memory for the next one."""
         loads = view.extensible
         if loads is None:
-            return _skipped("unavailable", _NO_LOADS), state
+            return Decision(label="skip", reason="unavailable", sentence=_NO_LOADS), state
         fresh = _fresh(view, loads, config, state)
         state = fresh.state
         if fresh.skip is not None:
@@ -124,8 +136,7 @@ class TransferShedder:
             trace = (
                 BrokerTrace(broker=None, sheds=False, gates=(*gates, hits), sentence=sentence),
             )
-            reason: Reason = "hit_count" if is_uneven else "balanced"
-            return _skipped(reason, f"Nothing to unload: {sentence}.", trace), state
+            return _skipped("hit_count", f"{sentence}.", trace), state
         before = cycle.spread.std
         cycle.run()
         decision = _decided(cycle, before, (*gates, hits))
@@ -145,7 +156,9 @@ class TransferShedder:
         return replace(state, gave_at_ms={**state.gave_at_ms, **gave})
 
 
-def _skipped(reason: Reason, sentence: str, trace: tuple[BrokerTrace, ...] = ()) -> Decision:
+def _skipped(reason: Reason, why: str, trace: tuple[BrokerTrace, ...] = ()) -> Decision:
+    """Return a round without moves, with the class's own name of the reason in the sentence."""
+    sentence = f"Nothing to unload ({UPSTREAM_REASONS[reason]}): {why}"
     return Decision(label="skip", reason=reason, sentence=sentence, explain=lambda: trace)
 
 
@@ -171,7 +184,7 @@ def _fresh(
         elapsed_ms = int(loads.updated_at_ms[row]) - rested[name]
         if elapsed_ms < config.delay_s * 1000:
             why = (
-                f"Nothing to unload: {name} gave something {elapsed_ms / 1000:.0f} s before its "
+                f"{name} gave something {elapsed_ms / 1000:.0f} s before its "
                 f"last record; the whole cluster rests for {config.delay_s} s."
             )
             return _Fresh(rows, ordered, replace(state, gave_at_ms=rested), ("cool_down", why))
@@ -186,13 +199,13 @@ def _lack(
 ) -> tuple[Reason, str] | None:
     """Return why the records do not suffice."""
     if not count and is_old.any():
-        return "outdated_data", "Nothing to unload: every broker's record is too old."
+        return "outdated_data", "every broker's record is too old."
     if not count:
-        return "no_brokers", "Nothing to unload: no broker published its load."
+        return "no_brokers", "no broker published its load."
     missing = [view.brokers[row] for row in np.flatnonzero(~loads.has_load)]
     if missing:
         who = f"{counted(len(missing), 'broker')} published no load yet, {missing[0]} for one"
-        return "no_load_data", f"Nothing to unload: {who}, and the class waits for all."
+        return "no_load_data", f"{who}, and the class waits for all."
     return None
 
 
@@ -202,13 +215,11 @@ def _cluster_gates(cycle: Cycle) -> tuple[Gate, ...]:
     low, high = cycle.order[0], cycle.order[-1]
     names = cycle.view.brokers
     ratio = config.under_ratio
-    busiest = float(loads.throughput_ema[high])
+    least_flow = cycle.least_throughput()
     return one_of(
         at_least("spread of usage (std)", spread.std, config.target_std, "ratio", is_strict=True),
         below(f"usage of {names[low]}", float(loads.usage[low]), spread.mean * ratio, "ratio"),
-        below(
-            f"traffic of {names[low]}", float(loads.throughput_ema[low]), busiest * ratio, "bytes/s"
-        ),
+        below(f"traffic of {names[low]}", float(loads.throughput_ema[low]), least_flow, "bytes/s"),
         at_least(
             f"usage of {names[high]}",
             float(loads.usage[high]),
@@ -232,7 +243,7 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
     moves = tuple(cycle.moves)
     trace = _trace(cycle, gates)
     if moves:
-        pairs = sum(pair.given > 0 for pair in cycle.handled)
+        pairs = sum(pair.sheds for pair in cycle.handled)
         return Decision(
             label="success",
             reason=cycle.reasons[0],
@@ -251,7 +262,7 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
     names = cycle.view.brokers
     told = [f"{names[pair.busy]}: {pair.words}" for pair in cycle.handled]
     why = "; ".join(told) or "there is no pair of brokers to level"
-    return _skipped(reason, f"Nothing to unload: {why}.", trace)
+    return _skipped(reason, f"{why}.", trace)
 
 
 def _trace(cycle: Cycle, gates: tuple[Gate, ...]) -> tuple[BrokerTrace, ...]:
@@ -277,22 +288,26 @@ def _pair_trace(cycle: Cycle, pair: Handled, place: int) -> BrokerTrace:
     gates = [place_by_usage(place, place, rank), published]
     if published.is_open:
         gates.append(cycle.room_gate(pair))
-    given = f"{format_bytes_per_s(pair.given)} of {format_bytes_per_s(pair.target)}"
     return BrokerTrace(
-        broker=names[pair.busy],
-        sheds=pair.given > 0,
-        gates=tuple(gates),
-        sentence=f"gives {given} to {idle}"
-        if pair.given > 0
-        else f"gives nothing to {idle}: {pair.words}",
+        broker=names[pair.busy], sheds=pair.sheds, gates=tuple(gates), sentence=_given(pair, idle)
     )
+
+
+def _given(pair: Handled, idle: str) -> str:
+    """Return in words what a busy broker gives to an idle one."""
+    if pair.given > 0:
+        given, target = format_bytes_per_s(pair.given), format_bytes_per_s(pair.target)
+        return f"gives {given} of {target} to {idle}"
+    if pair.goes_idle:
+        return f"gives {idle} bundles without traffic only: {pair.words}"
+    return f"gives nothing to {idle}: {pair.words}"
 
 
 def _others(cycle: Cycle, ranked: Sequence[int]) -> Iterator[BrokerTrace]:
     """The brokers whose turn did not come: how many places are between them and it."""
     names, last = cycle.view.brokers, len(cycle.handled)
     why = cycle.why_done()
-    takes = {pair.idle: names[pair.busy] for pair in cycle.handled if pair.given > 0}
+    takes = {pair.idle: names[pair.busy] for pair in cycle.handled if pair.sheds}
     for place, row in enumerate(ranked[last:], start=last + 1):
         busiest = "busiest one" if last == 1 else f"{last} busiest"
         sentence = (

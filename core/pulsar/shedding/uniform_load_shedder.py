@@ -26,8 +26,8 @@ from core.units import counted
 _LARGEST_INT: Final = 2_147_483_647
 _NEARLY_ZERO: Final = 1e-6
 _UNLIMITED: Final = -1
-_OLD_SLACK: Final = 1000.0
-"""What 4.0 lets a bundle be larger than what is left, msg/s and bytes/s alike."""
+_RATE: Final = "msg/s"
+_THROUGHPUT: Final = "bytes/s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,10 @@ class UniformConfig:
         min_msgs_per_s: ``minUnloadMessage``: smaller amounts are left alone.
         min_bytes_per_s: ``minUnloadMessageThroughput``: likewise.
         most_bundles: ``maxUnloadBundleNumPerShedding``: most bundles a round; -1: no cap.
-        slack: By release: 1000 up to 4.0, nothing from 4.2 on.
+        rate_slack: By release: what a bundle may exceed the rest by, msg/s.
+        throughput_slack: Likewise, bytes/s.
+        is_joint: By release: one busiest and one idlest broker for both measures.
+        skips_single: By release: brokers with at most one bundle are not looked at.
     """
 
     rate_gap_percent: float = 50.0
@@ -52,7 +55,10 @@ class UniformConfig:
     min_msgs_per_s: int = 1000
     min_bytes_per_s: int = 1_048_576
     most_bundles: int = _UNLIMITED
-    slack: float = 0.0
+    rate_slack: float = 0.0
+    throughput_slack: float = 0.0
+    is_joint: bool = False
+    skips_single: bool = False
 
     @classmethod
     def from_settings(cls, settings: EffectiveSettings) -> Self:
@@ -65,8 +71,15 @@ class UniformConfig:
             min_msgs_per_s=int(settings.number("minUnloadMessage")),
             min_bytes_per_s=int(settings.number("minUnloadMessageThroughput")),
             most_bundles=int(settings.number("maxUnloadBundleNumPerShedding")),
-            slack=_OLD_SLACK if settings.release == "4.0" else 0.0,
+            rate_slack=settings.rules.uniform_rate_slack,
+            throughput_slack=settings.rules.uniform_throughput_slack,
+            is_joint=settings.rules.uniform_is_joint,
+            skips_single=settings.rules.uniform_skips_single,
         )
+
+    def slack(self, unit: str) -> float:
+        """Return what a bundle may exceed the rest by, in the unit of the measure."""
+        return self.rate_slack if unit == _RATE else self.throughput_slack
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +116,33 @@ class Extremes:
             return cls(unit, -1, -1, -1.0, float(_LARGEST_INT))
         high, low = int(np.argmax(values)), int(np.argmin(values))
         least = min(float(values[low]), float(_LARGEST_INT))
-        return cls(
-            unit, high, low, float(values[high]), 1.0 if abs(least) <= _NEARLY_ZERO else least
+        return cls(unit, high, low, float(values[high]), _divisor(least))
+
+    @classmethod
+    def jointly(cls, rate: Floats, throughput: Floats, rows: Ints) -> tuple[Extremes, Extremes]:
+        """Find one pair of brokers for both measures.
+
+        Args:
+            rate: msg/s, per broker.
+            throughput: bytes/s, likewise.
+            rows: The brokers that count, in the order in which the class looks at them.
+
+        Source:
+            Pulsar ``UniformLoadShedder`` up to 2.11.2, 3.0.1 and 3.1.0: a broker with a higher
+            rate or a higher throughput than the busiest so far replaces it, the idlest likewise.
+        """
+        high = low = -1
+        most, least = (-1.0, -1.0), (float(_LARGEST_INT), float(_LARGEST_INT))
+        for row in rows.tolist():
+            here = (float(rate[row]), float(throughput[row]))
+            if here[0] > most[0] or here[1] > most[1]:
+                high, most = row, here
+            if here[0] < least[0] or here[1] < least[1]:
+                low, least = row, here
+        low = high if low < 0 else low  # every value is above the cap, which is then the lowest
+        return (
+            cls(_RATE, high, low, most[0], _divisor(least[0])),
+            cls(_THROUGHPUT, high, low, most[1], _divisor(least[1])),
         )
 
     @property
@@ -116,6 +154,11 @@ class Extremes:
     def times(self) -> float:
         """How many times the idlest the busiest carries."""
         return self.most / self.least
+
+
+def _divisor(least: float) -> float:
+    """Return the lowest value as the class divides by it: 1 for nearly 0."""
+    return 1.0 if abs(least) <= _NEARLY_ZERO else least
 
 
 def _spend(left: float, key: float) -> float:
@@ -173,7 +216,7 @@ class _Trial:
         return java_int((by.most - by.least) * self.config.share_ratio)
 
     def _minimum(self, by: Extremes) -> int:
-        is_rate = by.unit == "msg/s"
+        is_rate = by.unit == _RATE
         return self.config.min_msgs_per_s if is_rate else self.config.min_bytes_per_s
 
     def gates(self, by: Extremes) -> list[Gate]:
@@ -181,14 +224,20 @@ class _Trial:
         broker = int(self.basis.brokers[by.high])
         found = [at_least("reported", float(self.basis.bundle_counts[broker]), 2.0, "bundles")]
         if found[-1].is_open:
-            amount, minimum = float(self.amount(by)), float(self._minimum(by))
-            found.append(at_least("amount to give away", amount, minimum, by.unit))
+            other = self.throughput if by is self.rate else self.rate
+            amounts = [self._amount_gate(measure) for measure in (by, other)]
+            joint = self.config.is_joint and amounts[1].is_open
+            found.append(amounts[1] if joint and not amounts[0].is_open else amounts[0])
         return found
+
+    def _amount_gate(self, by: Extremes) -> Gate:
+        amount, minimum = float(self.amount(by)), float(self._minimum(by))
+        return at_least("amount to give away", amount, minimum, by.unit)
 
     def keys(self, by: Extremes, rows: Ints) -> Floats:
         """Return what bundles weigh in the measure, short-term average."""
         view = self.basis.view
-        is_rate = by.unit == "msg/s"
+        is_rate = by.unit == _RATE
         return (view.bundle_short_rate if is_rate else view.bundle_short_throughput)[rows]
 
     def rows(self, by: Extremes) -> Ints:
@@ -197,28 +246,30 @@ class _Trial:
         keys = self.keys(by, rows)
         order = self.basis.falling(rows, keys)
         cap = self.config.most_bundles
-        if self.amount(by) + self.config.slack > _LARGEST_INT:
-            return rows[:0]  # 4.0 adds the slack in 32 bits: the bound comes out negative
+        if self.amount(by) + self.config.slack(by.unit) > _LARGEST_INT:
+            return rows[
+                :0
+            ]  # up to 4.0 the class adds the slack in 32 bits: the bound comes out negative
         picked = pick_within(
             keys[order],
             float(self.amount(by)),
             _spend,
             most=rows.size if cap == _UNLIMITED else max(cap, 0),
-            slack=self.config.slack,
+            slack=self.config.slack(by.unit),
         )
         return rows[order[picked]]
 
     def pick(self, bundle: str) -> Gate | None:
         """Return whether a bundle is among what the busiest broker gives away."""
         by = self.acting
-        if by is None or self.amount(by) + self.config.slack > _LARGEST_INT:
+        if by is None or self.amount(by) + self.config.slack(by.unit) > _LARGEST_INT:
             return None
         rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
         keyed = (rows, self.keys(by, rows))
         turn = Turn.of(self.basis, self.basis.view.bundle_row(bundle), keyed, by.unit)
         cap = self.config.most_bundles
         most = rows.size if cap == _UNLIMITED else max(cap, 0)
-        room, slack = float(self.amount(by)), self.config.slack
+        room, slack = float(self.amount(by)), self.config.slack(by.unit)
         return None if turn is None else turn.within(room, _spend, most=most, slack=slack)
 
     def trace(self) -> tuple[BrokerTrace, ...]:
@@ -248,7 +299,7 @@ class _Trial:
     def _others(self, by: Extremes) -> Iterator[BrokerTrace]:
         """The brokers that do not give: how far they are from the busiest one."""
         view, brokers = self.basis.view, self.basis.brokers
-        is_rate = by.unit == "msg/s"
+        is_rate = by.unit == _RATE
         values = (view.broker_msg_rate if is_rate else view.broker_throughput)[brokers]
         measure = "message rate" if is_rate else "throughput"
         name = f"only the busiest broker gives, and the {measure} of"
@@ -265,7 +316,7 @@ class _Trial:
         rows = candidates_of(self.basis, int(self.basis.brokers[by.high]), self.recent)
         if not rows.size:
             return at_least("movable and not recently unloaded:", 0.0, 1.0, "bundles")
-        room = float(self.amount(by)) + self.config.slack
+        room = float(self.amount(by)) + self.config.slack(by.unit)
         smallest = float(self.keys(by, rows).min())
         return at_least(
             f"amount for the smallest bundle of {in_words(smallest, by.unit)}:",
@@ -280,7 +331,7 @@ class UniformLoadShedder:
     """The broker with the most traffic gives away a part of its distance to the least.
 
     Source:
-        Pulsar ``UniformLoadShedder#findBundlesForUnloading``, 4.0 to 5.0.
+        Pulsar ``UniformLoadShedder#findBundlesForUnloading``, 2.10 to 5.0.
     Parity:
         Move for move, but for SHED-1: whole-number amounts that are cut towards zero, bundles
         without traffic that go along, the minimum of 2^31-1.
@@ -307,14 +358,20 @@ class UniformLoadShedder:
     ) -> tuple[Decision, UniformState]:
         """Return what this round unloads."""
         basis = SheddingBasis.of(view)
-        trial = _Trial(
-            basis,
-            config,
-            basis.recent(recently_unloaded),
-            Extremes.of(view.broker_msg_rate[basis.brokers], "msg/s"),
-            Extremes.of(view.broker_throughput[basis.brokers], "bytes/s"),
-        )
+        extremes = _extremes(basis, config)
+        trial = _Trial(basis, config, basis.recent(recently_unloaded), *extremes)
         return _decision(trial), state
+
+
+def _extremes(basis: SheddingBasis, config: UniformConfig) -> tuple[Extremes, Extremes]:
+    """Return the busiest and the idlest broker by rate and by throughput."""
+    rate = basis.view.broker_msg_rate[basis.brokers]
+    throughput = basis.view.broker_throughput[basis.brokers]
+    if not config.is_joint:
+        return Extremes.of(rate, _RATE), Extremes.of(throughput, _THROUGHPUT)
+    counts = basis.bundle_counts[basis.brokers]
+    rows = np.flatnonzero(counts > 1) if config.skips_single else np.arange(rate.size)
+    return Extremes.jointly(rate, throughput, rows)
 
 
 def _decision(trial: _Trial) -> Decision:

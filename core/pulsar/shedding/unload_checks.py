@@ -40,7 +40,8 @@ class Landing:
     Attributes:
         move: What the strategy picked.
         distribution: ``{broker: probability}`` of its destination; the owner's share is the chance
-            that it stays where it is. Empty: it is not unloaded.
+            that it stays where it is; before 3.0.2 it is unloaded for that, too. Empty: it is not
+            unloaded.
         skipped: Why it is not unloaded; blank: it is.
     """
 
@@ -76,8 +77,8 @@ class UnloadChecks:
         return {}
 
     @cached_property
-    def _placed(self) -> dict[str, Placement]:
-        """Placements so far, by namespace."""
+    def _placed(self) -> dict[tuple[str, bool], Placement]:
+        """Placements so far, by namespace and by whether topics are non-persistent."""
         return {}
 
     def landings(self, moves: Sequence[Move]) -> Iterator[Landing]:
@@ -98,7 +99,7 @@ class UnloadChecks:
             found, why = self._distribution(move, many=many)
             if not found:
                 yield Landing(move, {}, f"no destination: {why}")
-            elif found.get(move.broker) == 1.0:
+            elif found.get(move.broker) == 1.0 and self.settings.rules.names_destination:
                 stays = "placement would give it back to the broker that it is on"
                 yield Landing(move, {}, stays)
             else:
@@ -112,14 +113,23 @@ class UnloadChecks:
             return f"namespace {view.namespaces[namespace]} is excluded from shedding ({_EXCLUDED})"
         broker = view.broker_row(move.broker)
         policy = int(view.namespace_policy[namespace])
-        others = self._context.allowed[policy].copy()
+        allowed = self._context.allowed[self._allowed_row(move)]
+        others = allowed.copy()
         others[broker] = False
-        if not others.any():
+        if not others.any() and self.settings.rules.checks_policies:
             name = (
                 f"isolation policy {view.policies[policy].name!r}" if policy >= 0 else "isolation"
             )
             return f"{name} leaves no broker but {move.broker}"
-        return self._anti_affinity(namespace, broker, self._context.allowed[policy])
+        return self._anti_affinity(namespace, broker, allowed)
+
+    def _is_non_persistent(self, move: Move) -> bool:
+        return bool(self.view.is_non_persistent[self.view.bundle_row(move.bundle)])
+
+    def _allowed_row(self, move: Move) -> int:
+        policy = self.view.namespace_policy[[self._namespace(move)]]
+        such = self._is_non_persistent(move)
+        return int(self._context.allowed_row(policy, non_persistent=such)[0])
 
     def _anti_affinity(self, namespace: int, broker: int, allowed: np.ndarray) -> str:
         """Return why an anti-affinity group keeps a bundle.
@@ -164,8 +174,8 @@ class UnloadChecks:
             self._tables.update(dict.fromkeys(new, table))
 
     def _in_namespace(self, move: Move) -> Placement:
-        """Return the placement of a bundle: nothing of it but its namespace matters."""
-        namespace = namespace_of(move.bundle)
+        """Return the placement of a bundle: its namespace and its kind of topics matter."""
+        namespace = namespace_of(move.bundle), self._is_non_persistent(move)
         if namespace not in self._placed:
             self._placed[namespace] = place_bundle(self.view, move.bundle, self.settings)
         return self._placed[namespace]

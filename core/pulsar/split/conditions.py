@@ -210,7 +210,8 @@ def split_conditions(
     asked = triggers(subject, limits, by_average=not is_extensible)
     switch = _switch(settings, "loadBalancerAutoBundleSplitEnabled")
     if not is_extensible:
-        brokers = _Comparison("brokers", "guard", "", "brokers").at_least(subject.brokers, 2)
+        least = 2 if settings.rules.splits_need_second else 1
+        brokers = _Comparison("brokers", "guard", "", "brokers").at_least(subject.brokers, least)
         reported = _fact(
             "named in a report",
             "guard",

@@ -77,7 +77,8 @@ def find_bundles_to_split(
         state: Of the check before; the modular leader has none.
         busy: Bundles that are being split right now (extensible).
     Source:
-        Pulsar ``BundleSplitterTask#findBundlesToSplit`` and
+        Pulsar ``ModularLoadManagerImpl#checkNamespaceBundleSplit`` (a second broker by release),
+        ``BundleSplitterTask#findBundlesToSplit`` and
         ``DefaultNamespaceBundleSplitStrategyImpl#findBundlesToSplit``.
     Cost:
         O(n_bundles) in columns; a loop over those above a limit.
@@ -89,7 +90,7 @@ def find_bundles_to_split(
         if not settings.flag("loadBalancerEnabled"):
             return (), state
         return _extensible(snapshot, settings, state, tuple(busy))
-    if snapshot.brokers.num_rows <= 1:
+    if settings.rules.splits_need_second and snapshot.brokers.num_rows <= 1:
         return (), state
     return _modular(snapshot, settings), state
 

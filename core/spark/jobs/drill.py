@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, DrillWish, drill_of, losses_of, play
+from core.planning.drill import Drill, drill_of, losses_of, play
 from core.planning.drill_pegasus import PegasusDrill, nodes_of, pegasus_drill_of, play_nodes
+from core.planning.drill_request import DrillRequest
 from core.progress import Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
@@ -28,7 +29,7 @@ def drill_on_spark(
     spark: SparkSession,
     snapshot: PulsarSnapshot,
     settings: EffectiveSettings,
-    wish: DrillWish,
+    request: DrillRequest,
     progress: Progress,
 ) -> Drill:
     """Play the failures, as :func:`core.planning.drill.drill` does.
@@ -37,19 +38,19 @@ def drill_on_spark(
         spark: Session; every task gets the snapshot's tables.
         snapshot: Before.
         settings: What the leader goes by.
-        wish: What is asked.
+        request: What is computed.
         progress: Told of tasks.
     Raises:
         UnknownNameError, InputError: See :func:`core.planning.drill.losses_of`.
         JobStoppedError: Somebody asked for it to stop.
     """
-    losses = losses_of(LoadView.of(snapshot, settings), wish)
+    losses = losses_of(LoadView.of(snapshot, settings), request)
     groups = dealt(losses, _GROUPS)
     bare = replace(snapshot)  # without what was derived from it here
 
     def kernel(asked: pa.Table) -> pa.Table:
         numbers = asked["task"].to_pylist()
-        done = [pack(one, play(bare, settings, groups[one], wish)) for one in numbers]
+        done = [pack(one, play(bare, settings, groups[one], request)) for one in numbers]
         return pa.concat_tables(done)
 
     return drill_of(each(spark, groups, kernel, progress, "failure drill"))

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from core.errors import ComputeError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, DrillWish, drill
+from core.planning.drill import Drill, drill
 from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
+from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import TABLES
 from core.planning.what_if import PAIRS, WhatIfWish, compare
 from core.progress import Progress, Untold
@@ -24,6 +25,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.spark.fleet import (
     PROBLEMS,
     Answers,
+    Operation,
     Question,
     Snapshot,
     Source,
@@ -59,37 +61,28 @@ class WhatIfQuestion:
         return {"pairs": compare(pulsar_of(snapshot, "shed bundles"), self.wish)}
 
 
-@dataclass(frozen=True)
-class DrillQuestion:
-    """Each broker or node, and each failure domain, lost in turn.
+def drill_cluster(snapshot: Snapshot, request: DrillRequest) -> Mapping[str, pa.Table]:
+    """Drill a cluster of either system.
 
-    Attributes:
-        wish: What is played on a Pulsar cluster.
+    Raises:
+        InputError: It cannot be computed.
+        IncompleteSnapshotError: Its snapshot lacks what that needs.
     """
+    if isinstance(snapshot, PegasusSnapshot):
+        facts = PegasusFacts(snapshot)
+        return {"nodes": drill_pegasus(facts, Untold(), only=request.only).failures}
+    snapshot.require("brokers", "bundles")
+    return drill_tables(drill(snapshot, effective_settings(snapshot), request, Untold()))
 
-    wish: DrillWish = field(default_factory=DrillWish)
 
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {**TABLES, "nodes": NODE_FAILURES}
+def drill_tables(done: Drill) -> Mapping[str, pa.Table]:
+    """Return the tables of a Pulsar cluster; what was left out is a problem of it."""
+    tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
+    return {**tables, PROBLEMS: problems_of(done.left_out)} if done.left_out else tables
 
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Play the failures of a cluster of either kind.
 
-        Raises:
-            InputError: It cannot be played.
-            IncompleteSnapshotError: Its snapshot lacks what that needs.
-        """
-        if isinstance(snapshot, PegasusSnapshot):
-            return {"nodes": drill_pegasus(PegasusFacts(snapshot), Untold()).failures}
-        snapshot.require("brokers", "bundles")
-        return self.told_of(drill(snapshot, effective_settings(snapshot), self.wish, Untold()))
-
-    def told_of(self, done: Drill) -> Mapping[str, pa.Table]:
-        """Return the tables of a Pulsar cluster; what was left out is a problem of it."""
-        told = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
-        return {**told, PROBLEMS: problems_of(done.left_out)} if done.left_out else told
+DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
+"""Each broker or node, and each failure domain, lost in turn."""
 
 
 def ask_in_pool(

@@ -22,11 +22,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from core.progress import Progress
-from core.pulsar.load import usage_is_known
 from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings, effective_settings
-from core.pulsar.view import Flags, Floats
-from core.schemas import PULSAR_TABLES
+from core.pulsar.view import Floats
+from core.schemas import PULSAR_TABLES, conform
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.store import load_manifest, read_table
 from core.spark.large.scan import (
@@ -42,7 +41,6 @@ from core.spark.large.scan import (
     Reader,
     each_group,
     each_part,
-    is_reported,
     parts_of,
 )
 from core.spark.large.sums import (
@@ -152,18 +150,24 @@ class LargeCluster:
             return file.read(columns=names)
 
     @cached_property
+    def leader_claims(self) -> pa.Table:
+        """Claims of the leading broker: what it placed on itself tells by its age."""
+        path = self.directory / "claims.parquet"
+        leader = self.manifest.leader
+        if leader is None or not path.exists():
+            return PULSAR_TABLES["claims"].empty_table()
+        return conform(
+            pq.read_table(path, filters=[("broker", "=", leader)]),
+            PULSAR_TABLES["claims"],
+            name="claims",
+        )
+
+    @cached_property
     def quota_bundles(self) -> tuple[str, ...]:
         """Bundles with a resource quota of their own."""
         policies = self.skeleton.policies
         rows = policies.filter(pc.equal(policies["kind"], "resource_quota"))
         return tuple(name for name in rows["name"].to_pylist() if name != "default")
-
-    @cached_property
-    def has_report(self) -> Flags:
-        """Whether anything of each broker's load report is known."""
-        table = self.skeleton.brokers
-        rate = np.asarray(table["msg_rate_in"].to_numpy(zero_copy_only=False), np.float64)
-        return usage_is_known(table) | ~np.isnan(rate)
 
     # -- bundles on Spark -----------------------------------------------------------------------
 
@@ -193,8 +197,7 @@ class LargeCluster:
     @cached_property
     def coder(self) -> Coder:
         """Numbers the brokers of bundles."""
-        reported = is_reported(self._path, self.parts, self.brokers, self.edits)
-        return Coder(self.brokers, self.has_report, reported)
+        return Coder(self.brokers, self.manifest.load_manager)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -14,8 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from core.errors import InputError
-from core.planning.drill import Drill, DrillWish, drill_of, losses_of, play
+from core.planning.drill import Drill, drill_of, losses_of, play
 from core.planning.drill_placing import Loss
+from core.planning.drill_request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Floats, LoadView
 from core.snapshot import PulsarSnapshot
@@ -41,7 +42,7 @@ class _Clients(LargeCluster):
         return _DRILLED
 
 
-def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillWish) -> Drill:
+def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: DrillRequest) -> Drill:
     """Play the failures, as :func:`core.planning.drill.drill` does in process.
 
     One that is too large is left out and named: the leader places its bundles one after the other,
@@ -50,7 +51,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillW
     Args:
         cluster: The whole.
         settings: What the leader goes by, of this cluster.
-        wish: What is asked.
+        request: What is computed.
     Raises:
         UnknownNameError: A name that is no broker and no failure domain.
         InputError: All of them are too large.
@@ -59,7 +60,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillW
     """
     whole = _Clients(cluster.spark, cluster.directory, cluster.manifest, cluster.progress)
     owned = whole.owned.counts
-    losses = losses_of(LoadView.of(whole.skeleton, settings), wish)
+    losses = losses_of(LoadView.of(whole.skeleton, settings), request)
     fitting = [loss for loss in losses if _size(loss, owned) <= MOST_PLACED]
     left_out = tuple(
         _too_large(cluster.manifest.cluster, loss, _size(loss, owned))
@@ -70,7 +71,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, wish: DrillW
         raise left_out[0]
     told: list[dict[str, pa.Table]] = []
     for wave in _waves(fitting, owned):
-        told += _played(whole, settings, wave, wish)
+        told += _played(whole, settings, wave, request)
     done = drill_of(told)
     if not left_out:
         return done
@@ -107,7 +108,7 @@ def _waves(losses: Sequence[Loss], owned: Floats) -> Iterator[tuple[Loss, ...]]:
 
 
 def _played(
-    cluster: LargeCluster, settings: EffectiveSettings, wave: Sequence[Loss], wish: DrillWish
+    cluster: LargeCluster, settings: EffectiveSettings, wave: Sequence[Loss], request: DrillRequest
 ) -> list[dict[str, pa.Table]]:
     lost = sorted({row for loss in wave for row in loss.rows})
     reduced = Reduced.of(cluster, (), owners=lost)
@@ -117,7 +118,7 @@ def _played(
 
     def kernel(asked: pa.Table) -> pa.Table:
         numbers = asked["task"].to_pylist()
-        done = [pack(one, play(snapshot, settings, groups[one], wish, view)) for one in numbers]
+        done = [pack(one, play(snapshot, settings, groups[one], request, view)) for one in numbers]
         return pa.concat_tables(done)
 
     words = f"failure drill, {counted(len(wave), 'failure')} from {wave[0].name} on"

@@ -118,15 +118,9 @@ class Evolved(LargeCluster):
         return self.kept.origin.quota_bundles
 
     @cached_property
-    def has_report(self) -> Flags:
-        """Whether anything of each broker's report is known: what is not known stays so."""
-        return self.kept.origin.has_report
-
-    @cached_property
     def coder(self) -> Coder:
-        """Numbers brokers; whatever has moved is reported from then on."""
-        before = self.kept.origin.coder
-        return replace(before, is_reported=before.is_reported or self.moved.num_rows > 0)
+        """Numbers brokers, which stay."""
+        return self.kept.origin.coder
 
     @cached_property
     def owned(self) -> Owned:
@@ -227,21 +221,14 @@ class Evolved(LargeCluster):
 
     def pairs(self, namespaces: Collection[str]) -> pa.Table:
         """Return how many bundles of namespaces each broker has: those of the start, and moves."""
-        if self._is_counted_anew:
-            return super().pairs(namespaces)
         names = pa.array(namespaces, pa.string())
         moves = self.shifts.filter(pc.is_in(self.shifts["namespace"], value_set=names))
         return added_up([self.kept.pairs_of(namespaces), moves])
 
     def have_counted(self, namespaces: Collection[str]) -> None:
         """Have bundles of namespaces counted at once that will be asked for one after the other."""
-        if namespaces and not self._is_counted_anew:
+        if namespaces:
             self.kept.pairs_of(namespaces)
-
-    @property
-    def _is_counted_anew(self) -> bool:
-        """Whether the first move has made owners without reports count no more."""
-        return self.coder.is_reported != self.kept.origin.coder.is_reported
 
     @cached_property
     def totals(self) -> pa.Table:
@@ -277,7 +264,7 @@ class Evolved(LargeCluster):
         both = np.concatenate([counted[given], ends])
         count = np.repeat([-1, 1], [given.sum(), ends.size])
         spaces = pa.concat_tables([rows.filter(pa.array(given)), rows])["namespace"]
-        after = replace(
+        return replace(
             self,
             brokers_after=brokers,
             moved=self._moved_after(rows, ends),
@@ -289,8 +276,6 @@ class Evolved(LargeCluster):
             summed=told[0],
             touched=told[1] | {int(code) for code in both},
         )
-        is_same = after.coder.is_reported == self.coder.is_reported
-        return after if is_same else replace(after, summed=None)
 
     def brought_after(self, rows: pa.Table, moved: Ints) -> pa.Table:
         """Return bundles that were brought here before the last round, as they are now.

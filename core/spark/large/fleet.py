@@ -16,6 +16,7 @@ from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
+from core.planning.drill_request import DrillRequest
 from core.planning.what_if import WhatIfWish, compared
 from core.progress import JobStoppedError, Progress
 from core.pulsar.settings import EffectiveSettings
@@ -27,6 +28,7 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import load_manifest
 from core.spark.fleet import (
     Answers,
+    FleetRequest,
     InDirectory,
     Question,
     Source,
@@ -37,7 +39,7 @@ from core.spark.fleet import (
 from core.spark.jobs.balance import BalanceQuestion
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion
+from core.spark.jobs.planning import WhatIfQuestion, drill_tables
 from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
 from core.spark.jobs.simulate import SimulateQuestion
 from core.spark.large.cluster import LargeCluster
@@ -56,7 +58,7 @@ Spreadable = (
     | ShedQuestion
     | SimulateQuestion
     | WhatIfQuestion
-    | DrillQuestion
+    | FleetRequest[DrillRequest]
 )
 _BY_BROKER: Final = (
     HealthQuestion,
@@ -64,7 +66,7 @@ _BY_BROKER: Final = (
     ShedQuestion,
     SimulateQuestion,
     WhatIfQuestion,
-    DrillQuestion,
+    FleetRequest,
 )
 
 
@@ -160,8 +162,8 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
             return question.told_by(cluster.skeleton, partial(_simulated, start, question))
     if isinstance(question, WhatIfQuestion):
         return {"pairs": _compared(cluster, question.wish)}
-    if isinstance(question, DrillQuestion):
-        return question.told_of(large_drill(cluster, cluster.settings(), question.wish))
+    if isinstance(question, FleetRequest):
+        return drill_tables(large_drill(cluster, cluster.settings(), question.request))
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
     return question.told(identity, found.measures, found.findings)

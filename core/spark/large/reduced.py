@@ -84,13 +84,11 @@ class Reduced:
         cluster: The whole.
         here: Rows of those brokers.
         bundles: Their bundles and those that others ask for by name, in the snapshot's order.
-        named: Bundles that are here for their names, whoever counts them.
     """
 
     cluster: LargeCluster
     here: frozenset[int]
     bundles: pa.Table
-    named: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -99,7 +97,6 @@ class Reduced:
         wanted: Collection[int],
         namespace: str | None = None,
         owners: Collection[int] = (),
-        named: frozenset[str] = frozenset(),
     ) -> Reduced:
         """Bring the bundles of some brokers here.
 
@@ -108,14 +105,13 @@ class Reduced:
             wanted: Rows of brokers; those with quotas of single bundles are taken as well.
             namespace: All bundles of this one are taken, too.
             owners: And what these brokers own, whoever reports it.
-            named: And these bundles.
         Raises:
             ComputeError: They have too many bundles for one process.
         """
         here = frozenset(wanted) | _always(cluster)
         words = f"reading the bundles of {counted(len(here), 'broker')}"
-        chosen = _chosen(cluster, here, namespace, owners, named)
-        return cls(cluster, here, cluster.fetch(chosen, words), named)
+        chosen = _chosen(cluster, here, namespace, owners)
+        return cls(cluster, here, cluster.fetch(chosen, words))
 
     def later(self, cluster: LargeCluster, rows: pa.Table) -> Reduced | None:
         """Return the same brokers' bundles of the cluster some moves later, of rows at hand.
@@ -129,8 +125,8 @@ class Reduced:
         is_published = cluster.skeleton.top_bundles.num_rows > 0  # and others are, by then
         if is_published or not _always(cluster, rows) <= self.here:
             return None
-        chosen = _chosen(cluster, self.here, None, (), self.named)
-        return Reduced(cluster, self.here, chosen(rows), self.named)
+        chosen = _chosen(cluster, self.here, None, ())
+        return Reduced(cluster, self.here, chosen(rows))
 
     @cached_property
     def snapshot(self) -> PulsarSnapshot:
@@ -138,6 +134,7 @@ class Reduced:
         tables = dict(self.cluster.skeleton.tables)
         tables["bundles"] = self.bundles.drop_columns([ROW, CODE, NAMED, OWN])
         tables["namespaces"] = self._namespaces
+        tables["claims"] = self.cluster.leader_claims
         return PulsarSnapshot.build(self.cluster.manifest, tables)
 
     @cached_property
@@ -148,7 +145,8 @@ class Reduced:
             name.rpartition("/")[0]
             for name in self.cluster.skeleton.top_bundles["bundle"].to_pylist()
         }
-        names = pa.array(sorted({*self.bundles["namespace"].unique().to_pylist(), *published}))
+        own = self.bundles["namespace"].unique().to_pylist()
+        names = pa.array(sorted({*own, *published}), pa.string())
         wanted = pc.or_(
             pc.is_in(declared["namespace"], names), pc.is_valid(declared["anti_affinity_group"])
         )
@@ -239,10 +237,9 @@ def missing_of(view: LoadView) -> frozenset[int]:
 
 
 def _always(cluster: LargeCluster, rows: pa.Table | None = None) -> frozenset[int]:
-    """Brokers that are always here: one that reports, and those of bundles with a quota.
+    """Brokers that are always here: one, so that no table is empty, and those with quotas.
 
-    A note counts the bundles that begin with their quota; and where no report is known at all,
-    owners stand in for reports.
+    A note counts the bundles that begin with their quota.
 
     Args:
         cluster: The whole.
@@ -266,15 +263,12 @@ def _chosen(
     here: frozenset[int],
     namespace: str | None,
     owners: Collection[int],
-    named: Collection[str],
 ) -> Chosen:
     """Return what is brought: bundles of brokers, and those that always matter."""
-    leader = cluster.manifest.leader  # what it owns and nobody reports counts for it
+    leader = cluster.manifest.leader  # what it placed on itself counts without a report
     row = cluster.brokers.index(leader) if leader in cluster.brokers else -1
-    bundles, namespaces = (
-        [*cluster.quota_bundles, *named],
-        [namespace] if namespace is not None else [],
-    )
+    bundles = list(cluster.quota_bundles)
+    namespaces = [namespace] if namespace is not None else []
     if cluster.skeleton.top_bundles.num_rows:
         bundles += cluster.skeleton.top_bundles["bundle"].unique().to_pylist()
         declared = cluster.namespaces

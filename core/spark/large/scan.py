@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.pulsar.ranges import Codes, Ints
-from core.pulsar.view import Flags
+from core.pulsar.view import counted_by
 from core.schemas import PULSAR_TABLES, conform
+from core.snapshot import LoadManager
 from core.spark.lift import Kernel, lift
 
 ROW: Final = "row"
@@ -70,13 +71,11 @@ class Coder:
 
     Attributes:
         brokers: In row order.
-        has_report: Whether anything of each broker's load report is known.
-        is_reported: Whether any bundle is named by the report of a known broker.
+        load_manager: Of the cluster: it decides who counts a bundle.
     """
 
     brokers: tuple[str, ...]
-    has_report: Flags
-    is_reported: bool
+    load_manager: LoadManager
 
     def coded(self, part: pa.Table) -> pa.Table:
         """Append :data:`OWN`, :data:`NAMED` and :data:`CODE`; -1 stands for nobody.
@@ -93,10 +92,7 @@ class Coder:
 
     def counted_for(self, own: Codes, named: Codes) -> Codes:
         """Return the broker that the leader counts each bundle for, by owner and reports."""
-        if not self.is_reported:
-            return own
-        unread = (own >= 0) & ~np.append(self.has_report, True)[own]
-        return np.where((named < 0) & unread, own, named)
+        return counted_by(named, own, self.load_manager)
 
 
 def _rows(column: pa.ChunkedArray, names: pa.Array) -> Codes:
@@ -129,19 +125,6 @@ class Edits:
             rows = rows.set_column(rows.schema.get_field_index(name), rows.field(name), column)
         is_left = pc.invert(pc.is_in(rows["owner"], value_set=pa.array(self.gone, pa.string())))
         return rows.filter(is_left)
-
-
-def is_reported(
-    path: str, parts: Sequence[Part], brokers: Sequence[str], edits: Edits | None = None
-) -> bool:
-    """Return whether any bundle of the file is named by the report of a known broker."""
-    names = pa.array(brokers, pa.string())
-    columns = ("reported_by",) if edits is None else ("owner", "reported_by")
-    for part in parts:  # the first one tells, as a rule
-        column = _read(path, part, columns, edits)["reported_by"]
-        if pc.any(pc.is_in(column, value_set=names)).as_py():
-            return True
-    return False
 
 
 def _read(path: str, part: Part, columns: Sequence[str], edits: Edits | None) -> pa.Table:
@@ -217,6 +200,8 @@ class Cut:
             return PIECES.empty_table()
         first = int(part[ROW][0].as_py())
         rows = self.prepared(part)
+        if not rows.num_rows:  # of a fresh cluster no report names any bundle
+            return PIECES.empty_table()
         groups = np.asarray(self.group_of(rows))
         order = np.argsort(groups, kind="stable")
         rows = rows.take(pa.array(order)).combine_chunks()

@@ -105,8 +105,6 @@ class Spread:
         manager: Who checks and places.
         scope: Lets go what a what-if keeps on the executors.
         wanted: Rows of the brokers whose bundles are brought here.
-        picked: Bundles of the round's moves, where the first one makes another matter of who counts
-            for whom: reports are known from then on.
         lost: Bundles that a what-if has just placed anew; ``None``: it was a round.
     """
 
@@ -116,7 +114,6 @@ class Spread:
     manager: ModularManager | ExtensibleManager
     scope: ExitStack
     wanted: frozenset[int] = frozenset()
-    picked: frozenset[str] = frozenset()
     lost: pa.Table | None = None
     _reduced: Reduced | None = None
     _views: dict[frozenset[str], LoadView] = field(default_factory=dict)
@@ -137,10 +134,7 @@ class Spread:
             decided: tuple[Decision, Any] = self.strategy.decide(view, config, state, recent)
             return decided
 
-        self.picked = frozenset()
         decision, following = self._asked(ask)
-        if not self.cluster.coder.is_reported:
-            self.picked = frozenset(move.bundle for move in decision.moves)
         self.cluster.have_counted({namespace_of(move.bundle) for move in decision.moves})
         return decision, following
 
@@ -185,7 +179,7 @@ class Spread:
 
     def _bring(self, wanted: Collection[int]) -> None:
         self.wanted = frozenset(wanted)
-        self._reduced = Reduced.of(self.cluster, self.wanted, named=self.picked)
+        self._reduced = Reduced.of(self.cluster, self.wanted)
         self._views.clear()
 
     def remembered(self, state: Any, moves: Sequence[Move]) -> Any:
@@ -252,10 +246,8 @@ class Spread:
         reduced, here = None, self.wanted
         if self._reduced is not None:
             here = self._reduced.here
-            # else who counts for whom is another matter: see picked
-            if cluster.coder.is_reported == self.cluster.coder.is_reported:
-                rows = cluster.brought_after(self._reduced.bundles, moved)
-                reduced = self._reduced.later(cluster, rows)
+            rows = cluster.brought_after(self._reduced.bundles, moved)
+            reduced = self._reduced.later(cluster, rows)
         return Spread(
             cluster,
             self.settings,
@@ -263,7 +255,6 @@ class Spread:
             self.manager,
             self.scope,
             here,
-            self.picked,
             _reduced=reduced,
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
+from core.step import Diagnostic
+
 
 def is_same_value(one: str | None, other: str | None) -> bool:
     """Return whether two values agree on every server that both tell of.
@@ -53,3 +55,33 @@ def by_server(text: str) -> dict[str, str] | None:
     if not isinstance(found, dict):
         return None
     return {str(server): str(value) for server, value in found.items()}
+
+
+def inverse_value(
+    subject: str, *, held: str | None, left_at: str, before: str
+) -> Diagnostic | None:
+    """Return why a setting is not put back to what it was; ``None``: it is to be.
+
+    Args:
+        subject: What was set.
+        held: What it is now; ``None``: unknown.
+        left_at: What the run made of it.
+        before: What it was before the run.
+    """
+    if is_same_value(held, before):
+        return Diagnostic(
+            severity="info",
+            code="undo_not_needed",
+            sentence=f"{subject} is {held or 'empty'} already, as it was.",
+            subject=subject,
+        )
+    if is_same_value(held, left_at):
+        return None
+    now = "unknown" if held is None else f"{held or 'empty'} now"
+    return Diagnostic(
+        severity="warning",
+        code="undo_changed_since",
+        sentence=f"{subject} is {now}; the run left it at {left_at}: somebody changed it since.",
+        subject=subject,
+        hint="Ask who did, and set it by hand if it still has to go back.",
+    )

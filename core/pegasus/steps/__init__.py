@@ -1,0 +1,1 @@
+"""The kinds of steps on a Pegasus cluster, one module each."""

@@ -1,0 +1,186 @@
+"""What every step on a Pegasus cluster has besides: checks on a projected state, an inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, Self
+
+from core.pegasus.balance.model import ProposalAction
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import Change, ClusterSight, Move
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.partition import Partition
+from core.step import Diagnostic, Executed, Inverse, StepBase
+
+
+class ProjectedState(Protocol):
+    """The cluster as the pending steps before will have made it."""
+
+    def store_level(self, level: FunctionLevel) -> None:
+        """Take the level for stored; what is in force may be lower."""
+        ...
+
+    @property
+    def level(self) -> FunctionLevel | None:
+        """The level in force; ``None``: unknown."""
+        ...
+
+    def sight(self) -> ClusterSight:
+        """Return what proposals are checked against."""
+        ...
+
+    def has_table(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        ...
+
+    def check_node(self, node: str) -> Diagnostic | None:
+        """Return why a node takes no part: it is not registered, or not alive."""
+        ...
+
+    def config(self, gpid: str) -> PartitionConfig | None:
+        """Return a partition as it will be; ``None``: it was not read."""
+        ...
+
+    def config_as_read(self, gpid: str) -> PartitionConfig | None:
+        """Return a partition as it is; ``None``: it was not read."""
+        ...
+
+    def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
+        """Take the actions for done."""
+        ...
+
+
+class PlanCourse(Protocol):
+    """The cluster as the steps of a plan so far leave it."""
+
+    def config(self, gpid: str) -> PartitionConfig:
+        """Return a partition; raise UnknownNameError if it is gone."""
+        ...
+
+    def partition(self, config: PartitionConfig) -> Partition:
+        """Return a partition as a step holds it."""
+        ...
+
+    def sight(self) -> ClusterSight:
+        """Return what proposals are checked against."""
+        ...
+
+    def advance(self, config: PartitionConfig, actions: Sequence[ProposalAction]) -> None:
+        """Take the actions for done."""
+        ...
+
+
+class PlanBuilder(Protocol):
+    """A plan that is being made; what is added is checked on the cluster as the plan leaves it."""
+
+    @property
+    def facts(self) -> PegasusFacts:
+        """The fresh snapshot."""
+        ...
+
+    @property
+    def course(self) -> PlanCourse:
+        """The cluster as the steps so far leave it."""
+        ...
+
+    def check_table(self, config: PartitionConfig) -> None:
+        """Raise GuardRefusedError if the partition's table is excluded."""
+        ...
+
+    def set_level(self, level: FunctionLevel, *, is_restored: bool = False) -> None:
+        """Add the step that sets the function level."""
+        ...
+
+    def set_setting(
+        self, key: str, value: str, *, server: str | None = None, is_restored: bool = False
+    ) -> None:
+        """Add the step that changes a setting of servers; raise OpsError if it is refused."""
+        ...
+
+    def move(self, gpid: str, move: Move, source: str, target: str) -> None:
+        """Add a move or a copy of a replica."""
+        ...
+
+    def change(self, gpid: str, change: Change, node: str) -> None:
+        """Add a single change of a partition."""
+        ...
+
+    def append(self, step: PegasusStep) -> None:
+        """Add a step whose parts were checked one by one."""
+        ...
+
+
+class PegasusStep(StepBase, frozen=True, kw_only=True):
+    """One step on a Pegasus cluster."""
+
+    @property
+    def sets_level(self) -> FunctionLevel | None:
+        """Function level that it stores; ``None``: it leaves the level alone."""
+        return None
+
+    @property
+    def is_done_in_parts(self) -> bool:
+        """Whether a part of it may be done where it failed; its inverse is taken part by part."""
+        return False
+
+    @property
+    def ends_repaired(self) -> bool:
+        """Whether every partition has its replicas when it is done."""
+        return False
+
+    @property
+    def ends_with_node_back(self) -> bool:
+        """Whether a node that had left serves again when it is done."""
+        return False
+
+    @property
+    def copied_mb(self) -> float | None:
+        """Data that it copies between nodes; ``None``: unknown."""
+        return 0.0
+
+    @property
+    def moved_primaries(self) -> int:
+        """Primaries that it moves without a copy."""
+        return 0
+
+    @property
+    def copied_replicas(self) -> int:
+        """Replicas that it moves by a copy."""
+        return 0
+
+    @property
+    def removed_replicas(self) -> int:
+        """Replicas of different partitions that it takes away together."""
+        return 0
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        """Return its description in the conditional."""
+        del holder
+        order = self.describe()
+        return f"Would be done: {order[0].lower()}{order[1:]}."
+
+    @classmethod
+    def summarize(cls, steps: Sequence[Self]) -> str:
+        """Return the clause about a plan's steps of this kind, ``sets the level to lively``.
+
+        Empty for kinds whose replicas are counted in the sentence about the plan.
+        """
+        del steps
+        return ""
+
+    def check(self, state: ProjectedState) -> Diagnostic | None:
+        """Return why it may not be executed any more; ``None``: it may, and ``state`` has it."""
+        raise NotImplementedError
+
+    def add_to(self, plan: PlanBuilder) -> None:
+        """Add it to a plan, with its precondition as of now.
+
+        Raises:
+            OpsError: It is refused.
+        """
+        raise NotImplementedError
+
+    def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
+        """Yield what undoes it; each step is added to the plan before the next one is made."""
+        raise NotImplementedError

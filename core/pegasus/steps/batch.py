@@ -1,0 +1,203 @@
+"""Empty a node in a batch: everything Trimtab knows about this kind of step but how to send it.
+
+The other half is :mod:`connectors.pegasus.actions.batch`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import msgspec
+
+from core.errors import OpsError, UnknownNameError
+from core.pegasus.balance.model import ConfigType, PlanKind
+from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import ClusterSight, Proposal, propose_change, propose_move
+from core.pegasus.steps.base import PlanBuilder, ProjectedState
+from core.pegasus.steps.change import add_again, propose_line
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.proposal import ProposalStep, moved_since, stays
+from core.step import Diagnostic, Executed, Inverse, Phrase
+from core.units import counted
+
+
+class Proposed(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of many; ``target``: who becomes its primary, ``None`` where nobody does."""
+
+    partition: Partition
+    target: str | None = None
+
+
+class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
+    """The same for many partitions of one node, all proposed together and awaited together.
+
+    Attributes:
+        node: Registered name of the node that gives up primaries or replicas.
+        verb: ``move_pri`` (each to its ``target``) or ``DOWNGRADE_TO_INACTIVE`` of secondaries.
+        items: The partitions.
+    """
+
+    phrase: ClassVar[Phrase] = Phrase("empty", "node", "emptied", "was emptied", is_by_subject=True)
+
+    node: str
+    verb: Literal["move_pri", "DOWNGRADE_TO_INACTIVE"]
+    items: tuple[Proposed, ...]
+
+    @property
+    def subject(self) -> str:
+        """The node."""
+        return self.node
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The tables."""
+        return tuple(dict.fromkeys(item.partition.table for item in self.items))
+
+    @property
+    def owner(self) -> str | None:
+        """The node."""
+        return self.node
+
+    @property
+    def recorded_as(self) -> tuple[str, ...]:
+        """The partitions."""
+        return self.touched
+
+    # -- capabilities ---------------------------------------------------------------------------
+
+    @property
+    def proposed(self) -> tuple[Partition, ...]:
+        """The partitions."""
+        return tuple(item.partition for item in self.items)
+
+    def nodes_of(self, gpid: str | None = None) -> tuple[str, ...]:
+        """Return the node, and who becomes a primary."""
+        targets = (
+            item.target
+            for item in self.items
+            if item.target is not None and gpid in (None, item.partition.gpid)
+        )
+        return self.node, *targets
+
+    @property
+    def has_before_and_after(self) -> bool:
+        """Nothing goes from or to the node as a whole."""
+        return False
+
+    @property
+    def is_done_in_parts(self) -> bool:
+        """Each partition is proposed by itself."""
+        return True
+
+    @property
+    def emptied_node(self) -> str | None:
+        """The node."""
+        return self.node
+
+    @property
+    def moved_primaries(self) -> int:
+        """All of them, where roles change."""
+        return len(self.items) if self.verb == "move_pri" else 0
+
+    @property
+    def removed_replicas(self) -> int:
+        """All of them, where replicas are taken away."""
+        return 0 if self.verb == "move_pri" else len(self.items)
+
+    def fails_waits(self, code: str) -> bool:
+        """Return that the node is not emptied."""
+        del code
+        return True
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Return ``Move 12 primaries off n1:34801``, or ``Take n1:34801 out of 12 partitions``."""
+        return self._describe("Move", "Take")
+
+    def describe_progress(self) -> str:
+        """Return the same with ``Moving`` or ``Taking``."""
+        return self._describe("Moving", "Taking")
+
+    def _describe(self, move: str, take: str) -> str:
+        number = len(self.items)
+        if self.verb == "move_pri":
+            primaries = "1 primary" if number == 1 else f"{number:,} primaries"
+            return f"{move} {primaries} off {self.node}"
+        return f"{take} {self.node} out of {counted(number, 'partition')}"
+
+    def command_lines(self) -> tuple[str, ...]:
+        """Return one line of the shell a partition."""
+        return tuple(self._line(item) for item in self.items)
+
+    def _line(self, item: Proposed) -> str:
+        if self.verb != "move_pri":
+            return propose_line(item.partition, self.verb, self.node)
+        words = ["balance", "-g", item.partition.gpid, "-p", "move_pri"]
+        return shlex.join([*words, "-f", self.node, "-t", item.target or ""])
+
+    # -- precondition, effect and inverse -------------------------------------------------------
+
+    def proposal(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
+        """Return what is proposed for one of its partitions."""
+        if self.verb != "move_pri":
+            return propose_change(sight, config, ConfigType[self.verb], self.node)
+        targets = (item.target or "" for item in self.items if item.partition.gpid == config.gpid)
+        return propose_move(sight, config, PlanKind.MOVE_PRIMARY, self.node, next(targets, ""))
+
+    def check(self, state: ProjectedState) -> Diagnostic | None:
+        """Check each partition; what is left of it is still worth doing."""
+        problems = [self.check_partition(state, one) for one in self.proposed]
+        return next(iter(problems), None) if all(problems) else None
+
+    def add_to(self, plan: PlanBuilder) -> None:
+        """Add it as it is: its partitions were checked one by one."""
+        plan.append(self)
+
+    def inverse(self, done: Executed, plan: PlanBuilder) -> Iterator[Inverse]:
+        """Yield the inverse of each partition: batches of primaries, or replicas one by one."""
+        del done
+        yield from self._moves_back(plan) if self.verb == "move_pri" else self._additions(plan)
+
+    def _additions(self, plan: PlanBuilder) -> Iterator[Inverse]:
+        for item in reversed(self.items):
+            gpid = item.partition.gpid
+            try:
+                config = plan.course.config(gpid)
+            except UnknownNameError as exc:
+                yield stays("undo_gone", gpid, exc.message, exc.hint)
+            else:
+                yield add_again(plan, item.partition, config, self.node)
+
+    def _moves_back(self, plan: PlanBuilder) -> Iterator[Inverse]:
+        back: dict[str, list[Proposed]] = {}
+        for item in self.items:
+            found = self._move_back(plan, item)
+            if isinstance(found, Inverse):
+                yield found
+            elif found is not None and item.target is not None:
+                back.setdefault(item.target, []).append(found)
+        for node, items in back.items():
+            yield Inverse(ProposeMany(node=node, verb="move_pri", items=tuple(items)))
+
+    def _move_back(self, plan: PlanBuilder, item: Proposed) -> Proposed | Inverse | None:
+        """Return the inverse of one move, and take it for done; or why there is none."""
+        course, gpid, target, node = plan.course, item.partition.gpid, item.target, self.node
+        try:
+            config = course.config(gpid)
+        except UnknownNameError as exc:
+            return stays("undo_gone", gpid, exc.message, exc.hint)
+        if target is None:
+            return None
+        if config.primary != target:
+            return moved_since(config, node if config.primary == node else None)
+        try:
+            plan.check_table(config)
+            found = propose_move(course.sight(), config, PlanKind.MOVE_PRIMARY, target, node)
+        except OpsError as exc:
+            return stays("undo_refused", gpid, exc.message, exc.hint)
+        back = Proposed(partition=course.partition(config), target=node)
+        course.advance(config, found.actions)
+        return back

@@ -1,0 +1,150 @@
+"""What every step on a Pulsar cluster has besides: a REST request, checks and an inverse."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import quote
+
+from core.ids import namespace_of
+from core.step import Diagnostic, Executed, Inverse, Observation, StepBase
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest:
+    """One request to the admin REST interface.
+
+    Attributes:
+        method: ``PUT``, ``POST`` or ``DELETE``.
+        path: Path and query below ``/admin/v2/``, quoted.
+        body: JSON; ``None``: no body.
+    """
+
+    method: str
+    path: str
+    body: str | None = None
+
+
+class Checks(Protocol):
+    """What a step asks of a fresh snapshot; every answer is the first refusal, or ``None``."""
+
+    def bundle(self, bundle: str) -> Diagnostic | None:
+        """Return why a bundle cannot be moved."""
+        ...
+
+    def destination(self, broker: str) -> Diagnostic | None:
+        """Return why a broker takes no bundle."""
+        ...
+
+    def move(self, bundle: str, broker: str) -> Diagnostic | None:
+        """Return why this bundle cannot go to that broker."""
+        ...
+
+    def split(self, bundle: str, algorithm: str, positions: Sequence[int]) -> Diagnostic | None:
+        """Return why brokers would not cut a bundle so, or why it is of no use."""
+        ...
+
+    def owner(self, bundle: str) -> str:
+        """Return the owner of a bundle that :meth:`bundle` has nothing against."""
+        ...
+
+    def setting(self, key: str, value: str | None) -> Diagnostic | None:
+        """Return why a known dynamic setting cannot have a value; ``None``: it is removed."""
+        ...
+
+    def policy(self, step: PulsarStep) -> Diagnostic | None:
+        """Return why a policy cannot be set, with those that the plan sets before it."""
+        ...
+
+    def stored_policy(self, policy: str, name: str) -> str | None:
+        """Return a policy as it is; ``None``: it is not set."""
+        ...
+
+    def stored_setting(self, key: str) -> str | None:
+        """Return the dynamic value of a setting; ``None``: it has none."""
+        ...
+
+
+class PulsarStep(StepBase, frozen=True, kw_only=True):
+    """One step on a Pulsar cluster."""
+
+    @property
+    def unloads(self) -> tuple[str, ...]:
+        """Bundles that it takes from their owners: their clients reconnect."""
+        return ()
+
+    def admin_words(self) -> list[str]:
+        """Return the words of ``pulsar-admin`` that do the same, without the program's name."""
+        raise NotImplementedError
+
+    def request(self) -> AdminRequest:
+        """Return the request that executes it."""
+        raise NotImplementedError
+
+    def check(self, checks: Checks) -> Diagnostic | None:
+        """Return why it may not be executed any more; ``None``: its precondition holds."""
+        raise NotImplementedError
+
+    def inverse(self, done: Executed, checks: Checks) -> Inverse:
+        """Return what undoes it, on a fresh snapshot."""
+        raise NotImplementedError
+
+    def command_lines(self) -> tuple[str, ...]:
+        """Return the ``pulsar-admin`` line, quoted for a shell."""
+        return (shlex.join(["pulsar-admin", *self.admin_words()]),)
+
+
+class BundleStep(PulsarStep, frozen=True, kw_only=True):
+    """A step whose subject is a bundle.
+
+    Attributes:
+        bundle: Name, ``tenant/namespace/0xL_0xU``.
+        owner: Broker id of the owner when the plan was made: the step's precondition.
+    """
+
+    bundle: str
+    owner: str
+
+    @property
+    def subject(self) -> str:
+        """The bundle."""
+        return self.bundle
+
+    @property
+    def namespace(self) -> str | None:
+        """The bundle's namespace."""
+        return namespace_of(self.bundle)
+
+    @property
+    def bundle_words(self) -> list[str]:
+        """The bundle as ``pulsar-admin`` takes it."""
+        return [namespace_of(self.bundle), "-b", self.bundle.rpartition("/")[2]]
+
+    @property
+    def bundle_path(self) -> str:
+        """The bundle as part of an address, quoted."""
+        namespace = quote(namespace_of(self.bundle), safe="/")
+        return f"namespaces/{namespace}/{quote(self.bundle.rpartition('/')[2], safe='')}"
+
+    def describe_before(self, seen: Observation | None) -> str:
+        """Return the owner before it, ``nobody`` where there is none."""
+        return (seen.holder if seen else self.owner) or "nobody"
+
+    def check_owner(self, checks: Checks) -> Diagnostic | None:
+        """Return why the bundle is not where the plan found it; ``None``: it is."""
+        refusal = checks.bundle(self.bundle)
+        if refusal is not None:
+            return refusal
+        owner = checks.owner(self.bundle)
+        if owner == self.owner:
+            return None
+        return Diagnostic(
+            severity="error",
+            code="moved_meanwhile",
+            sentence=f"{self.bundle} was at {self.owner} when the plan was made, and is at {owner} "
+            "now.",
+            subject=self.bundle,
+            hint="Look at it again, and make another plan if it still has to move.",
+        )

@@ -1,0 +1,247 @@
+"""Set a policy: everything Trimtab knows about this kind of step but how to send it.
+
+The other half is :mod:`connectors.pulsar.actions.policy`; the policies there are, with their
+addresses and documents, are :mod:`core.pulsar.policy_kinds`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+from core.ids import namespace_of
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
+from core.pulsar.steps.base import AdminRequest, Checks, PulsarStep
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, StepBase
+
+NOT_THERE: Final = "not set"
+"""Label of a policy that does not exist."""
+
+_ATTACHED: Final = "namespace_resource_group"  # its value is part of the address
+
+_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "resource_group": {
+        "publishRateInMsgs": "--msg-publish-rate",
+        "publishRateInBytes": "--byte-publish-rate",
+        "dispatchRateInMsgs": "--msg-dispatch-rate",
+        "dispatchRateInBytes": "--byte-dispatch-rate",
+    },
+    "publish_rate": {
+        "publishThrottlingRateInMsg": "--msg-publish-rate",
+        "publishThrottlingRateInByte": "--byte-publish-rate",
+    },
+    "dispatch_rate": {
+        "dispatchThrottlingRateInMsg": "--msg-dispatch-rate",
+        "dispatchThrottlingRateInByte": "--byte-dispatch-rate",
+        "ratePeriodInSecond": "--dispatch-rate-period",
+    },
+    "subscription_dispatch_rate": {
+        "dispatchThrottlingRateInMsg": "--msg-dispatch-rate",
+        "dispatchThrottlingRateInByte": "--byte-dispatch-rate",
+        "ratePeriodInSecond": "--dispatch-rate-period",
+    },
+    "replicator_dispatch_rate": {
+        "dispatchThrottlingRateInMsg": "--msg-dispatch-rate",
+        "dispatchThrottlingRateInByte": "--byte-dispatch-rate",
+        "ratePeriodInSecond": "--dispatch-rate-period",
+    },
+    "subscribe_rate": {
+        "subscribeThrottlingRatePerConsumer": "--subscribe-rate",
+        "ratePeriodInSecond": "--subscribe-rate-period",
+    },
+    "resource_quota": {
+        "msgRateIn": "--msgRateIn",
+        "msgRateOut": "--msgRateOut",
+        "bandwidthIn": "--bandwidthIn",
+        "bandwidthOut": "--bandwidthOut",
+        "memory": "--memory",
+    },
+}
+"""By kind: field to option."""
+
+
+class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
+    """Set a policy of the cluster or of a namespace, or remove it.
+
+    Attributes:
+        policy: Its kind, a key of :data:`core.pulsar.policy_kinds.POLICY_KINDS`.
+        name: Of the policy, or of the namespace or bundle whose it is.
+        before: What it was when the plan was made, ``None``: it was not set. The precondition.
+        value: What it shall be, a JSON document or a plain text; ``None``: removed.
+        cluster: The cluster's own name, part of some addresses.
+    """
+
+    phrase: ClassVar[Phrase] = Phrase("change", "policy", "changed", "was changed")
+
+    policy: str
+    name: str
+    before: str | None = None
+    value: str | None = None
+    cluster: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Kind and name."""
+        return f"{policy_kind(self.policy).title} {self.name}"
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace whose it is."""
+        scope = policy_kind(self.policy).scope
+        if scope == "namespace":
+            return self.name
+        is_bundle = scope == "bundle" and self.name != DEFAULT_QUOTA_NAME
+        return namespace_of(self.name) if is_bundle else None
+
+    # -- capabilities ---------------------------------------------------------------------------
+
+    @property
+    def setting(self) -> SettingChange:
+        """The policy."""
+        return SettingChange(self.before, self.value, is_persistent=True)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Unloads after it are checked under the policy."""
+        return True
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Return ``Set the publish rate of namespace acme/x to {...} (until now not set)``."""
+        if self.value is None:
+            return f"Remove the {self.subject}, which is {self.before}"
+        return f"Set the {self.subject} to {self.value} ({self._describe_before()})"
+
+    def describe_progress(self) -> str:
+        """Return ``Setting the publish rate of namespace acme/x``."""
+        return f"{'Removing' if self.value is None else 'Setting'} the {self.subject}"
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        """Return which policy would be set or removed."""
+        del holder
+        if self.value is None:
+            return f"The {self.subject}, {self.before}, would be removed."
+        return f"The {self.subject} would be set to {self.value} ({self._describe_before()})."
+
+    def _describe_before(self) -> str:
+        return f"until now {NOT_THERE if self.before is None else self.before}"
+
+    def admin_words(self) -> list[str]:
+        """Return the words that set or remove its kind."""
+        setting, removing = policy_kind(self.policy).admin
+        words = [*(removing if self.value is None else setting).split(), *self._name_words()]
+        return words if self.value is None else [*words, *self._value_words(self.value)]
+
+    def _name_words(self) -> Iterator[str]:
+        match policy_kind(self.policy).scope:
+            case "cluster" if self.policy == "failure_domain":
+                yield from (self.cluster, "--domain-name", self.name)
+            case "cluster":
+                yield from (self.cluster, self.name)
+            case "bundle":
+                if self.name != DEFAULT_QUOTA_NAME:
+                    yield from ("--namespace", namespace_of(self.name))
+                    yield from ("--bundle", self.name.rpartition("/")[2])
+            case _:
+                yield self.name
+
+    def _value_words(self, value: str) -> Iterator[str]:
+        if self.policy == "namespace_resource_group":
+            yield from ("--resource-group-name", value)
+        elif self.policy == "anti_affinity":
+            yield from ("--group", value)
+        else:
+            body: dict[str, Any] = json.loads(value)
+            if self.policy == "isolation":
+                yield from _isolation_words(body)
+            elif self.policy == "failure_domain":
+                yield from ("--broker-list", ",".join(body["brokers"]))
+            for field, option in _OPTIONS.get(self.policy, {}).items():
+                if field in body:
+                    yield from (option, f"{body[field]}")
+            if body.get("relativeToPublishRate"):
+                yield "--relative-to-publish-rate"
+
+    def request(self) -> AdminRequest:
+        """Return the request that sets its document, or the ``DELETE``."""
+        kind = policy_kind(self.policy)
+        path = kind.path(self.name, self.cluster)
+        method = "DELETE" if self.value is None else kind.put
+        if self.policy != _ATTACHED:
+            return AdminRequest(method, path, self.value)
+        value = "" if self.value is None else f"/{quote(self.value, safe='')}"
+        return AdminRequest(method, f"{path}{value}")
+
+    # -- precondition and inverse ---------------------------------------------------------------
+
+    def check(self, checks: Checks) -> Diagnostic | None:
+        """Check that it can be set and does no harm, with the policies that are set before it."""
+        return checks.policy(self)
+
+    def inverse(self, done: Executed, checks: Checks) -> Inverse:
+        """Return the step that sets the policy of before, unless it was changed since."""
+        if done.state == "UNKNOWN":
+            return self._stays(
+                "undo_unknown",
+                f"Whether the {self.subject} was changed is unknown: it is left as it is.",
+                "Look at it, and set it by hand if need be.",
+            )
+        if done.state != "DONE" or done.before is None:
+            return Inverse()
+        before = done.before.value
+        kind = policy_kind(self.policy)
+        held = checks.stored_policy(self.policy, self.name)
+        if kind.is_same(held, before):
+            return Inverse(
+                finding=Diagnostic(
+                    severity="info",
+                    code="undo_not_needed",
+                    sentence=f"The {self.subject} is {held or NOT_THERE} already, as it was.",
+                    subject=self.subject,
+                )
+            )
+        if kind.is_same(held, self.value):
+            return Inverse(SetPolicy(policy=self.policy, name=self.name, before=held, value=before))
+        return self._stays(
+            "undo_changed_since",
+            f"The {self.subject} is {held or NOT_THERE} now; the run left it at "
+            f"{self.value or NOT_THERE}: somebody changed it since.",
+            "Ask who did, and set it by hand if it still has to go back.",
+        )
+
+    def _stays(self, code: str, sentence: str, hint: str) -> Inverse:
+        return Inverse(
+            finding=Diagnostic(
+                severity="warning", code=code, sentence=sentence, subject=self.subject, hint=hint
+            )
+        )
+
+
+def policy_of(step: StepBase) -> SetPolicy | None:
+    """Return the step if it sets a policy; ``None``: it does not."""
+    return step if isinstance(step, SetPolicy) else None
+
+
+def policy_steps(steps: Iterable[StepBase]) -> list[SetPolicy]:
+    """Return the changes of policies among the steps of a plan, in order."""
+    return [step for step in steps if isinstance(step, SetPolicy)]
+
+
+def _isolation_words(body: Mapping[str, Any]) -> Iterator[str]:
+    for field, option in (
+        ("namespaces", "--namespaces"),
+        ("primary", "--primary"),
+        ("secondary", "--secondary"),
+    ):
+        if body.get(field):
+            yield from (option, ",".join(body[field]))
+    failover = body.get("auto_failover_policy") or {}
+    parameters = failover.get("parameters", {})
+    yield from ("--auto-failover-policy-type", str(failover.get("policy_type", "min_available")))
+    told = ",".join(f"{key}={parameters[key]}" for key in sorted(parameters))
+    yield from ("--auto-failover-policy-params", told)
+    if body.get("unload_scope"):
+        yield from ("--unload-scope", str(body["unload_scope"]))

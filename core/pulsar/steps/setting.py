@@ -1,0 +1,165 @@
+"""Set a dynamic setting: everything Trimtab knows about this kind of step but how to send it.
+
+The other half is :mod:`connectors.pulsar.actions.setting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+from urllib.parse import quote
+
+from msgspec import structs
+
+from core.pulsar.presets import upstream_words
+from core.pulsar.setting_values import is_same_setting
+from core.pulsar.settings import SETTING_BY_KEY
+from core.pulsar.steps.base import AdminRequest, Checks, PulsarStep
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, StepBase
+
+NOT_SET: Final = "not set dynamically"
+"""Label of a setting that has no dynamic value."""
+
+
+class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_setting"):
+    """Set a dynamic setting of all brokers, or remove it so that their own files count again.
+
+    Attributes:
+        key: Upstream key.
+        before: Its dynamic value when the plan was made, ``None``: it had none. The precondition.
+        value: What it shall be, as the brokers write it; ``None``: removed.
+    """
+
+    phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed")
+
+    key: str
+    before: str | None = None
+    value: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The key."""
+        return self.key
+
+    @property
+    def setting(self) -> SettingChange:
+        """The dynamic value."""
+        return SettingChange(self.before, self.value, is_persistent=True)
+
+    @property
+    def confirmation(self) -> str:
+        """It is about every broker."""
+        return "a setting of all brokers changes"
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Return ``Set loadBalancerEnabled to false (until now true)``."""
+        if self.value is None:
+            return f"Take {self.key} away, which is {self.before} dynamically"
+        return f"Set {self.key} to {self.value} ({self._describe_before()})"
+
+    def describe_progress(self) -> str:
+        """Return ``Setting loadBalancerEnabled to false``."""
+        if self.value is None:
+            return f"Taking the dynamic value {self.before} of {self.key} away"
+        return f"Setting {self.key} to {self.value}"
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        """Return which value would be set or removed."""
+        del holder
+        if self.value is None:
+            return f"The dynamic value {self.before} of {self.key} would be taken away."
+        return f"{self.key} would be set to {self.value} ({self._describe_before()})."
+
+    def _describe_before(self) -> str:
+        """Return the value when the plan was made; a plan does not know the brokers' files."""
+        if self.before is not None:
+            return f"until now {self.before}"
+        known = SETTING_BY_KEY.get(self.key)
+        if known is None or known.default in (None, "", ()):
+            return f"until now {NOT_SET}"
+        released = upstream_words(known.default)
+        return f"until now {NOT_SET}; {released} unless the brokers' own file says otherwise"
+
+    def admin_words(self) -> list[str]:
+        """Return ``brokers update-dynamic-config``, or ``delete-dynamic-config``."""
+        verb = "delete" if self.value is None else "update"
+        words = ["brokers", f"{verb}-dynamic-config", "--config", self.key]
+        return words if self.value is None else [*words, "--value", self.value]
+
+    def restore_lines(self, before: str | None) -> tuple[str, ...]:
+        """Return the line that sets the former value, or removes the setting."""
+        return structs.replace(self, value=before).command_lines()
+
+    def request(self) -> AdminRequest:
+        """Return the ``POST`` with the value in its path, or the ``DELETE``."""
+        path = f"brokers/configuration/{quote(self.key, safe='')}"
+        if self.value is None:
+            return AdminRequest("DELETE", path)
+        return AdminRequest("POST", f"{path}/{quote(self.value, safe='')}")
+
+    # -- precondition and inverse ---------------------------------------------------------------
+
+    def check(self, checks: Checks) -> Diagnostic | None:
+        """Check the value; what it is now is read right before it is changed."""
+        if self.key in SETTING_BY_KEY:
+            return checks.setting(self.key, self.value)
+        return Diagnostic(
+            severity="error",
+            code="setting_unknown",
+            sentence=f"{self.key} is no setting of the load balancer.",
+            subject=self.key,
+            hint="Make the plan anew with the key of a setting that exists.",
+        )
+
+    def has_taken_effect(self, done: Executed) -> bool:
+        """Return whether it is stored, also where not every broker follows it."""
+        return done.state == "DONE" or self._is_stored(done)
+
+    def _is_stored(self, done: Executed) -> bool:
+        after = done.after
+        return done.state in ("DONE", "FAILED") and after is not None and after.value == self.value
+
+    def inverse(self, done: Executed, checks: Checks) -> Inverse:
+        """Return the step that sets the value of before, unless it was changed since."""
+        if done.state == "UNKNOWN":
+            return self._stays(
+                "undo_unknown",
+                f"Whether {self.key} was changed is unknown: it is left as it is.",
+                "Look at its dynamic value, and set it by hand if need be.",
+            )
+        if not self._is_stored(done) or done.before is None:
+            return Inverse()
+        before = done.before.value
+        held = checks.stored_setting(self.key)
+        known = SETTING_BY_KEY[self.key]
+        if is_same_setting(known, held, before):
+            return Inverse(
+                finding=Diagnostic(
+                    severity="info",
+                    code="undo_not_needed",
+                    sentence=f"{self.key} is {held or NOT_SET} already, as it was.",
+                    subject=self.key,
+                )
+            )
+        if is_same_setting(known, held, self.value):
+            return Inverse(SetDynamicSetting(key=self.key, before=held, value=before))
+        return self._stays(
+            "undo_changed_since",
+            f"{self.key} is {held or NOT_SET} now; the run left it at {self.value or NOT_SET}: "
+            "somebody changed it since.",
+            "Ask who did, and set it by hand if it still has to go back.",
+        )
+
+    def _stays(self, code: str, sentence: str, hint: str) -> Inverse:
+        return Inverse(
+            finding=Diagnostic(
+                severity="warning", code=code, sentence=sentence, subject=self.key, hint=hint
+            )
+        )
+
+
+def setting_values(steps: Iterable[StepBase]) -> dict[str, str | None]:
+    """Return the values that the steps of a plan set: key to value, ``None``: removed."""
+    return {step.key: step.value for step in steps if isinstance(step, SetDynamicSetting)}

@@ -1,0 +1,130 @@
+"""What an operation takes, declared once: read by the command line, forms, jobs and Spark.
+
+A request is a frozen struct in a module that imports nothing heavy, for the command line reads it
+when it starts. Each field has its type, range, default and one sentence; from these follow the
+option (:mod:`dashboard.cli_requests`), the field of a form and the JSON of a job.
+
+Example:
+    >>> class Lookup(Request, frozen=True, kw_only=True):
+    ...     topic: Annotated[str, param("Name of the topic")]
+    ...     seed: Annotated[int, param("Everything random follows from it", ge=0)] = 1
+    >>> parse(Lookup, {"topic": "a", "seed": 2})
+    Lookup(topic='a', seed=2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from core.errors import InputError
+
+__all__ = ["Annotated", "Param", "Request", "param", "params_of", "parse", "schema_of"]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every request; picklable, hashable, JSON by msgspec."""
+
+
+R = TypeVar("R", bound=Request)
+
+
+def param(
+    help: str,  # noqa: A002  # as Typer and Streamlit call it
+    *,
+    label: str = "",
+    option: str = "",
+    metavar: str = "",
+    unit: str = "",
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+) -> msgspec.Meta:
+    """Describe a field of a request.
+
+    Args:
+        help: One sentence without a full stop: of the option, of the form and of the reference.
+        label: In a form; by default the field's name.
+        option: On the command line; by default ``--`` and the field's name.
+        metavar: Of its argument in the help; by default the type.
+        unit: ``ratio`` is a percentage in a form.
+        ge: Least value.
+        gt: Every value is greater.
+        le: Greatest value.
+    """
+    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
+    schema = {"title": label, "unit": unit}
+    described: msgspec.Meta = msgspec.Meta(
+        description=f"{help}.",
+        extra_json_schema={name: text for name, text in schema.items() if text},
+        extra={"option": option, "metavar": metavar},
+        **{name: bound for name, bound in limits.items() if bound is not None},
+    )
+    return described
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One field of a request.
+
+    Attributes:
+        name: Of the field.
+        type: Without its description.
+        meta: Help and limits.
+        default: ``inspect.Parameter.empty`` semantics: :data:`msgspec.NODEFAULT` where it has none.
+    """
+
+    name: str
+    type: Any
+    meta: msgspec.Meta
+    default: Any
+
+    @property
+    def option(self) -> str:
+        """Name on the command line."""
+        return (self.meta.extra or {}).get("option") or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def metavar(self) -> str | None:
+        """Of its argument in the help; ``None``: the type."""
+        return (self.meta.extra or {}).get("metavar") or None
+
+
+def params_of(request: type[Request]) -> tuple[Param, ...]:
+    """Return the fields of a request, in order."""
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(
+        Param(field.name, *_plain(hints[field.name]), field.default)
+        for field in msgspec.structs.fields(request)
+    )
+
+
+def parse(request: type[R], values: Mapping[str, Any]) -> R:
+    """Return the request, validated.
+
+    Raises:
+        InputError: A value does not fit, one is missing, or there is no such field.
+    """
+    try:
+        return msgspec.convert(dict(values), request)
+    except msgspec.ValidationError as exc:
+        what, _, where = str(exc).partition(" - at ")
+        name = where.strip("`$.")
+        raise InputError(f"{name}: {what}" if name else what) from exc
+
+
+def schema_of(request: type[Request]) -> dict[str, Any]:
+    """Return the JSON schema of a request."""
+    schema = msgspec.json.schema(request)
+    found: dict[str, Any] = schema["$defs"][request.__name__]
+    return found
+
+
+def _plain(hint: Any) -> tuple[Any, msgspec.Meta]:
+    if get_origin(hint) is not Annotated:
+        raise TypeError(f"{hint} has no param()")
+    plain, meta = get_args(hint)[:2]
+    return plain, meta

@@ -1,0 +1,367 @@
+"""What every step of a plan is, whatever system it acts on: the one protocol of step kinds.
+
+A step kind is one class in ``core/<system>/steps/<kind>.py``, a subclass of its system's base
+(:class:`core.pulsar.steps.base.PulsarStep`, :class:`core.pegasus.steps.base.PegasusStep`), plus one
+action in ``connectors/<system>/actions/<kind>.py``. Plan, preview, executor, journal, undo, pages
+and commands read only what is declared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import msgspec
+
+StepState = Literal["PENDING", "RUNNING", "DONE", "FAILED", "UNKNOWN", "SKIPPED"]
+DiagnosticSeverity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """Something to know about a plan.
+
+    Attributes:
+        severity: ``error`` forbids applying the plan.
+        code: Stable word, for scripts and tests.
+        sentence: One sentence with its facts.
+        subject: The bundle, broker or setting it is about; empty for the whole plan.
+        hint: One sentence: what to do about it.
+    """
+
+    severity: DiagnosticSeverity
+    code: str
+    sentence: str
+    subject: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was seen of a step's subject by looking at the cluster, at one moment.
+
+    Attributes:
+        exists: The subject is there under that name (a bundle that was split is not).
+        holder: Broker id of the owner; ``None``: nobody owns it.
+        token: Changes whenever the holder changes hands, even back to the same one (the ownership
+            znode's creation transaction); ``None`` where the cluster shows no such thing.
+        value: For settings: the value that is set; ``None``: not set.
+        detail: One sentence for people, empty when there is nothing to add.
+    """
+
+    exists: bool
+    holder: str | None = None
+    token: str | None = None
+    value: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What the journal has about one step of a run: the input of its inverse.
+
+    Attributes:
+        state: How far it got.
+        before: Observed before the request was sent; ``None``: it was not sent.
+        after: Observed at the end; ``None``: not observed.
+    """
+
+    state: StepState
+    before: Observation | None = None
+    after: Observation | None = None
+
+
+class SettingChange(NamedTuple):
+    """A value of a setting that a step replaces.
+
+    Attributes:
+        before: Value that the plan found; ``None``: not set, or unknown (see ``is_persistent``).
+        value: The new value; ``None``: the setting is removed.
+        is_persistent: The cluster stores it, so that no value means "not set". Otherwise servers
+            keep it until they restart, and no value means "unknown".
+        is_temporary: The value before is restored when the run ends.
+    """
+
+    before: str | None
+    value: str | None
+    is_persistent: bool = False
+    is_temporary: bool = False
+
+
+NodeAction = Literal["", "restart", "stop", "start"]
+"""What an operator does to a node; empty: nothing."""
+
+
+class Wait(NamedTuple):
+    """A state that a step waits for; the step changes nothing.
+
+    Attributes:
+        description: The state, a clause: ``n1:34801 has no primaries``.
+        within_s: Longest wait; ``None``: without limit.
+        node_action: What an operator does to the step's subject, a node, to reach the state.
+        emptied_node: Node that holds nothing, or leads nothing, in the state; ``None``: no node.
+        is_for_balance: The cluster's own balancer has nothing left to do in the state.
+    """
+
+    description: str
+    within_s: float | None = None
+    node_action: NodeAction = ""
+    emptied_node: str | None = None
+    is_for_balance: bool = False
+
+    @property
+    def needs_operator(self) -> bool:
+        """Whether the state is reached only if an operator does something."""
+        return self.node_action in ("restart", "stop")
+
+
+class Phrase(NamedTuple):
+    """How steps of one kind are counted: ``unload 2 bundles``, ``2 bundles moved``.
+
+    Attributes:
+        verb: ``unload``.
+        thing: ``bundle``, singular.
+        done: ``moved``.
+        outcome: The same as a predicate: ``moved``, ``was split``.
+        is_by_subject: Several steps with one subject count as one.
+    """
+
+    verb: str
+    thing: str
+    done: str
+    outcome: str
+    is_by_subject: bool = False
+
+
+class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """One step of a plan; ``kind`` is the tag of its class in a plan file.
+
+    Attributes:
+        phrase: How steps of the kind are counted.
+        reason: Why, one sentence; shown and recorded, never interpreted.
+    """
+
+    phrase: ClassVar[Phrase]
+
+    reason: str = ""
+
+    # -- identity -------------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """Stable word for the type of the step."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def subject(self) -> str:
+        """What is acted on: the name of a bundle, or the key of a setting."""
+        raise NotImplementedError
+
+    @property
+    def namespace(self) -> str | None:
+        """Namespace that it belongs to; ``None``: to none."""
+        return None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What exclusions name of it: its namespace, or the tables that it touches."""
+        return () if self.namespace is None else (self.namespace,)
+
+    @property
+    def recorded_as(self) -> tuple[str, ...]:
+        """Subjects under which history records what the step caused."""
+        return (self.subject,)
+
+    # -- capabilities: what neutral code goes by ------------------------------------------------
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether it counts as a move: pace and moves of the day are about those only."""
+        return True
+
+    @property
+    def is_placed_by_cluster(self) -> bool:
+        """Whether the cluster chooses the new owner, unless :attr:`destination` names one."""
+        return False
+
+    @property
+    def is_prerequisite(self) -> bool:
+        """Whether the preconditions of all later steps depend on it."""
+        return False
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether later steps are checked as if it had been done."""
+        return False
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """Names of what it changes, where that is more or other than its subject."""
+        return ()
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether the cluster queues it, and may execute it after its outcome was given up."""
+        return False
+
+    @property
+    def emptied_node(self) -> str | None:
+        """Node that loses many replicas at once; ``None``: there is none."""
+        return None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether its subject is replaced by parts of it."""
+        return False
+
+    def covers(self, name: str) -> bool:
+        """Return whether a name is its subject, or a part of it."""
+        return name == self.subject
+
+    @property
+    def has_before_and_after(self) -> bool:
+        """Whether its subject has a holder, or a value, before and after it."""
+        return True
+
+    @property
+    def setting(self) -> SettingChange | None:
+        """How it changes its subject, a setting; ``None``: its subject is none."""
+        return None
+
+    @property
+    def wait(self) -> Wait | None:
+        """What it waits for; ``None``: it changes something."""
+        return None
+
+    @property
+    def temporary_value(self) -> str | None:
+        """Value that its subject, a setting, has for the time of the run; ``None``: none."""
+        change = self.setting
+        return change.value if change is not None and change.is_temporary else None
+
+    @property
+    def why_irreversible(self) -> str:
+        """Why it cannot be undone at all; empty: it can be."""
+        return ""
+
+    @property
+    def confirmation(self) -> str:
+        """Why the cluster's name must be typed, be it one step only; empty: no such reason."""
+        return ""
+
+    @property
+    def owner(self) -> str | None:
+        """Broker id of the subject's owner when the plan was made; ``None``: it has none."""
+        return None
+
+    @property
+    def destination(self) -> str | None:
+        """Broker id that is asked to take it; ``None``: nobody in particular."""
+        return None
+
+    @property
+    def foreseen(self) -> Mapping[str, float]:
+        """Broker id to probability: where it is expected to land; empty: nothing moves."""
+        return {}
+
+    @property
+    def likely(self) -> tuple[str, ...]:
+        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
+        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
+
+    # -- text -----------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Return what it does, in the imperative: ``Unload acme/x/0x0_0x4 from b1, to b2``."""
+        raise NotImplementedError
+
+    def describe_progress(self) -> str:
+        """Return the same while it is executed: ``Unloading acme/x/0x0_0x4 from b1``."""
+        raise NotImplementedError
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        """Return what a dry run reports instead of executing it, a whole sentence.
+
+        Args:
+            holder: Who has its subject now; ``None``: as planned.
+        """
+        raise NotImplementedError
+
+    def describe_before(self, seen: Observation | None) -> str:
+        """Return who holds its subject before it; empty: it has no holder.
+
+        Args:
+            seen: Observed before the request was sent; ``None``: as planned.
+        """
+        return (seen.holder if seen else None) or self.owner or ""
+
+    def describe_target(self) -> str:
+        """Return where its subject is to go, or what becomes of it, in a word or two."""
+        return self.destination or ""
+
+    def describe_after(self, seen: Observation) -> str:
+        """Return where its subject is after it, or what became of it."""
+        return seen.holder or ""
+
+    def command_lines(self) -> tuple[str, ...]:
+        """Return the equivalent lines of the system's own shell, quoted; none for waiting."""
+        raise NotImplementedError
+
+    def restore_lines(self, before: str | None) -> tuple[str, ...]:
+        """Return the shell lines that give its subject a former value; empty: it sets none.
+
+        Args:
+            before: The former value; ``None``: it had none.
+        """
+        del before
+        return ()
+
+    # -- what it did, and what may follow -------------------------------------------------------
+
+    def resolve(self, earlier: Iterable[tuple[StepBase, Executed]]) -> StepBase:
+        """Return the step as it is executed, with what earlier steps of the run have observed.
+
+        Args:
+            earlier: Steps before it with what the journal has about each, the latest first.
+        """
+        del earlier
+        return self
+
+    def has_taken_effect(self, done: Executed) -> bool:
+        """Return whether something of it is in effect, so that it could be undone."""
+        return done.state == "DONE"
+
+    def fails_waits(self, code: str) -> bool:
+        """Return whether waits later in the plan are in vain when it was not done.
+
+        Args:
+            code: Result code of the step.
+        """
+        del code
+        return False
+
+    def next_move(self, code: str, after: Observation) -> StepBase | None:
+        """Return the step that would bring its subject where it was to go; ``None``: it is there.
+
+        Args:
+            code: Result code of the step.
+            after: The last observation.
+        """
+        del code, after
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Inverse:
+    """What undoes an executed step.
+
+    Attributes:
+        step: Undoes it; ``None``: there is nothing to do, or it cannot be undone.
+        finding: Why not: ``info`` where it is not needed, ``warning`` where it is not possible.
+        is_compensated: It is not possible because the cluster has made up for the step by itself.
+    """
+
+    step: StepBase | None = None
+    finding: Diagnostic | None = None
+    is_compensated: bool = False
