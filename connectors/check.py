@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from connectors.addresses import CredentialHosts, address_fault, origin_of, suggested_hosts
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.prometheus.capture import MetricsReader
 from connectors.pulsar_admin.capture import ADMIN, RUNTIME, RestCapture
-from connectors.pulsar_admin.client import AdminClient
+from connectors.pulsar_admin.client import AdminClient, CredentialsWithheldError
 from connectors.zookeeper.client import ZooKeeperReader
 from connectors.zookeeper.multi_read import GET_CHILDREN, GET_DATA, NO_AUTH, NO_NODE, Read
 from core.errors import ConfigError, OpsError
@@ -19,6 +21,7 @@ from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.brokers import Registry, decode_registry
 
+_SHOWN: Final = 3
 _FOLDERS: Final = (roots.BROKERS, roots.OWNERSHIP, roots.LOCAL_POLICIES, roots.POLICIES)
 _MANAGERS: Final = {
     "modular": "ModularLoadManagerImpl: everything is available",
@@ -191,9 +194,16 @@ def _check_admin(
         return
     try:
         urls = {url: url for url in config.admin_urls}
-        for report in registry.reports if registry else ():
-            if url := config.web_address(report.web_service_url, report.web_service_url_tls):
+        names, reports = (registry.names, registry.reports) if registry else ([], [])
+        for name, report in zip(names, reports, strict=True):
+            plain, tls = report.web_service_url, report.web_service_url_tls
+            if url := config.web_address(plain, tls):
                 urls[url] = url
+            elif fault := address_fault(plain or tls or "") if plain or tls else "":
+                results.append(_unasked(name, fault))
+        if config.has_credentials:
+            results.append(_check_credentials(config, list(urls)))
+            urls = {url: url for url in urls if url not in _uncovered(config, urls)}
         client.trust(urls.values())
         rest = RestCapture(config, client)
 
@@ -207,6 +217,39 @@ def _check_admin(
         _report(rest, urls, probe, results)
     finally:
         client.close()
+
+
+def _unasked(broker: str, fault: str) -> CheckResult:
+    return CheckResult(
+        what=f"Broker {broker}",
+        ok=False,
+        detail=f"It registered a web address that is not asked: {fault}.",
+        remedy="Check the broker's advertisedAddress, and who may write to ZooKeeper.",
+    )
+
+
+def _uncovered(config: ClusterConfig, urls: Iterable[str]) -> list[str]:
+    """Return the addresses that get no credentials."""
+    named = CredentialHosts(config)
+    origins = {url: origin_of(url) for url in urls}
+    return [url for url, origin in origins.items() if origin and not named.allows(origin)]
+
+
+def _check_credentials(config: ClusterConfig, urls: list[str]) -> CheckResult:
+    """Say which brokers get no credentials, and what would cover them."""
+    uncovered = _uncovered(config, urls)
+    if not uncovered:
+        detail = f"admin_urls and credential_hosts cover {len(urls)} of {len(urls)} addresses."
+        return CheckResult(what="Credentials", ok=True, detail=detail)
+    more = f" and {len(uncovered) - _SHOWN} more" if uncovered[_SHOWN:] else ""
+    entries = json.dumps([*config.credential_hosts, *suggested_hosts(uncovered)])
+    return CheckResult(
+        what="Credentials",
+        ok=False,
+        detail=f"{len(uncovered)} of {len(urls)} addresses get none and are not asked: "
+        f"{', '.join(uncovered[:_SHOWN])}{more}.",
+        remedy=f"If they are brokers of yours: credential_hosts = {entries} under [[clusters]].",
+    )
 
 
 def _check_metrics(
@@ -248,6 +291,7 @@ def _check_metrics(
             what=f"Metrics {problem.place}", ok=False, detail=problem.what, remedy=problem.done
         )
         for problem in problems.named()
+        if problem.code != CredentialsWithheldError.code  # named once, for all of them
     ]
 
 

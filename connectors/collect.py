@@ -16,6 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.addresses import address_fault
 from connectors.check import CheckResult, check_cluster
 from connectors.config import ClusterConfig
 from connectors.prometheus.capture import Metrics, MetricsReader
@@ -233,10 +234,18 @@ class PulsarCollector:
             plain, tls = report.web_service_url, report.web_service_url_tls
             if url := self.config.web_address(plain, tls):
                 urls[name] = url
-            elif problems is not None and plain:
+            elif problems is not None and (fault := address_fault(plain or tls or "")):
+                if plain or tls:
+                    problems.add(
+                        "unsupported",
+                        name,
+                        f"The broker registered a web address that is not asked: {fault}.",
+                        done="Its own settings are unknown.",
+                    )
+            elif problems is not None:
                 problems.add(
                     "unsupported",
-                    plain,
+                    plain or name,
                     "The broker registered no https address, and admin_urls are all https.",
                     done="It is not asked, so that no credential travels in the clear.",
                 )

@@ -7,6 +7,7 @@ for the lock, so that it takes over when the first ends. How each is doing stand
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -22,11 +23,13 @@ import msgspec
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.pegasus.collect import PegasusCollector
+from connectors.private import keep_private
 from connectors.recording.loop import Recording
 from connectors.recording.status import RecordingStatus
+from connectors.zookeeper.leader_observer import LeaderObserver, ObserverStatus
 from core.errors import InvariantError, OpsError
 from core.snapshot import PulsarSnapshot
-from core.snapshot.pegasus import PegasusSnapshot
+from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import Shelf
 
 _log = logging.getLogger("trimtab.collector")
@@ -44,7 +47,8 @@ class CollectorEvent:
     Attributes:
         cluster: Name.
         kind: ``collected``, ``failed``, ``waiting`` or ``stopped``; ``unrecorded``: the history
-            could not be written, ``recorded``: it is written again.
+            could not be written, ``recorded``: it is written again; ``paused``: nothing is dropped
+            by age.
         sentence: What happened.
     """
 
@@ -74,6 +78,7 @@ class CollectorStatus:
         next_due_at: When the next attempt is due.
         stopped_at: When the collector ended in good order.
         history: How recording is doing; ``None``: nothing is recorded.
+        retention_paused: Why old snapshots are not dropped by age for now; empty: they are.
     """
 
     cluster: str
@@ -89,6 +94,8 @@ class CollectorStatus:
     next_due_at: str | None = None
     stopped_at: str | None = None
     history: RecordingStatus | None = None
+    leader: ObserverStatus | None = None
+    retention_paused: str = ""
 
 
 def run_collector(
@@ -107,6 +114,7 @@ def run_collector(
         stop: Set it to end; a capture under way is finished first.
         on_event: Called from the collecting threads.
     """
+    keep_private(config.state_dir)
     threads = [
         threading.Thread(
             target=_Loop(config, cluster, every_s, stop, on_event).run,
@@ -142,6 +150,7 @@ class _Loop:
         self._status = CollectorStatus(cluster=cluster.name, every_s=every_s)
         self._writing = threading.Lock()
         self._recording: Recording | None = None
+        self._observer: LeaderObserver | None = None
 
     def run(self) -> None:
         """Wait for the lock, collect until told to stop, say goodbye in the status."""
@@ -158,9 +167,19 @@ class _Loop:
                 self._config, self._cluster, self._every_s, self._tell, self._write_status
             )
             self._status.history = self._recording.status
+        if self._cluster.kind == "pulsar" and self._cluster.zookeeper is not None:
+            self._observer = LeaderObserver(
+                self._cluster,
+                self._config.state_dir / "leader",
+                minute_s=self._config.history.minute_s,
+                on_change=self._write_status,
+            )
+            self._status.leader = self._observer.status
         try:
             self._collect_until_stopped()
         finally:
+            if self._observer is not None:
+                self._observer.close()
             if self._recording is not None:
                 self._recording.close()
             self._status.stopped_at = _text(_now())
@@ -192,7 +211,7 @@ class _Loop:
             while not self._stop.is_set():
                 began = monotonic()
                 try:
-                    collector = collector or collector_of(self._cluster)
+                    collector = collector or self._collector()
                     self._once(collector)
                 except OpsError as exc:
                     self._failed(exc)
@@ -205,6 +224,17 @@ class _Loop:
         finally:
             if collector is not None:
                 collector.close()
+
+    def _collector(self) -> Collector:
+        """Return what takes the snapshots; it goes on with what the newest one had learned."""
+        collector = collector_of(self._cluster)
+        if isinstance(collector, PegasusCollector):
+            latest = self._shelf.latest(self._cluster.name, _now())
+            # a damaged one, or another version's: it begins from nothing
+            with contextlib.suppress(OpsError, LookupError, TypeError, ValueError):
+                if latest is not None:
+                    collector.recall(load_pegasus_snapshot(latest.path))
+        return collector
 
     def _rest(self, collector: Collector | None, rest_s: float) -> None:
         """Wait for the next turn; a broker that comes or goes brings it forward."""
@@ -220,6 +250,8 @@ class _Loop:
         kept = self._shelf.put(snapshot, self._retention)
         if self._recording is not None:
             self._recording.put(snapshot)
+        if self._observer is not None and isinstance(snapshot, PulsarSnapshot):
+            self._observer.put(snapshot)
         manifest = snapshot.manifest
         status = self._status
         status.collected += 1
@@ -227,6 +259,10 @@ class _Loop:
         status.last_snapshot_id = kept.snapshot_id
         status.last_duration_s = round(manifest.duration_s, 3)
         status.problem_count = len(manifest.problems)
+        jump = self._shelf.jump(self._cluster.name, manifest.taken_at, self._retention)
+        if jump is not None and not status.retention_paused:
+            self._tell("paused", str(jump))
+        status.retention_paused = str(jump or "")
         self._tell(
             "collected",
             f"{_sizes(snapshot)}, {status.problem_count} problems in {manifest.duration_s:.1f} s",

@@ -26,9 +26,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from connectors.addresses import HostPattern, address_fault
 from connectors.credentials import Auth, Strict, Tls, ZooKeeperAuth
 from connectors.metrics_config import Prometheus
-from connectors.storage_config import History, Keep, Spark
+from connectors.storage_config import History, Keep, Pages, Spark
 from core.errors import ConfigError, UnknownNameError
 
 Environment = Literal["production", "staging", "test", "demo"]
@@ -100,6 +101,8 @@ class ClusterConfig(Strict):
         kind: ``pulsar``, or ``pegasus``: that one has ``meta_servers`` and nothing of the others.
         zookeeper: ``host:port,host:port/chroot``; without it only the admin interface is read.
         admin_urls: Admin addresses of some or all brokers; others are learned from the cluster.
+        credential_hosts: Brokers that get the credentials besides ``admin_urls``: ``host``,
+            ``host:port``, ``*.domain`` or ``10.0.0.0/24``; other brokers are not asked.
         environment: Colours the header, and how careful the console is.
         read_only: Whether every action is refused.
         exclusions: What plans never touch: namespaces (``tenant/namespace`` or ``tenant/*``), or
@@ -119,6 +122,7 @@ class ClusterConfig(Strict):
     kind: Literal["pulsar", "pegasus"] = "pulsar"
     zookeeper: str | None = None
     admin_urls: list[AdminUrl] = Field(default_factory=list)
+    credential_hosts: list[str] = Field(default_factory=list)
     auth: Auth = Auth()
     tls: Tls = Tls()
     zookeeper_auth: ZooKeeperAuth | None = None
@@ -159,6 +163,17 @@ class ClusterConfig(Strict):
             raise ValueError("zookeeper reads host:port,host:port/chroot")
         return text
 
+    @field_validator("credential_hosts")
+    @classmethod
+    def _credential_hosts(cls, entries: list[str]) -> list[str]:
+        for entry in entries:
+            try:
+                HostPattern.parse(entry)
+            except ValueError as exc:
+                text = "each of credential_hosts reads host, host:port, *.domain or 10.0.0.0/24"
+                raise ValueError(text) from exc
+        return entries
+
     @field_validator("meta_servers")
     @classmethod
     def _meta_servers(cls, servers: list[str]) -> list[str]:
@@ -182,10 +197,16 @@ class ClusterConfig(Strict):
             raise ValueError("give zookeeper, admin_urls, or both")
         return self
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether connections to brokers prove who we are: token, password or certificate."""
+        return self.auth.is_set or self.tls.cert_file is not None
+
     def web_address(self, plain: str | None, tls: str | None) -> str | None:
         """Return which of a broker's own web addresses to ask; ``None``: neither may be asked.
 
-        Where every configured address is https, credentials never travel over plain http.
+        Where every configured address is https, credentials never travel over plain http. An
+        address with a path, a user name or a link-local host is none that a broker has.
 
         Args:
             plain: Its ``webServiceUrl``.
@@ -196,7 +217,7 @@ class ClusterConfig(Strict):
             url = plain or tls
         else:
             url = tls or (plain if "http" in schemes else None)
-        return url.rstrip("/") if url and url.startswith(("http://", "https://")) else None
+        return url.rstrip("/") if url and not address_fault(url) else None
 
 
 class TrimtabConfig(BaseSettings):
@@ -209,6 +230,7 @@ class TrimtabConfig(BaseSettings):
         keep: How many snapshots stay.
         spark: For what is computed with ``--engine spark``.
         history: What is recorded for good.
+        pages: How browsers reach the pages.
         journal_url: Database of the journal, as SQLAlchemy writes URLs; it may hold a password.
     """
 
@@ -224,6 +246,7 @@ class TrimtabConfig(BaseSettings):
     keep: Keep = Keep()
     spark: Spark = Spark()
     history: History = History()
+    pages: Pages = Pages()
     journal_url: SecretStr | None = None
     _file: Path | None = PrivateAttr(default=None)
 

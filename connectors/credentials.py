@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
+from connectors.redaction import register
 from core.errors import ConfigError
 
 
@@ -42,6 +43,11 @@ class Auth(Strict):
         """Whether a token is configured."""
         return self.token is not None or self.token_file is not None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether requests carry anything that proves who we are."""
+        return self.has_token or self.username is not None
+
     def read_token(self) -> str:
         """Return the token, read anew from its file so that a rotated one is picked up.
 
@@ -56,12 +62,14 @@ class Auth(Strict):
         Raises:
             ConfigError: The file cannot be read or is empty.
         """
-        return _secret(self.password, self.password_file, "password_file")
+        password = _secret(self.password, self.password_file, "password_file")
+        register(f"{self.username}:{password}")
+        return password
 
 
 def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
     if value is not None:
-        return value.get_secret_value()
+        return _registered(value.get_secret_value())
     try:
         text = path.read_text().strip() if path is not None else ""
     except (OSError, UnicodeDecodeError) as exc:
@@ -71,7 +79,15 @@ def _secret(value: SecretStr | None, path: Path | None, key: str) -> str:
         ) from exc
     if not text:
         raise ConfigError(f"The file named by {key} is empty: {path}.", hint="Put the secret in.")
-    return text
+    return _registered(text)
+
+
+def _registered(secret: str) -> str:
+    """Have the secret, and each part of ``user:password``, replaced in whatever comes back."""
+    register(secret)
+    if ":" in secret:
+        register(secret.partition(":")[2])
+    return secret
 
 
 class Tls(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pydantic import Field, SecretStr, field_validator
@@ -10,6 +11,26 @@ from connectors.credentials import Strict
 from core.snapshot.store import Retention
 
 _POLICIES: Final = ("app", "cluster")
+_HOST: Final = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
+
+
+class Pages(Strict):
+    """How browsers reach the pages.
+
+    Attributes:
+        allowed_hosts: ``host`` or ``host:port`` of a proxy, as browsers name it; the names of
+            loopback are always allowed.
+    """
+
+    allowed_hosts: list[str] = Field(default_factory=list)
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _plain_names(cls, hosts: list[str]) -> list[str]:
+        for host in hosts:
+            if not _HOST.match(host):
+                raise ValueError("each of allowed_hosts reads host or host:port, without wildcards")
+        return hosts
 
 
 class Keep(Strict):

@@ -23,6 +23,7 @@ from connectors.clusters import OpenCluster, open_cluster
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.journal.lease import SqlLease
+from connectors.private import keep_private
 from connectors.worker_parts import SOONEST_AGAIN_S, Broken, WorkerEvent, as_bug
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
 from core.actions.apply import carry_out, put_back, settle_afterwards
@@ -59,6 +60,7 @@ def run_worker(
         stop: Set it to end: the step under way is looked at to its end, runs stay open.
         on_event: Called from the working threads.
     """
+    keep_private(config.state_dir)
     loops = [_Loop(config, cluster, stop, on_event) for cluster in clusters]
     threads = [
         threading.Thread(target=loop.run, name=f"work {loop.cluster.name}") for loop in loops
@@ -77,6 +79,7 @@ def work_on(
     on_event: Callable[[WorkerEvent], None],
 ) -> None:
     """Be the worker of one cluster until one run has ended, or ``stop`` is set."""
+    keep_private(config.state_dir)
     _Loop(config, cluster, stop, on_event, until=run_id).run()
 
 

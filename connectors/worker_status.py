@@ -54,9 +54,9 @@ class WorkerStatus(msgspec.Struct, kw_only=True):
     stopped_at: str | None = None
 
     def silent_s(self, now: datetime) -> float:
-        """Return seconds since it last said that it lives."""
+        """Return seconds since it last reported; a report from the future is as far away."""
         try:
-            return (now - datetime.fromisoformat(self.last_seen_at)).total_seconds()
+            return abs((now - datetime.fromisoformat(self.last_seen_at)).total_seconds())
         except ValueError:
             return float("inf")
 

@@ -9,27 +9,25 @@ from typing import Final, TypeVar
 
 from connectors.apply.addresses import Addresses
 from connectors.apply.limits import Limited
-from connectors.apply.policies import read_policy, send_policy
-from connectors.apply.policy import PolicyAction
-from connectors.apply.setting import SettingAction
+from connectors.apply.policies import read_policy
 from connectors.apply.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
-from connectors.apply.split import SplitAction
-from connectors.apply.unload import UnloadAction
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
+from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient
 from connectors.zookeeper.session import ZooKeeperSession
 from core.actions.ports import Action
 from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteError, UnreachableError
-from core.plan.commands import request_body, request_method, request_path
-from core.plan.model import SetDynamicSetting, SplitBundle, Step, UnloadBundle
-from core.plan.steps import SetPolicy
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.steps.setting import SetDynamicSetting
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.assemble import decode_dynamic
 from core.snapshot.znodes.brokers import leader_of
+from core.step import StepBase
 
 T = TypeVar("T")
 _CONFIGURATION: Final = f"{ADMIN}/brokers/configuration"
@@ -80,53 +78,44 @@ class PulsarCluster(Limited):
 
     # -- acting ---------------------------------------------------------------------------------
 
-    def action(self, step: Step) -> Action:
+    def action(self, step: StepBase) -> Action:
         """Return the action that carries out a step.
 
         Raises:
             RemoteError: The cluster could not be read.
         """
-        asked = OwnersAsked(
+        make = ACTIONS.get(type(step))
+        if make is not None:
+            return make(step, self)
+        raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
+
+    def owners(self) -> OwnersAsked:
+        """Return who asks the brokers what they own."""
+        return OwnersAsked(
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
-        match step:
-            case UnloadBundle():
-                return UnloadAction(step, self._eyes(asked), self._send, asked.still_serves)
-            case SplitBundle():
-                eyes = self._eyes(asked)
-                return SplitAction(step, eyes, self._send_split, asked.still_serves)
-            case SetDynamicSetting():
-                return SettingAction(step, self)
-            case SetPolicy():
-                return PolicyAction(step, self)
-            case _:
-                raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
-    def _eyes(self, asked: OwnersAsked) -> Eyes:
-        is_modular = self._load_manager() == "modular"  # the cluster's facts are known from here on
+    def eyes(self, asked: OwnersAsked) -> Eyes:
+        """Return what looks at bundles."""
+        is_modular = self.load_manager() == "modular"  # the cluster's facts are known from here on
         if self._session is None:
             return AdminEyes(self._client, self._addresses, asked, self._bases)
         return ZnodeEyes(self._session, self._addresses, None if is_modular else asked)
 
-    def _send(self, step: UnloadBundle, path: str) -> None:
-        """Send the request of a step to whoever has to get it: the leader, or the owner.
+    def send(self, base: str, request: AdminRequest) -> None:
+        """Send a request, once.
 
-        The modular manager's leader keeps the destination in mind and sends on to the owner.
+        Raises:
+            RemoteError: It was refused, or nobody knows.
         """
-        if step.destination is not None and self._load_manager() == "modular":
-            base = self._leader_url()
-        else:
-            base = self._addresses.find(step.owner) or self._any_base()
-        self._client.request("PUT", base, path)
+        path, body = f"{ADMIN}/{request.path}", body_of(request)
+        self._client.request(request.method, base, path, body=body)
 
-    def _send_split(self, step: SplitBundle) -> None:
-        """Send the request of a split to the owner, with its positions as the body."""
-        base = self._addresses.find(step.owner) or self._any_base()
-        text = request_body(step)
-        body = None if text is None else text.encode("ascii")
-        self._client.request("PUT", base, f"{ADMIN}/{request_path(step)}", body=body)
+    def url_of(self, broker: str) -> str:
+        """Return a broker's web address, or any other where it has none."""
+        return self._addresses.find(broker) or self._any_base()
 
-    def _leader_url(self) -> str:
+    def leader_url(self) -> str:
         """Return the leader's web address as of now.
 
         Raises:
@@ -183,7 +172,7 @@ class PulsarCluster(Limited):
         Raises:
             RemoteError: It was refused, or nobody knows.
         """
-        send_policy(step, self._ask_one)
+        self.send_to_any(step.request())
 
     def _ask_anyone(self, method: str, path: str, body: bytes | None) -> AdminAnswer:
         return self._first(lambda base: self._client.request(method, base, path, body=body))
@@ -239,20 +228,18 @@ class PulsarCluster(Limited):
             if exc.outcome == "refused" or self.dynamic_setting(key) != value:
                 raise
 
-    def send_setting(self, key: str, value: str | None) -> None:
-        """Ask for a setting to be stored or taken away: one broker, once.
+    def send_to_any(self, request: AdminRequest) -> None:
+        """Send a request to one broker, once.
 
         Raises:
             RemoteError: It was refused, or nobody knows.
         """
-        step = SetDynamicSetting(key=key, value=value)
-        self._ask_one(request_method(step), f"{ADMIN}/{request_path(step)}", None)
+        self._ask_one(request.method, f"{ADMIN}/{request.path}", body_of(request))
 
     def _setting_request(self, key: str, value: str | None) -> Callable[[str], AdminAnswer]:
         """Return what asks a broker, given its address."""
-        step = SetDynamicSetting(key=key, value=value)
-        path = f"{ADMIN}/{request_path(step)}"
-        return partial(self._client.request, request_method(step), path=path)
+        request = SetDynamicSetting(key=key, value=value).request()
+        return partial(self._client.request, request.method, path=f"{ADMIN}/{request.path}")
 
     def brokers(self) -> Collection[str]:
         """Return the ids of the brokers that may be asked."""
@@ -281,7 +268,8 @@ class PulsarCluster(Limited):
     def _facts(self) -> PulsarSnapshot:
         return self._last or self.snapshot()
 
-    def _load_manager(self) -> str:
+    def load_manager(self) -> str:
+        """Return the load manager of the last snapshot."""
         return self._facts().manifest.load_manager
 
     def _pulsar_cluster(self) -> str:
@@ -332,3 +320,8 @@ class PulsarCluster(Limited):
             outcome="not_sent",
             hint="Add admin_urls, or start the brokers.",
         )
+
+
+def body_of(request: AdminRequest) -> bytes | None:
+    """Return the body of a request as it is sent."""
+    return None if request.body is None else request.body.encode()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.apply.sight import BundleStep, Sight
+from connectors.apply.sight import Sight
 from core.actions.model import Observation, Refusal
+from core.pulsar.steps.base import BundleStep
 
 SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
 

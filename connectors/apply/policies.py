@@ -1,4 +1,4 @@
-"""The policies of a Pulsar cluster behind its admin interface: read one, set one."""
+"""The policies of a Pulsar cluster behind its admin interface: read one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import msgspec
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer
 from core.errors import InputError, NotFoundError, ProtocolError
-from core.plan.commands import request_body, request_method, request_path
-from core.plan.policy_kinds import DEFAULT_QUOTA_NAME, PolicyKind, policy_kind
-from core.plan.steps import SetPolicy
+from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, PolicyKind, policy_kind
+from core.pulsar.steps.policy import SetPolicy
 
 _NOTHING: Final = (b"", b"null", b'""')
 Ask = Callable[[str, str, bytes | None], AdminAnswer]
@@ -32,17 +31,6 @@ def read_policy(step: SetPolicy, ask: Ask) -> str | None:
         common = _read(kind, kind.path(DEFAULT_QUOTA_NAME, step.cluster), ask)
         return None if kind.is_same(value, common) else value
     return value
-
-
-def send_policy(step: SetPolicy, ask: Ask) -> None:
-    """Ask for a policy to be set or removed, once.
-
-    Raises:
-        RemoteError: It was refused, or nobody knows.
-    """
-    body = request_body(step)
-    path = f"{ADMIN}/{request_path(step)}"
-    ask(request_method(step), path, None if body is None else body.encode())
 
 
 def _read(kind: PolicyKind, path: str, ask: Ask) -> str | None:

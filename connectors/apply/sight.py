@@ -22,15 +22,12 @@ from connectors.pulsar_admin.client import AdminClient, quoted
 from connectors.zookeeper.session import Node, ZooKeeperSession
 from core.errors import InputError, NotFoundError, ProtocolError, RemoteError
 from core.ids import FULL_UPPER, namespace_of, parse_range
-from core.plan.model import SplitBundle, UnloadBundle
+from core.pulsar.steps.base import BundleStep
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.decode import decode_record
 from core.snapshot.znodes.namespaces import bundle_names, decode_spaces
 from core.snapshot.znodes.records import Ownership
-
-BundleStep = UnloadBundle | SplitBundle
-"""A step whose subject is a bundle."""
 
 _MOST_NAMED: Final = 4
 
@@ -248,7 +245,7 @@ class AdminEyes:
         self._addresses.learn(live)
         readings = Readings()
         try:
-            raw = self._body(f"{ADMIN}/namespaces{quoted(namespace)}/bundles")
+            raw = self._body(f"{ADMIN}/namespaces{quoted(*namespace.split('/'))}/bundles")
         except NotFoundError:
             return Sight(exists=False)
         readings.boundaries = {namespace: raw}

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from connectors.jobs.model import JobKind
+from connectors.jobs.model import Asked, JobKind
 from core.errors import InputError, InvariantError, UnknownNameError
+from core.request import parse
 
 
 @lru_cache(maxsize=1)
@@ -49,14 +50,19 @@ def kind_of(name: str, known: Mapping[str, JobKind]) -> JobKind:
     return known[name]
 
 
-def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel:
+def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel | Asked:
     """Return what a person gave, as the kind's model.
 
     Raises:
         InputError: It cannot be; the message names the first fields that are wrong.
     """
+    own = {name: value for name, value in asked.items() if name in kind.asks.model_fields}
     try:
-        return kind.asks.model_validate(dict(asked))
+        if kind.request is None:
+            return kind.asks.model_validate(dict(asked))
+        scope = kind.asks.model_validate(own)
+        rest = {name: value for name, value in asked.items() if name not in own}
+        return Asked(scope, parse(kind.request, rest))
     except ValidationError as exc:
         first, *others = [
             f"{'.'.join(map(str, error['loc'])) or 'the whole'}: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -218,7 +218,7 @@ def _past(context: JobContext, names: list[str], moment: datetime) -> dict[str, 
 
 def _present(context: JobContext, names: list[str]) -> dict[str, Source]:
     shelf = Shelf(context.config.state_dir / _SNAPSHOTS)
-    newest = {name: shelf.latest(name) for name in names}
+    newest = {name: shelf.latest(name, datetime.now(UTC)) for name in names}
     return {
         name: InDirectory(str(kept.path.absolute()))
         for name, kept in newest.items()

@@ -14,13 +14,13 @@ from pydantic import Field, field_validator, model_validator
 
 from connectors.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
-from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import UnknownNameError
 from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish
 from core.history.flaps_job import FlapsWish, flaps_here
 from core.history.trends_job import KIND_OF, TrendWish, trends_here
-from core.planning.drill import HOT_LINE, DrillWish
 from core.planning.drill_pegasus import refuses
+from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import hurts
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
@@ -30,8 +30,8 @@ from core.pulsar.placement import find_strategy
 from core.pulsar.settings import known_setting
 from core.pulsar.shedding import find_shedding_strategy
 from core.snapshot import PulsarSnapshot
-from core.spark.fleet import PROBLEMS, Answers, Question
-from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion, ask_in_pool
+from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
+from core.spark.jobs.planning import DRILL, WhatIfQuestion, ask_in_pool
 from core.units import counted, format_ratio
 
 if TYPE_CHECKING:
@@ -133,22 +133,6 @@ class WhatIfAsk(FleetAsk):
         return {
             _named(key, lambda name: known_setting(name).key): one for key, one in value.items()
         }
-
-
-class DrillAsk(FleetAsk):
-    """Who gets hot when a broker, a node or a failure domain is lost.
-
-    Attributes:
-        hot_line: Usage from which a broker counts as hot.
-        brokers: Each broker or node is lost by itself.
-        domains: Each failure domain is lost as a whole.
-        seed: What is drawn at random follows from it.
-    """
-
-    hot_line: float = Field(default=HOT_LINE, gt=0, json_schema_extra={"unit": "ratio"})
-    brokers: bool = True
-    domains: bool = True
-    seed: int = Field(default=1, ge=0)
 
 
 class TopicsAsk(FleetAsk):
@@ -293,15 +277,13 @@ def _what_if(context: JobContext, asked: WhatIfAsk) -> JobAnswer:
     )
 
 
-def _drill(context: JobContext, asked: DrillAsk) -> JobAnswer:
-    wish = DrillWish(
-        brokers=asked.brokers, domains=asked.domains, hot_line=asked.hot_line, seed=asked.seed
-    )
-    found = _asked(context, asked, DrillQuestion(wish), None)
+def _drill(context: JobContext, asked: Asked) -> JobAnswer:
+    request: DrillRequest = asked.request
+    found = _asked(context, asked.scope, FleetRequest(DRILL, request), None)
     _write(context, found)
     tables = {
         "failures": "Each broker or failure domain of Pulsar clusters lost, worst first.",
-        "hot": f"Brokers over {format_ratio(asked.hot_line)} after a failure.",
+        "hot": f"Brokers over {format_ratio(request.hot_line)} after a failure.",
         "groups": "What is left of isolation groups that a failure touches.",
         "nodes": "Each node of Pegasus clusters lost, worst first.",
     }
@@ -393,7 +375,8 @@ KINDS: Final = (
         name="drill",
         title="Failure drill",
         answers="Who gets hot, and what is left homeless, when a broker or a domain is lost?",
-        asks=DrillAsk,
+        asks=FleetAsk,
+        request=DrillRequest,
         run=_drill,
     ),
 )

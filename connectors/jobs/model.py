@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from pydantic import BaseModel
 
 from connectors.config import TrimtabConfig
 from core.progress import Progress
+from core.request import Request, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +54,18 @@ class JobAnswer:
     facts: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request, and which clusters it is for."""
+
+    scope: Any
+    request: Any
+
+    def model_dump(self, **how: Any) -> dict[str, Any]:
+        """Return the flat JSON of both."""
+        return {**self.scope.model_dump(**how), **msgspec.to_builtins(self.request)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobKind:
     """One kind of job.
@@ -62,6 +76,8 @@ class JobKind:
         answers: The question that it answers.
         asks: Model of what it may be asked for; validates what a person gave. Its field ``engine``
             is ``local`` or ``spark`` where it has both.
+        request: What is computed on each cluster; ``asks`` then is about which clusters, and where.
+            A job's JSON has the fields of both.
         system: Of the clusters that it is about, ``pulsar`` or ``pegasus``; ``None``: of both.
         run: Does it; writes result tables as Parquet.
     """
@@ -72,3 +88,11 @@ class JobKind:
     asks: type[BaseModel]
     run: Callable[[JobContext, Any], JobAnswer]
     system: Literal["pulsar", "pegasus"] | None = None
+    request: type[Request] | None = None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of all that it takes."""
+        schema = self.asks.model_json_schema(by_alias=True)
+        if self.request is not None:
+            schema["properties"] |= schema_of(self.request)["properties"]
+        return schema

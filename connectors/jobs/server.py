@@ -23,6 +23,7 @@ from connectors.config import TrimtabConfig
 from connectors.jobs import folder as jobs
 from connectors.jobs.catalogue import checked, kind_of
 from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from connectors.private import keep_private
 from connectors.worker_status import Heartbeat, WorkerStatus
 from core.errors import ComputeError, InvariantError, OpsError
 from core.progress import JobStoppedError
@@ -74,6 +75,7 @@ def serve(
     Raises:
         ComputeError: The state directory cannot be written.
     """
+    keep_private(config.state_dir)
     home = jobs.jobs_dir(config)
     lock = filelock.FileLock(home / _SERVING_LOCK)
     try:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
@@ -37,8 +41,14 @@ class Database:
         text = url.get_secret_value() if isinstance(url, SecretStr) else url
         self.url = _parsed(text)
         self.place = place_of(self.url)
-        self.engine = _engine(self.url)
         file = _sqlite_file(self.url)
+        self._copy: Path | None = None
+        if file is not None and _is_read_only(file):
+            self.place = f"{self.place} (read-only)"
+            self._copy = _copied_with_its_log(file)
+            self.url = _read_only_url(file, self._copy)
+            file = None
+        self.engine = _engine(self.url)
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             with _alone(file, self.place) if file else nullcontext():
@@ -62,6 +72,8 @@ class Database:
     def close(self) -> None:
         """Give back every connection."""
         self.engine.dispose()
+        if self._copy is not None:
+            shutil.rmtree(self._copy, ignore_errors=True)
 
     def _make_tables(self) -> None:
         with translated(self.place, "make the tables"):
@@ -141,6 +153,41 @@ def _sqlite_file(url: sa.URL) -> Path | None:
     name = url.database or ""
     is_file = name not in ("", ":memory:") and not name.startswith("file:")
     return Path(name) if is_file and url.get_backend_name() == "sqlite" else None
+
+
+def _is_read_only(file: Path) -> bool:
+    """Return whether a journal can be read and not written: a read-only disk, another's file."""
+    if not file.is_file():
+        return False
+    return not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK))
+
+
+def _copied_with_its_log(file: Path) -> Path | None:
+    """Copy a journal whose last entries are in SQLite's log: that is read where it can be written.
+
+    Raises:
+        ConfigError: It cannot be read, or there is no room for a copy.
+    """
+    log = file.with_name(f"{file.name}-wal")
+    try:
+        if not log.is_file() or not log.stat().st_size:
+            return None
+        folder = Path(mkdtemp(prefix="trimtab-journal-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for one in (file, log):
+            shutil.copyfile(one, folder / one.name)
+    except OSError as error:
+        raise ConfigError(
+            f"The journal {file} cannot be read: {error.strerror}.",
+            hint="Check its owner and mode, and the room in the temporary folder.",
+        ) from error
+    return folder
+
+
+def _read_only_url(file: Path, copy: Path | None) -> sa.URL:
+    if copy is None:
+        return sa.make_url(f"sqlite:///file:{quote(str(file))}?immutable=1&uri=true")
+    return sa.make_url(f"sqlite:///file:{quote(str(copy / file.name))}?mode=ro&uri=true")
 
 
 @contextmanager

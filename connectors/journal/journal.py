@@ -15,7 +15,7 @@ from sqlalchemy import exc
 from connectors.journal.engine import Database
 from connectors.journal.errors import as_remote_error
 from connectors.journal.schema import ENTRIES
-from connectors.journal.verify import Row, Verification, verify_rows
+from connectors.journal.verify import Damage, Row, Verification, content_damage, verify_rows
 from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
@@ -120,14 +120,14 @@ class SqlJournal:
         Raises:
             RemoteError: The journal cannot be read, or an entry in it is damaged.
         """
-        query = _ROWS.where(ENTRIES.c.seq > after).order_by(ENTRIES.c.seq).limit(most)
+        query = sa.select(ENTRIES).where(ENTRIES.c.seq > after).order_by(ENTRIES.c.seq).limit(most)
         if run_id is not None:
             query = query.where(ENTRIES.c.run_id == run_id)
         with self.database.reading("read entries") as connection:
-            rows = connection.execute(query).all()
-        return [self._entry(row) for row in rows]
+            rows = connection.execute(query).mappings().all()
+        return [self._entry(Row(**row)) for row in rows]
 
-    def _entry(self, row: Any) -> Entry:
+    def _entry(self, row: Row) -> Entry:
         try:
             record = self._decoder.decode(row.body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -138,7 +138,13 @@ class SqlJournal:
                 outcome="refused",
                 hint="Check the journal with `trimtab runs --verify`; restore it from a copy.",
             ) from error
-        return Entry(seq=row.seq, record=record, previous=row.previous, digest=row.digest)
+        return Entry(
+            seq=row.seq,
+            record=record,
+            previous=row.previous,
+            digest=row.digest,
+            damage=content_damage(row, row.previous),
+        )
 
     def open_runs(self, cluster: str) -> Sequence[RunId]:
         """Return the runs of a cluster that have been requested and not ended, oldest first.
@@ -272,6 +278,23 @@ class SqlJournal:
         """
         return verify_rows(self._rows(), expected)
 
+    def recent_damage(self, most: int = 2_000) -> Damage | None:
+        """Return the first of the last ``most`` entries that is not as it was written, if any.
+
+        Raises:
+            RemoteError: The journal cannot be read.
+        """
+        query = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(most)
+        with self.database.reading("read the end") as connection:
+            rows = connection.execute(query).mappings().all()
+        if not rows:
+            return None
+        first, *others = [Row(**row) for row in reversed(rows)]
+        what = content_damage(first, first.previous)
+        if what:
+            return Damage(seq=first.seq, what=what)
+        return verify_rows(others, after=(first.seq, first.digest)).damage
+
     def _rows(self) -> Iterator[Row]:
         after = None
         while True:
@@ -288,7 +311,6 @@ class SqlJournal:
 
 
 _NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
-_ROWS: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.body, ENTRIES.c.previous, ENTRIES.c.digest)
 
 
 # quotes within a text are escaped in JSON: only the event's own field reads so

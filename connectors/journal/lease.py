@@ -25,6 +25,9 @@ from core.units import datetime_to_ms
 LIFETIME_S: Final = 30.0
 """How long a lease lasts without being renewed."""
 
+_LONGEST_MS: Final = 3_600_000
+"""No lease lasts longer; one that does was written by a clock that was ahead."""
+
 
 class SqlLease:
     """One worker's lease of one cluster; see :class:`core.actions.ports.Lease`.
@@ -122,6 +125,14 @@ class SqlLease:
                 "token": self._token,
                 "expires_ms": now_ms + self._lifetime_ms,
             }
+            # written by a clock that was ahead: it ends within a lifetime, or its holder renews it
+            ours = LEASES.c.cluster == self._cluster
+            longest = now_ms + max(self._lifetime_ms, _LONGEST_MS)
+            connection.execute(
+                LEASES.update()
+                .where(ours, LEASES.c.expires_ms > longest)
+                .values(expires_ms=now_ms + self._lifetime_ms)
+            )
             is_free = (LEASES.c.expires_ms <= now_ms) | (LEASES.c.token == self._token)
             taken = connection.execute(
                 LEASES.update().where(LEASES.c.cluster == self._cluster, is_free).values(values)

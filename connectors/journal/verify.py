@@ -62,7 +62,9 @@ class Verification:
         return self.damage is None
 
 
-def verify_rows(rows: Iterable[Row], expected: str | None = None) -> Verification:
+def verify_rows(
+    rows: Iterable[Row], expected: str | None = None, *, after: tuple[int, str] = (0, FIRST_LINK)
+) -> Verification:
     """Compute the chain again, up to the first damage.
 
     A changed, missing, added or moved entry breaks the chain where it is. An end that was cut off
@@ -71,8 +73,9 @@ def verify_rows(rows: Iterable[Row], expected: str | None = None) -> Verificatio
     Args:
         rows: All entries, by place.
         expected: A hash that must be in the chain.
+        after: Place and hash of the entry before the first one.
     """
-    seq, digest = 0, FIRST_LINK
+    seq, digest = after
     is_met = expected is None or expected == FIRST_LINK
     damage: Damage | None = None
     for row in rows:
@@ -96,11 +99,12 @@ def _wrong(row: Row, before: int, previous: str) -> Damage | None:
     if row.seq > before + 1:
         missing = f"It is missing, up to entry {row.seq - 1}."
         return Damage(seq=before + 1, what=missing if row.seq > before + 2 else "It is missing.")
-    what = _content_wrong(row, previous)
+    what = content_damage(row, previous)
     return Damage(seq=row.seq, what=what) if what else None
 
 
-def _content_wrong(row: Row, previous: str) -> str:
+def content_damage(row: Row, previous: str) -> str:
+    """Return why an entry is not the one that was written after ``previous``; empty: it is."""
     if row.previous != previous:
         return "It does not follow on the entry before it: one of the two was changed or moved."
     try:

@@ -27,7 +27,7 @@ from core.pegasus.answers import (
     TableStatus,
 )
 from core.pegasus.metrics import CAPACITY_UNITS, MetricsSample
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, ReplicaEntry
 from core.pegasus.snapshot import EFFECTIVE_LEVEL, OPERATIONS, STORED_LEVEL
 from core.pegasus.stats import COUNTERS, GAUGES
 from core.snapshot.znodes import ProblemLog
@@ -59,6 +59,12 @@ _FLAGS: Final = (
     "lb_interval_ms",
 )
 _WITHOUT: Final = "What it would have told stays unknown."
+ANSWER_WITHIN_S: Final = 3.0
+"""How long a replica server may take for its first answer, and for every one but its metrics.
+
+A process that is frozen still accepts connections. Its capture ends with the first timeout, so a
+whole capture with such a node stays below 5 s.
+"""
 _T = TypeVar("_T")
 Setting = tuple[str, str]
 """Value and origin."""
@@ -75,6 +81,7 @@ class LeaderFacts:
         info: Of the cluster; ``None``: not told.
         ddds: Partitions that lost every replica.
         settings: By name.
+        since: When the leading process started, in its own words; ``None``: not reported.
     """
 
     nodes: list[NodeEntry]
@@ -83,6 +90,7 @@ class LeaderFacts:
     info: ClusterInfo | None = None
     ddds: list[DddEntry] = field(default_factory=list)
     settings: dict[str, Setting] = field(default_factory=dict)
+    since: str | None = None
 
     @property
     def available(self) -> list[TableEntry]:
@@ -92,17 +100,22 @@ class LeaderFacts:
 
 @dataclass
 class NodeFacts:
-    """What one replica server told; ``None``: nothing.
+    """What one replica server reported; ``None``: nothing.
 
     Attributes:
-        disks: With what lies on them.
+        is_answering: ``False`` if it could not be reached, or a question timed out: it was asked
+            nothing more.
+        disks: With what they held when the server counted last, which it does every ten minutes.
+        replicas: Every replica as it is now, with its disk; ``None``: not reported.
         version: Of the server.
         started_at: Its process, in its own words.
         rates: Limits of copying by command, MB/s a disk.
         samples: Metrics at two moments.
     """
 
+    is_answering: bool | None = None
     disks: list[DiskEntry] | None = None
+    replicas: list[ReplicaEntry] | None = None
     version: str | None = None
     started_at: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
@@ -137,6 +150,9 @@ class LeaderReading:
             self._read_switch(facts, command)
         self._read_ignored(facts)
         self._read_flags(facts)
+        info = self._tried("server-info", lambda: self._client.send_command("server-info"))
+        if isinstance(info, Mapping) and isinstance(info.get("start_time"), str):
+            facts.since = info["start_time"]
         return facts
 
     def _partitions(self, tables: Sequence[TableEntry]) -> dict[int, list[PartitionConfig]]:
@@ -246,41 +262,74 @@ class NodesReading:
                 "timeout", node.name, "The time for the capture was used up.", done=_WITHOUT
             )
             return facts, problems
-        address = self._reached(node, facts, problems)
-        if address is None:
-            return facts, problems
-        server = ServerClient(address, timeout_s=self._config.timeouts.answer_s)
+        within_s = self._within_s
         try:
-            self._ask_commands(server, node, facts, problems)
-        finally:
-            server.close()
-        facts.samples = tried(problems, f"metrics of {node.name}", lambda: self._sample(address))
+            server = self._reached(node, facts, problems)
+            if server is None:
+                facts.is_answering = False
+                return facts, problems
+            try:
+                facts.replicas = tried_in_time(
+                    problems, f"replicas of {node.name}", partial(server.fetch_replicas, node)
+                )
+                self._ask_commands(server, node, facts, problems)
+            finally:
+                server.close()
+            within_s = self._config.timeouts.answer_s
+            facts.samples = tried_in_time(
+                problems, f"metrics of {node.name}", lambda: self._sample(server.address)
+            )
+        except RemoteTimeoutError:
+            # one timeout per node and capture: what did not answer once is not asked again
+            facts.is_answering = False
+            problems.add(
+                "timeout",
+                node.name,
+                f"{node.name} did not answer within {within_s:g} s.",
+                done="It was not asked again in this capture: what it did not report is unknown.",
+                severity="error",
+            )
+        else:
+            facts.is_answering = True
         return facts, problems
 
-    def _reached(self, node: NodeEntry, facts: NodeFacts, problems: ProblemLog) -> str | None:
-        """Ask for the disks by name, else by address; return which of the two answers."""
+    @property
+    def _within_s(self) -> float:
+        return min(self._config.timeouts.answer_s, ANSWER_WITHIN_S)
+
+    def _reached(
+        self, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
+    ) -> ServerClient | None:
+        """Ask for the disks by name, else by address; return the client that got an answer.
+
+        Raises:
+            RemoteTimeoutError: It accepted a connection and did not answer in time.
+        """
         addresses = [node.name, *([node.address] if node.address else [])]
+        connect_s = self._within_s / len(addresses)
         for address in addresses:
-            server = ServerClient(address, timeout_s=self._config.timeouts.answer_s)
+            server = ServerClient(address, timeout_s=self._within_s, connect_s=connect_s)
             try:
                 facts.disks = server.fetch_disks(node)
+            except RemoteTimeoutError:
+                server.close()
+                raise
             except UnreachableError as exc:
+                server.close()
                 if address == addresses[-1]:
                     note(problems, exc, f"disks of {node.name}")
             except RemoteError as exc:
                 note(problems, exc, f"disks of {node.name}")
-                return address
+                return server
             else:
-                return address
-            finally:
-                server.close()
+                return server
         return None
 
     @staticmethod
     def _ask_commands(
         server: ServerClient, node: NodeEntry, facts: NodeFacts, problems: ProblemLog
     ) -> None:
-        info = tried(
+        info = tried_in_time(
             problems, f"server-info of {node.name}", lambda: server.send_command("server-info")
         )
         told = info if isinstance(info, Mapping) else {}
@@ -289,7 +338,7 @@ class NodesReading:
         if isinstance(told.get("start_time"), str):
             facts.started_at = told["start_time"]
         for command in (COPY_RATE, SEND_RATE):
-            answer: Any = tried(
+            answer: Any = tried_in_time(
                 problems,
                 f"{command} of {node.name}",
                 partial(server.send_command, command),
@@ -313,6 +362,21 @@ def tried(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
     """Return an answer; ``None`` when there is none, which is noted."""
     try:
         return ask()
+    except RemoteError as exc:
+        note(problems, exc, what)
+        return None
+
+
+def tried_in_time(problems: ProblemLog, what: str, ask: Callable[[], _T]) -> _T | None:
+    """Return an answer; ``None`` if there is none, which is noted.
+
+    Raises:
+        RemoteTimeoutError: It did not come in time.
+    """
+    try:
+        return ask()
+    except RemoteTimeoutError:
+        raise
     except RemoteError as exc:
         note(problems, exc, what)
         return None

@@ -39,6 +39,7 @@ from core.pegasus.metrics import (
     MetricsSample,
     rate_per_s,
 )
+from core.pegasus.order_learning import OrderLearner
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.stats import NODE_COUNTS, node_stats, operation_stats
 from core.schemas.pegasus import PEGASUS_TABLES
@@ -62,6 +63,7 @@ class PegasusCollector:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
         self.changed = threading.Event()
+        self._orders = OrderLearner()
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
 
     def collect(self) -> PegasusSnapshot:
@@ -86,6 +88,7 @@ class PegasusCollector:
         tables = {
             name: pa.Table.from_pylist(rows[name], schema=schema)
             for name, schema in PEGASUS_TABLES.items()
+            if name in rows
         }
         manifest = Manifest(
             cluster=self.config.name,
@@ -97,7 +100,11 @@ class PegasusCollector:
             release=_release(nodes),
             problems=problems.named(),
         )
-        return PegasusSnapshot.build(manifest, tables)
+        return self._orders.observe(PegasusSnapshot.build(manifest, tables), leader.since)
+
+    def recall(self, snapshot: PegasusSnapshot) -> None:
+        """Take over the node order that an earlier snapshot of the cluster holds."""
+        self._orders.recall(snapshot)
 
     def close(self) -> None:
         """End the connections; twice is harmless."""
@@ -117,6 +124,7 @@ def _node_row(name: str, leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) ->
         "node": name,
         "address": entry.address,
         "is_alive": entry.is_alive,
+        "is_answering": facts.is_answering,
         "version": facts.version,
         "started_at": facts.started_at,
         "resident_memory_mb": None if last is None else last.value(_SERVER, MEMORY),
@@ -179,12 +187,7 @@ def _partition_rows(leader: LeaderFacts) -> _Rows:
 
 
 def _replica_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
-    tags = {
-        (name, gpid): disk.tag
-        for name, facts in nodes.items()
-        for disk in facts.disks or ()
-        for gpid in disk.primaries | disk.secondaries
-    }
+    tags = {name: _disk_tags(facts) for name, facts in nodes.items()}
     entities = {
         name: {} if facts.samples is None else facts.samples[1].gpids()
         for name, facts in nodes.items()
@@ -201,11 +204,35 @@ def _replica_rows(leader: LeaderFacts, nodes: Mapping[str, NodeFacts]) -> _Rows:
                     "index": config.index,
                     "node": node,
                     "is_primary": node == config.primary,
-                    "disk": tags.get((node, gpid)),
+                    "disk": _disk_of(nodes.get(node), tags.get(node, {}), gpid),
                     **_measured(samples, entity),
                 }
             )
     return rows
+
+
+def _disk_tags(facts: NodeFacts) -> dict[tuple[int, int], str]:
+    """Return the disk of every replica on a node.
+
+    A server counts what its disks hold only every ten minutes, for the first time ten minutes
+    after its start; the list of its replicas has their disks as they are now.
+
+    Source:
+        Pegasus ``replica_stub::on_disk_stat``, ``on_query_replica_info``.
+    """
+    if facts.replicas is not None:
+        return {(one.app_id, one.index): one.disk for one in facts.replicas}
+    return {
+        gpid: disk.tag for disk in facts.disks or () for gpid in disk.primaries | disk.secondaries
+    }
+
+
+def _disk_of(
+    facts: NodeFacts | None, tags: Mapping[tuple[int, int], str], gpid: tuple[int, int]
+) -> str | None:
+    """Return the disk of a member's replica: on a node with one disk it is certain."""
+    disks = (facts.disks if facts is not None else None) or ()
+    return tags.get(gpid, disks[0].tag if len(disks) == 1 else None)
 
 
 def _measured(

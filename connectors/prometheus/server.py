@@ -70,6 +70,7 @@ class PrometheusServer:
         own = config.model_copy(
             update={
                 "admin_urls": [self._address],
+                "credential_hosts": [],
                 "auth": source.auth,
                 "tls": source.tls,
                 "timeouts": Timeouts(

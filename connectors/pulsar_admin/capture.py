@@ -352,7 +352,9 @@ class RestCapture:
         answers, silent = self.ask_each(
             asked,
             lambda name: (
-                self._client.request("GET", base, f"{ADMIN}/namespaces{quoted(name)}/bundles").body
+                self._client.request(
+                    "GET", base, f"{ADMIN}/namespaces{quoted(*name.split('/'))}/bundles"
+                ).body
             ),
         )
         readings.boundaries = answers
@@ -368,7 +370,9 @@ class RestCapture:
         answers, silent = self.ask_each(
             spaces,
             lambda name: (
-                self._client.request("GET", base, f"{ADMIN}/namespaces{quoted(name)}").body
+                self._client.request(
+                    "GET", base, f"{ADMIN}/namespaces{quoted(*name.split('/'))}"
+                ).body
             ),
         )
         readings.policies = answers

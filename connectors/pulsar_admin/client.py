@@ -1,8 +1,9 @@
 """The admin REST of the brokers: bounded in time, size and number, and trusting nobody.
 
 * Only a GET is ever repeated, once: after a 502, 503 or 504, or a connection that was dropped.
-* A redirect is followed by ourselves, with method, body and credentials, and only to a broker of
-  the cluster or an address of the configuration: credentials never go anywhere else.
+* A redirect is followed by ourselves, with method, body and credentials, to the same path of a
+  broker. Credentials go to what the configuration names only (``admin_urls``,
+  ``credential_hosts``), and nothing goes to link-local addresses.
 * Netrc files, proxies of the environment and cookies are ignored.
 """
 
@@ -16,16 +17,17 @@ from dataclasses import dataclass
 from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import msgspec
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
 
+from connectors.addresses import CredentialHosts, GuardedAdapter, address_fault, origin_of
 from connectors.config import ClusterConfig
 from connectors.credentials import Auth
 from connectors.pulsar_admin.errors import error_of_answer, is_dropped, translate
+from connectors.redaction import redacted, redacted_text
 from core.errors import (
     ConfigError,
     InputError,
@@ -33,6 +35,7 @@ from core.errors import (
     RemoteError,
     RemoteTimeoutError,
 )
+from core.ids import path_fault
 
 T = TypeVar("T")
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -41,6 +44,10 @@ _MOST_REDIRECTS: Final = 5
 _REPEATED: Final = (502, 503, 504)
 # what happens to a connection is ours to tell: the library would write it to the terminal
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+_NOT_NAMED: Final = "neither admin_urls nor credential_hosts name it"
+_NAME_IT: Final = (
+    "If it is a broker of yours, add it to credential_hosts; `trimtab check` proposes entries."
+)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -74,6 +81,11 @@ class Dialect:
     repeated: frozenset[str] = frozenset({"GET"})
 
 
+def _location(headers: Any) -> str | None:
+    location = headers.get("Location")
+    return None if location is None else redacted_text(location)
+
+
 class NotAskedError(RemoteTimeoutError):
     """There was no time left to ask: it tells nothing about the broker."""
 
@@ -88,6 +100,23 @@ class NotAskedError(RemoteTimeoutError):
             operation=operation,
             outcome="not_sent",
             hint="Raise timeouts.capture_s or rest_fan_out.",
+        )
+
+
+class CredentialsWithheldError(RemoteError):
+    """An address that the configuration does not name would have got the credentials."""
+
+    code = "credentials_withheld"
+
+    @classmethod
+    def at(cls, endpoint: str, operation: str) -> CredentialsWithheldError:
+        """Build the error."""
+        return cls(
+            f"No credentials were sent to {endpoint}: {_NOT_NAMED}.",
+            endpoint=endpoint,
+            operation=operation,
+            outcome="not_sent",
+            hint=_NAME_IT,
         )
 
 
@@ -107,12 +136,14 @@ class AdminClient:
         self._session = _session(config)
         self._auth = config.auth
         self._authorization = _authorization(config.auth)
-        self._known = {_origin(url) for url in config.admin_urls}
+        self._has_credentials = config.has_credentials
+        self._known = {origin_of(url) for url in config.admin_urls}
+        self._named = CredentialHosts(config)
         self._ends_at = math.inf
 
     def trust(self, urls: Iterable[str]) -> None:
         """Count these addresses as brokers of the cluster: redirects to them are followed."""
-        self._known |= {origin for url in urls if (origin := _origin(url)) is not None}
+        self._known |= {origin_of(url) for url in urls if not address_fault(url)}
 
     def end_by(self, moment: float) -> None:
         """Let no request begin or go on after this moment of the monotonic clock, in seconds."""
@@ -160,13 +191,24 @@ class AdminClient:
         Raises:
             RemoteError: No success; ``outcome`` tells whether it may have happened.
         """
+        operation = f"{method} {path.partition('?')[0]}"
+        if fault := path_fault(path):
+            raise ProtocolError(
+                f"{ascii(operation)[1:-1]} was not sent to {base_url}: {fault}.",
+                endpoint=base_url,
+                operation=operation,
+                outcome="not_sent",
+                hint="Check the name in it.",
+            )
         url = f"{base_url.rstrip('/')}{path}"
-        if _origin(url) not in self._known:
+        origin = origin_of(url)
+        if origin is None or origin not in self._known:
             raise InputError(
                 f"{base_url} is neither configured nor a known broker of the cluster.",
                 hint="Name it in admin_urls.",
             )
-        operation = f"{method} {path.partition('?')[0]}"
+        if self._has_credentials and not self._named.allows(origin):
+            raise CredentialsWithheldError.at(base_url, operation)
         deadline = min(monotonic() + self._timeouts.answer_s, self._ends_at)
         for _ in range(_MOST_REDIRECTS + 1):
             endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
@@ -177,7 +219,7 @@ class AdminClient:
                 raise self._dialect.error_of(
                     status, content, endpoint=endpoint, operation=operation
                 )
-            url = self._target(url, status, headers.get("Location"), operation)
+            url = self._target(url, status, _location(headers), operation)
         raise ProtocolError(
             f"{base_url} redirects {operation} in circles.",
             endpoint=base_url,
@@ -264,7 +306,7 @@ class AdminClient:
                 operation=operation,
                 outcome="unknown",
             )
-        return b"".join(parts)
+        return redacted(b"".join(parts))
 
     def _target(self, url: str, status: int, location: str | None, operation: str) -> str:
         endpoint = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
@@ -272,13 +314,7 @@ class AdminClient:
             target = urljoin(url, location) if location else None
         except ValueError:
             target = "http://["  # no address at all: refused below like any other stranger
-        fault = ""
-        if status not in (307, 308) or target is None:
-            fault = f"answered {status} to {operation}; is a login page in between?"
-        elif _origin(target) not in self._known:
-            fault = f"redirects {operation} to {_place(target)}, no known broker."
-        elif urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
-            fault = f"redirects {operation} from https to http."
+        fault = self._redirect_fault(url, status, target, operation)
         if fault or target is None:
             raise ProtocolError(
                 f"{endpoint} {fault}",
@@ -289,31 +325,38 @@ class AdminClient:
             )
         return target
 
+    def _redirect_fault(self, url: str, status: int, target: str | None, operation: str) -> str:
+        """Return why a redirect is not followed; empty when it is."""
+        if status not in (307, 308) or target is None:
+            return f"answered {status} to {operation}; is a login page in between?"
+        origin = origin_of(target)
+        place = _place(target)
+        if origin is None or not (origin in self._known or self._named.allows(origin)):
+            return f"redirects {operation} to {place}, no known broker."
+        if self._has_credentials and not self._named.allows(origin):
+            return f"redirects {operation} to {place}; {_NOT_NAMED}."
+        if urlsplit(url).scheme == "https" and origin[0] != "https":
+            return f"redirects {operation} from https to http."
+        if unquote(urlsplit(target).path) != unquote(urlsplit(url).path):
+            return f"redirects {operation} to another path."
+        return ""
+
 
 def quoted(*parts: str) -> str:
-    """Return path segments, quoted, each after a slash; a namespace's own slash stays."""
-    return "".join(f"/{quote(part, safe='/:')}" for part in parts)
+    """Return path segments, quoted, each after a slash.
+
+    What may not be sent is refused by :meth:`AdminClient.request`.
+    """
+    return "".join(f"/{quote(part, safe=':')}" for part in parts)
 
 
 def _fault(exc: Exception) -> str:
     return "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)[:150]
 
 
-def _origin(url: str) -> tuple[str, str, int] | None:
-    """Return scheme, host and port, or ``None`` when it is no web address."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        return None
-    return parts.scheme, parts.hostname, port
-
-
 def _place(url: str) -> str:
     """Return scheme, host and port of a stranger, for a person to read; never the rest."""
-    origin = _origin(url)
+    origin = origin_of(url)
     return f"{origin[0]}://{origin[1]}:{origin[2]}" if origin else "no web address"
 
 
@@ -341,7 +384,7 @@ def _session(config: ClusterConfig) -> requests.Session:
     session.trust_env = False
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     session.headers["User-Agent"] = "trimtab"
-    adapter = HTTPAdapter(pool_connections=64, pool_maxsize=2)  # repeats nothing by itself
+    adapter = GuardedAdapter(pool_connections=64, pool_maxsize=2)  # repeats nothing by itself
     session.mount("http://", adapter)
     session.mount("https://", adapter)
     tls = config.tls

@@ -29,6 +29,8 @@ _EXCEPTION: Final = re.compile(
     r"^\s*(?:Caused by:\s*)?(?:[\w$]+\.)+([A-Z][\w$]*(?::.*)?)\s*$", re.MULTILINE
 )
 _TITLE: Final = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_MAX_TEXT: Final = 8_000
+"""Characters that are searched: what a server sends may be made to take long."""
 _HINT_AUTH: Final = "Check [clusters.auth] of the configuration and the role's rights."
 _HINT_REACH: Final = "Check that the broker runs and that this machine may reach that address."
 _KINDS: Final[dict[int, type[RemoteError]]] = {
@@ -52,9 +54,9 @@ def reason_of(body: bytes) -> str:
     A stack trace is cut to its message, else to its exception's name.
     """
     try:
-        text = msgspec.json.decode(body, type=_Body).reason
+        text = msgspec.json.decode(body, type=_Body).reason[:_MAX_TEXT]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        text = body[:20_000].decode("utf-8", "replace")
+        text = body[:_MAX_TEXT].decode("utf-8", "replace")
     title = _TITLE.search(text)
     if title:
         text = html.unescape(title[1])

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from core.errors import InputError
+from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value
-from core.pulsar.settings import SETTINGS, Setting, release_line
+from core.pulsar.settings import SETTINGS, Setting
 from core.schemas.pulsar import SETTINGS as SETTINGS_SCHEMA
 from core.schemas.pulsar import STORED_PREFIX
 from core.snapshot.znodes import ProblemLog
@@ -37,12 +38,12 @@ def settings_table(
         stored = dynamic.get(setting.key)
         usable = stored is None or _check(setting, stored, problems)
         in_force = stored if usable else None
-        origin_of: dict[tuple[str, str], str] = {}  # a thousand brokers share a few values
+        origin_of: dict[tuple[str, Release], str] = {}  # a thousand brokers share a few values
         values: dict[str, tuple[str, str]] = {}
         for broker, own in runtime.items():
             text = own.get(setting.key)
             if text is not None:
-                key = (text, release_line(versions.get(broker)))
+                key = (text, Release.of(versions.get(broker)))
                 if key not in origin_of:
                     origin_of[key] = _origin(setting, *key, in_force)
                 values[broker] = (text, origin_of[key])
@@ -79,10 +80,10 @@ def _row(broker: str | None, name: str, value: str, origin: str) -> dict[str, st
     return {"broker": broker, "name": name, "value": value, "origin": origin}
 
 
-def _origin(setting: Setting, text: str, line: str, stored: str | None) -> str:
+def _origin(setting: Setting, text: str, release: Release, stored: str | None) -> str:
     if stored is not None and _same(setting, text, stored):
         return "dynamic"
-    default = setting.default_for(line)
+    default = setting.default_for(release)
     try:
         return "default" if parse_upstream_value(setting, text) == default else "file"
     except InputError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from connectors.addresses import CredentialHosts, host_fault
 from connectors.config import ClusterConfig
 from connectors.pulsar_topics.reader import LoadTopicReader, MissingExtraError
 from core.errors import ConfigError, RemoteError
@@ -24,18 +25,32 @@ HOTTEST_ONLY = (
 def service_addresses(config: ClusterConfig, registry: Registry) -> dict[str, str]:
     """Return the service URL of each broker that publishes its load and may be connected to.
 
-    Where every configured admin address is https, no credential travels over a plain connection.
+    Credentials go to hosts and ports that :class:`CredentialHosts` allows. Where every configured
+    admin address is https, no credential travels over a plain connection.
     """
     is_tls_only = bool(config.admin_urls) and all(
         urlsplit(url).scheme == "https" for url in config.admin_urls
     )
+    named = CredentialHosts(config) if config.has_credentials else None
     found = {}
     for name, kind, report in zip(registry.names, registry.kinds, registry.reports, strict=True):
         plain, tls = report.pulsar_service_url, report.pulsar_service_url_tls
         url = tls if is_tls_only else plain or tls
-        if kind == "extensible" and url and url.startswith(("pulsar://", "pulsar+ssl://")):
+        if kind == "extensible" and url and _may_connect(url, named):
             found[name] = url
     return found
+
+
+def _may_connect(url: str, named: CredentialHosts | None) -> bool:
+    """Return whether a service URL is connected to, with credentials where there are some."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    is_plain = parts.scheme in ("pulsar", "pulsar+ssl") and not {"@", ","} & {*parts.netloc}
+    is_fine = is_plain and parts.path in ("", "/") and bool(host) and not host_fault(host)
+    return is_fine and (named is None or named.allows_service(parts.scheme, host, port))
 
 
 def read_load_topics(
@@ -59,8 +74,9 @@ def read_load_topics(
             "unsupported",
             BROKER_LOAD_TOPIC,
             "No service address of a broker is known that may be used.",
-            done="The load of the brokers is unknown. Brokers register theirs in ZooKeeper: name "
-            "it in the configuration.",
+            done="The load of the brokers is unknown. Brokers register theirs in ZooKeeper; where "
+            "credentials are configured, admin_urls or credential_hosts have to name the host, and "
+            "a port other than 6650 or 6651.",
         )
         return LoadTopics()
     with_states = settings.get(TABLE_VIEW, "").rpartition(".")[2] in (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ import msgspec
 
 from connectors.config import ClusterConfig
 from connectors.pulsar_topics.errors import translate
+from connectors.redaction import redacted, redacted_text
 from core.errors import ConfigError, InvariantError
 from core.snapshot.load_topics import (
     BROKER_LOAD_TOPIC,
@@ -39,6 +41,23 @@ class MissingExtraError(ConfigError):
     """The package that reads topics is not installed."""
 
     code = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMessage:
+    """One message as it was published.
+
+    Attributes:
+        topic: Full name.
+        key: A broker id or a bundle.
+        data: JSON; empty: it withdraws the key.
+        published_ms: ms since the epoch.
+    """
+
+    topic: str
+    key: str
+    data: bytes
+    published_ms: int
 
 
 class LoadTopicReader:
@@ -86,6 +105,29 @@ class LoadTopicReader:
             self._take_loads(addresses, until)
         self._held.is_read = True
         return self._held
+
+    def take(self, addresses: Mapping[str, str], *, with_states: bool = True) -> list[TopicMessage]:
+        """Return the messages that arrived since the last call; the states from their beginning.
+
+        Args:
+            addresses: Broker id -> service URL of the brokers that publish.
+            with_states: Whether ownership is kept in a topic (and not in the metadata store).
+        Raises:
+            MissingExtraError: The package is not installed.
+            RemoteError: The topics cannot be read.
+        """
+        topics = [BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC]
+        topics += [UNIT_STATE_TOPIC] if with_states else []
+        found: list[TopicMessage] = []
+        with self._translated("record the load topics"):
+            self._connect(addresses)
+            for topic in topics:
+                self._open(topic)
+            for topic in topics:
+                for message in self._arrived(topic):
+                    key, data = redacted_text(message.partition_key()), redacted(message.data())
+                    found.append(TopicMessage(topic, key, data, message.publish_timestamp()))
+        return found
 
     def close(self) -> None:
         """End the connections; twice is harmless."""
@@ -157,21 +199,25 @@ class LoadTopicReader:
                 return
 
     def _messages(self, topic: str) -> Iterator[tuple[str, bytes]]:
+        """Yield key and value of what is queued right now."""
+        for message in self._arrived(topic):
+            yield redacted_text(message.partition_key()), redacted(message.data())
+
+    def _arrived(self, topic: str) -> Iterator[Any]:
         """Yield what is queued right now."""
         timeout = self._load().Timeout
         for _ in range(_MOST_AT_ONCE):
             try:
-                message = self._readers[topic].read_next(timeout_millis=_DRAIN_MS)
+                yield self._readers[topic].read_next(timeout_millis=_DRAIN_MS)
             except timeout:
                 return
-            yield message.partition_key(), message.data()
 
     def _take_states(self, deadline: float) -> None:
         """Read the ownership topic to its end."""
         reader = self._readers[UNIT_STATE_TOPIC]
         while monotonic() < deadline and reader.has_message_available():
             message = reader.read_next(timeout_millis=_ANSWER_MS)
-            self.keep_state(message.partition_key(), message.data())
+            self.keep_state(redacted_text(message.partition_key()), redacted(message.data()))
 
     def keep_state(self, bundle: str, data: bytes) -> None:
         """Keep a record of a bundle's state, unless an equal or newer one is held.
@@ -212,6 +258,15 @@ def _keep(records: dict[str, bytes], key: str, data: bytes) -> None:
         records[key] = data
     else:
         records.pop(key, None)
+
+
+def require_client() -> None:
+    """Check that topics can be read here.
+
+    Raises:
+        MissingExtraError: The package is not installed.
+    """
+    _package()
 
 
 def _package() -> Any:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from core.actions.views import RunView, StepView
-from core.errors import InputError
-from core.ids import namespace_of, parse_range
-from core.plan.pegasus_steps import CloseReplicas, ProposeMany, SetMetaLevel
-from core.plan.steps import SplitBundle, Step
+from core.ids import is_part
+from core.pegasus.server_settings import CHANGEABLE
+from core.pegasus.steps.level import LEVEL_KEY
 from core.units import datetime_to_ms
 
 LEVEL: Final = "level"
@@ -66,7 +65,7 @@ class Deed:
         subject = event["subject"]
         if event["kind"] == LEVEL:
             return self.subject == LEVEL
-        return subject == self.subject or (self.is_split and _is_part(subject, self.subject))
+        return subject == self.subject or (self.is_split and is_part(subject, self.subject))
 
 
 def deeds_of(view: RunView, since: int) -> list[Deed]:
@@ -78,7 +77,7 @@ def deeds_of(view: RunView, since: int) -> list[Deed]:
         ended_at = None if step.ended_at is None else datetime_to_ms(step.ended_at)
         if ended_at is not None and ended_at < since:
             continue
-        found += [_deed(view, step, subject, ended_at) for subject in _subjects(step.step)]
+        found += [_deed(view, step, subject, ended_at) for subject in step.step.recorded_as]
     return found
 
 
@@ -90,36 +89,24 @@ def _deed(view: RunView, step: StepView, subject: str, ended_at: int | None) -> 
         begun_at=0 if step.begun_at is None else datetime_to_ms(step.begun_at),
         ended_at=ended_at,
         landed=after.holder if is_held and after is not None else None,
-        is_split=isinstance(step.step, SplitBundle),
+        is_split=step.step.has_parts,
         run_id=view.run_id,
         actor=view.requested_by,
         reason=view.reason,
     )
 
 
-def _subjects(step: Step) -> Sequence[str]:
-    """Return what a step changes: itself, or the partitions of a node."""
-    match step:
-        case ProposeMany():
-            return [item.partition.gpid for item in step.items]
-        case CloseReplicas():
-            return step.partitions
-        case SetMetaLevel():
-            return [LEVEL, step.subject]
-        case _:
-            return [step.subject]
+def setting_subjects(key: str) -> Sequence[str]:
+    """Return the names that a setting of a run has in events of snapshots, its key included.
 
-
-def _is_part(bundle: str, whole: str) -> bool:
-    """Return whether a bundle is cut out of another one."""
-    if namespace_of(bundle) != namespace_of(whole):
-        return False
-    try:
-        lower, upper = parse_range(bundle.rpartition("/")[2])
-        first, last = parse_range(whole.rpartition("/")[2])
-    except InputError:
-        return False
-    return first <= lower and upper <= last
+    Args:
+        key: As a run has it; the remote command of a Pegasus server, with ``@`` and the server.
+    """
+    if key == LEVEL_KEY:
+        return [LEVEL, key]
+    name = key.partition("@")[0]
+    found = next((one for one in CHANGEABLE if one.key == name), None)
+    return [key] if found is None else list(dict.fromkeys((key, found.setting.name)))
 
 
 def attributed(

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Final, Literal
 
@@ -14,9 +15,11 @@ import filelock
 
 from connectors.config import ClusterConfig, TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.private import keep_private
 from connectors.recording.minutes import ClusterMinutes, Snapshot, Written, minute_text
 from connectors.recording.status import RecordingStatus
 from connectors.recording.upkeep import Kept, Upkeep
+from connectors.zookeeper.leader_observer import forecast_path, last_round
 from core.errors import InvariantError, OpsError
 from core.history.lease import HeldError, Lease
 from core.history.shadow_pegasus import shadow_of
@@ -30,7 +33,7 @@ MOST_WAITING: Final = 3
 _ENDS_WITHIN_S: Final = 30.0
 _LOOK_S: Final = 1.0
 
-Tell = Callable[[Literal["recorded", "unrecorded"], str], None]
+Tell = Callable[[Literal["recorded", "unrecorded", "paused"], str], None]
 
 
 def open_history(config: TrimtabConfig) -> HistoryStore:
@@ -52,7 +55,10 @@ class RecordedCluster:
         self._address = config.journal_address
         self._journal: SqlJournal | None = None
         history = config.history
-        shadow = shadow_of(cluster.kind, history.shadow, history.minute_s)
+        forecast = forecast_path(config.state_dir / "leader", cluster.name)
+        shadow = shadow_of(
+            cluster.kind, history.shadow, history.minute_s, partial(last_round, forecast)
+        )
         lease = Lease(every_s, config.state_dir / "collectors" / f"{cluster.name}.segments")
         self.minutes = ClusterMinutes(
             lambda: open_history(config), cluster.name, self._opened, shadow, lease
@@ -181,6 +187,9 @@ class Recording:
             self.status.upkeep_at = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.status.upkeep_error = None
             self.status.bytes = came.bytes
+            if came.paused and came.paused != self.status.upkeep_paused:
+                self._tell("paused", f"history: {came.paused}")
+            self.status.upkeep_paused = came.paused
         self._on_change()
 
 
@@ -192,6 +201,7 @@ def record_once(config: TrimtabConfig, cluster: ClusterConfig, snapshot: Snapsho
     Raises:
         HistoryError: It could not be written.
     """
+    keep_private(config.state_dir)
     folder = config.state_dir / "collectors"
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / f"{cluster.name}.lock")

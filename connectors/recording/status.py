@@ -23,6 +23,7 @@ class RecordingStatus:
         last_error: ``{"code", "message", "hint"}`` of it.
         upkeep_at: When small files were last put together and old days dropped.
         upkeep_error: The same of the last failure of that; ``None`` after a success.
+        upkeep_paused: Why nothing is put together and dropped for now; empty: it is.
     """
 
     place: str
@@ -38,3 +39,4 @@ class RecordingStatus:
     last_error: dict[str, str] | None = None
     upkeep_at: str | None = None
     upkeep_error: dict[str, str] | None = None
+    upkeep_paused: str = ""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.recording.deeds import BY_US, Deed, deeds_of
+from connectors.recording.deeds import BY_US, Deed, deeds_of, setting_subjects
 from core.actions.events import (
     ControlAsked,
     Entry,
@@ -30,7 +30,6 @@ from core.actions.ports import Journal
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import OpsError
-from core.plan.words import describe
 from core.units import datetime_to_ms
 
 _BATCH: Final = 500
@@ -121,16 +120,17 @@ class RunSteps:
             return
         at = datetime_to_ms(entry.record.at)
         # it was sent before this was written: how long before nobody knows, seconds at the most
-        self._settings.append(
+        self._settings += [
             Deed(
-                subject=event.key,
+                subject=subject,
                 begun_at=at - 60_000,
                 ended_at=at,
                 run_id=view.run_id,
                 actor=view.requested_by,
                 reason=view.reason,
             )
-        )
+            for subject in setting_subjects(event.key)
+        ]
 
 
 def _events_of(entry: Entry, view: RunView) -> Iterator[dict[str, Any]]:
@@ -192,7 +192,7 @@ def _step(entry: Entry, event: StepEnded, view: RunView) -> dict[str, Any]:
     details = {
         "index": event.step,
         "step": step.kind,
-        "what": describe(step),
+        "what": step.describe(),
         "state": ending.state,
         "code": ending.code,
         "sentence": ending.sentence,

@@ -30,11 +30,13 @@ class Kept:
         hours: Hours of single kinds whose files were put together.
         days: Days that were dropped.
         bytes: Size of the cluster's history afterwards.
+        paused: Why nothing was put together and dropped; empty: it was.
     """
 
     hours: int
     days: tuple[str, ...]
     bytes: int
+    paused: str = ""
 
 
 def keep_in_order(store: HistoryStore, cluster: str, limits: History, now: datetime) -> Kept:
@@ -43,10 +45,12 @@ def keep_in_order(store: HistoryStore, cluster: str, limits: History, now: datet
     Raises:
         HistoryError: It cannot be read or written; what was there before is still there.
     """
-    done = store.compact(cluster, now)
-    days = store.retain(cluster, now, timedelta(days=limits.max_age_days), limits.max_bytes)
-    sizes = store.sizes(cluster)
-    return Kept(done.hours, tuple(days), sum(size.bytes for size in sizes.values()))
+    max_age = timedelta(days=limits.max_age_days)
+    jump = store.jump(cluster, now, max_age)
+    hours = 0 if jump else store.compact(cluster, now).hours
+    days = [] if jump else store.retain(cluster, now, max_age, limits.max_bytes)
+    held = sum(size.bytes for size in store.sizes(cluster).values())
+    return Kept(hours, tuple(days), held, str(jump or ""))
 
 
 def keep_in_order_alone(config: TrimtabConfig, store: HistoryStore, cluster: str) -> Kept:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.sandbox.options import MODULAR, VERSION
+from connectors.sandbox.options import MODULAR
 from connectors.sandbox.state import NOBODY, Broker, FleetState
 from connectors.sandbox.workload import (
     CPU_LIMIT,
@@ -78,7 +78,7 @@ def load_report(state: FleetState, broker: Broker, now_ms: int) -> Json:
         "bundles": names,
         "lastBundleGains": sorted(broker.gains),
         "lastBundleLosses": sorted(broker.losses),
-        "brokerVersionString": VERSION,
+        "brokerVersionString": broker.version,
         "protocols": {},
         "advertisedListeners": {},
         "loadManagerClassName": MODULAR,

@@ -57,6 +57,8 @@ class Engine:
 
     def __init__(self, options: SandboxOptions, brokers: list[Broker], zookeeper: str) -> None:
         self.options = options
+        for broker in brokers:
+            broker.version = options.release
         layout = plan_layout(options)
         self.state = FleetState(layout, brokers)
         self.policies: Policies = plan_policies(options, self.state, zookeeper)
@@ -64,6 +66,9 @@ class Engine:
             layout, seed=options.seed, day_s=options.day_s, is_steady=options.is_steady
         )
         self.leader: int = NOBODY
+        self.elected_s = 0.0
+        # between the write of a report and the sample that follows no round may begin
+        self.sampling = asyncio.Lock()
         self.mind = Leader(self.state, self.policies, options.seed)
         self.faults = options.faults
         self.unloads: list[UnloadRequest] = []
@@ -75,6 +80,7 @@ class Engine:
         self._ledger = ReportLedger(len(brokers))
         self._zookeeper = zookeeper
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_founding = True
         self.began_s = time()
         self._next_refresh_s = self._next_averages_s = 0.0
         self._next_check_s = np.zeros(len(brokers))
@@ -107,6 +113,7 @@ class Engine:
         await self.write_reports(np.arange(len(self.state.brokers)), with_samples=False)
         remember_past(self.state, self.workload, round(self.options.day_s))
         await self.write_averages()
+        self._is_founding = False
         self.spawn(self._live())
 
     async def stop(self) -> None:
@@ -167,6 +174,9 @@ class Engine:
                 session.create(f"{BROKERS_PATH}/{broker.broker_id}", report, ephemeral=True),
             ]
         )
+        if not self._is_founding:
+            self.state.report(broker.row)
+            await self.update_all(runs=2)
         await self.own(broker, self.state.owned_rows(broker.row))
         if self.leader == broker.row:
             with contextlib.suppress(NodeExistsError):
@@ -189,7 +199,9 @@ class Engine:
         if session is not None:
             value = encode(documents.leader(self.state.brokers[row]))
             await session.create(LEADER_PATH, value, ephemeral=True)
-            self.leader = row
+            self.leader, self.elected_s = row, time()
+            self.state.new_leader()
+            self._next_averages_s = self.elected_s + self._averages_every_s
 
     async def own(self, broker: Broker, rows: Rows) -> None:
         """Create ownership nodes for bundles that a broker already owns in our books."""
@@ -206,7 +218,6 @@ class Engine:
 
     async def _live(self) -> None:
         self._next_refresh_s = time() + self.options.stats_every_s
-        self._next_averages_s = time() + self._averages_every_s
         while True:
             await asyncio.sleep(_TICK_S)
             with contextlib.suppress(RemoteError):  # ZooKeeper is away: try at the next tick
@@ -218,16 +229,28 @@ class Engine:
         if now_s >= self._next_refresh_s:
             self._next_refresh_s = now_s + self.options.stats_every_s
             self.refresh()
+        await self.write_averages_if_due(now_s)
         looking = np.flatnonzero(self._next_check_s <= now_s)
         if len(looking):
             self._next_check_s[looking] = now_s + self.options.report_check_ms / 1000
             pace = 60.0 / self.options.minute_s
             due = self._ledger.due(self.state, now_s * 1000, self.mind.settings(), pace)
             await self.write_reports(np.intersect1d(due, looking))
-        if now_s >= self._next_averages_s and self.leader != NOBODY:
-            self._next_averages_s = now_s + self._averages_every_s
-            await self.update_all()
-            await self.write_averages()
+
+    async def write_averages_if_due(self, now_s: float) -> None:
+        """Write the averages at a fixed rate from the election on, after one more sample.
+
+        Source:
+            Pulsar ``PulsarService#startLoadManagementService``,
+            ``ModularLoadManagerImpl#writeBundleDataOnZooKeeper``.
+        """
+        if self.leader == NOBODY or now_s < self._next_averages_s:
+            return
+        while self._next_averages_s <= now_s:
+            self._next_averages_s += self._averages_every_s
+        async with self.sampling:
+            await self.update_all(leader_only=True)
+        await self.write_averages()
 
     def written_ms(self, broker: Broker) -> int:
         """Return when a broker last wrote its report, ms since the epoch."""
@@ -252,24 +275,30 @@ class Engine:
             if broker.row in wanted and session is not None and broker.is_up
         ]
         for broker, session in writing:
-            value = encode(documents.load_report(state, broker, moment))
-            await session.set(f"{BROKERS_PATH}/{broker.broker_id}", value)
-            broker.gains.clear()
-            broker.losses.clear()
-            state.report(broker.row)
-            if with_samples:
-                await self.update_all()
+            async with self.sampling:
+                value = encode(documents.load_report(state, broker, moment))
+                await session.set(f"{BROKERS_PATH}/{broker.broker_id}", value)
+                broker.gains.clear()
+                broker.losses.clear()
+                state.report(broker.row)
+                if with_samples:
+                    await self.update_all()
         rows = np.array([broker.row for broker, _ in writing], np.int64)
         self._ledger.note(state, rows, moment)
 
-    async def update_all(self) -> None:
+    async def update_all(self, runs: int = 1, *, leader_only: bool = False) -> None:
         """Do what every broker does when a load report changed: one more sample a bundle.
+
+        Args:
+            runs: How often: 1 for a report that changed, 2 for one that came or went.
+            leader_only: Only the leader does it, before it writes the averages.
 
         Source:
             Pulsar ``ModularLoadManagerImpl#updateAll``.
         """
-        await self.drop_averages(self.state.sample())
+        dropped = [self.state.sample(leader_only=leader_only) for _ in range(runs)]
         self.mind.update()
+        await self.drop_averages(np.concatenate(dropped))
 
     async def publish(self) -> None:
         """Measure and write everything now, due or not."""

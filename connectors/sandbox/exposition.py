@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.sandbox.options import VERSION
 from connectors.sandbox.state import Broker
 from connectors.sandbox.workload import (
     CPU_LIMIT,
@@ -93,7 +92,7 @@ class Exposition:
             pauses = float(int(paused * share / _PAUSE_S))
             yield "jvm_gc_collection_seconds_count", "summary", labels, pauses
             yield "jvm_gc_collection_seconds_sum", "summary", labels, paused * share
-        yield "pulsar_version_info", "gauge", {"version": VERSION}, 1.0
+        yield "pulsar_version_info", "gauge", {"version": broker.version}, 1.0
 
     def _paused_s(self, broker: Broker) -> float:
         """Return for how long the process was stopped by collections since it started."""

@@ -17,7 +17,7 @@ from connectors.sandbox.engine import Engine
 from connectors.sandbox.faults import Faults, UnloadRequest, changed
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.ownership import Ownership
-from connectors.sandbox.shedding import OwnBalancer
+from connectors.sandbox.shedding import HeldRound, OwnBalancer
 from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
 from connectors.sandbox.web import WebServers, brokers_at, listen
 from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
@@ -43,6 +43,7 @@ class _Cluster:
     engine: Engine
     ownership: Ownership
     web: WebServers
+    balancer: OwnBalancer
 
 
 class Sandbox:
@@ -135,7 +136,7 @@ class Sandbox:
         for broker in cluster.engine.state.brokers:
             await cluster.web.serve(broker, self._unserved.pop(0))
         cluster.engine.spawn(cluster.ownership.guard())
-        cluster.engine.spawn(OwnBalancer(cluster.engine, cluster.ownership).run())
+        cluster.engine.spawn(cluster.balancer.run())
 
     def _prepare(self, zookeeper: str) -> _Cluster:
         self._unserved = listen(self.options.brokers, self.options.web_port)
@@ -143,7 +144,8 @@ class Sandbox:
         ownership = Ownership(engine)
         ownership.kill = self._kill_broker
         engine.prepare()
-        return _Cluster(engine, ownership, WebServers(engine, ownership))
+        balancer = OwnBalancer(engine, ownership)
+        return _Cluster(engine, ownership, WebServers(engine, ownership), balancer)
 
     async def _close(self) -> None:
         for sock in self._unserved:
@@ -261,6 +263,10 @@ class Sandbox:
     def unload_requests(self) -> list[UnloadRequest]:
         """Return every request to unload a bundle since the start, in order."""
         return list(self.engine.unloads)
+
+    def held_rounds(self) -> list[HeldRound]:
+        """Return the shedding rounds that leaders held, in order; the last 1,000."""
+        return list(self._running.balancer.rounds)
 
     def change_leader(self) -> None:
         """Let the leader lose its office: what it kept in mind is lost, another broker follows."""

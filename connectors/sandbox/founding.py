@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +13,7 @@ from connectors.sandbox.policies import Policies
 from connectors.sandbox.state import NOBODY, FleetState, Rows
 from connectors.sandbox.workload import Workload, per_owner
 from connectors.sandbox.zksession import ZkSession, settle
+from core.pulsar.isolation import matcher_of
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.ring import initial_boundaries
 
@@ -85,9 +85,8 @@ def _primary(state: FleetState, policies: Policies) -> np.ndarray[Any, np.dtype[
     patterns = [
         pattern for policy in (policies.isolation or {}).values() for pattern in policy["primary"]
     ]
-    return np.array(
-        [any(re.fullmatch(p, broker.host) for p in patterns) for broker in state.brokers], np.bool_
-    )
+    is_primary = matcher_of(patterns)
+    return np.array([is_primary(broker.host) for broker in state.brokers], np.bool_)
 
 
 def _isolated_hosts(state: FleetState, policies: Policies) -> Rows | None:
@@ -102,10 +101,11 @@ def remember_past(state: FleetState, workload: Workload, quarters: int) -> None:
         served = np.where(state.owner[state.topic_bundle] != NOBODY, state.topic_bundle, NOBODY)
         total += per_owner(workload.rates_at(moment), served, len(state.names))
     known = state.served_by != NOBODY
-    state.long[known] = (total / _PAST_MOMENTS)[known]
-    state.short[known] = state.rates[known]
-    state.short_samples[known] = SHORT_SAMPLES
-    state.long_samples[known] = min(400, LONG_SAMPLES)
+    for side in (state.leading, state.following):
+        side.long[known] = (total / _PAST_MOMENTS)[known]
+        side.short[known] = state.rates[known]
+        side.short_samples[known] = SHORT_SAMPLES
+        side.long_samples[known] = min(400, LONG_SAMPLES)
 
 
 def standing_nodes(

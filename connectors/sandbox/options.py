@@ -40,6 +40,8 @@ class SandboxOptions:
         faults: What goes wrong with unloads from the start.
         is_steady: No noise and no wave: rates stay as they are (tests).
         dynamic: Dynamic settings that are set from the start.
+        release: Version that the brokers report; their settings, defaults and rules are those of
+            that release.
         minute_s: Seconds on the wall that settings in minutes count as a minute: less, and a day
             of the leader's work goes by in as much less.
     """
@@ -65,6 +67,7 @@ class SandboxOptions:
         default_factory=lambda: {"loadBalancerSheddingGracePeriodMinutes": "10"}
     )
     minute_s: float = 60.0
+    release: str = VERSION
 
     @property
     def namespace_count(self) -> int:

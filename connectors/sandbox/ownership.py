@@ -172,7 +172,7 @@ class Ownership:
         for row in lost.tolist():
             engine.spawn(self._return(row, self._rng.uniform(*_AFTER_A_CRASH_S)))
         await engine.admin.remove(f"{AVERAGES_PATH}/{broker.broker_id}")
-        await engine.update_all()
+        await engine.update_all(runs=2)
 
     def _forget_leader(self) -> None:
         self._engine.leader = NOBODY

@@ -8,11 +8,12 @@ from typing import Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from connectors.sandbox import documents
-from connectors.sandbox.options import MODULAR, VERSION
+from connectors.sandbox.options import MODULAR
 from connectors.sandbox.policies import Policies
-from connectors.sandbox.state import NOBODY, FleetState
+from connectors.sandbox.state import NOBODY, FleetState, WrittenReport
 from connectors.sandbox.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
@@ -27,6 +28,18 @@ from core.snapshot import Manifest, PulsarSnapshot
 from core.units import ms_to_datetime
 
 _RATES: Final = ("msg_rate_in", "msg_throughput_in", "msg_rate_out", "msg_throughput_out")
+
+
+_LIMITS: Final = {
+    "cpu": CPU_LIMIT,
+    "memory": HEAP_LIMIT_MIB,
+    "direct_memory": DIRECT_LIMIT_MIB,
+    "bandwidth_in": NIC_LIMIT_KBIT_S,
+    "bandwidth_out": NIC_LIMIT_KBIT_S,
+}
+_NO_REPORT: Final = WrittenReport(
+    np.zeros(0, np.int64), np.zeros((0, 4)), np.zeros(4, np.int64), np.zeros(len(_LIMITS))
+)
 
 
 class Leader:
@@ -50,9 +63,12 @@ class Leader:
         self._settings_of: dict[str, str] | None = None
 
     def update(self) -> None:
-        """Take in that some load report changed: look anew at the next question."""
+        """Take in that some load report changed: the next question gets a new view.
+
+        AvgShedder finds a plan by the averages of its bundle and loses it once they change.
+        """
         self._view = None
-        self._memory = replace(self._memory, preallocated={})
+        self._memory = replace(self._memory, preallocated={}, planned={})
 
     def look_again(self) -> None:
         """Take in that policies changed; they count at once."""
@@ -68,7 +84,7 @@ class Leader:
         if self._settings is None or self._settings_of != self._policies.dynamic:
             self._settings_of = dict(self._policies.dynamic)
             bare = PulsarSnapshot.build(_manifest(self._state), {"settings": self._setting_rows()})
-            self._settings = effective_settings(bare, release=VERSION[:3])
+            self._settings = effective_settings(bare)
             self._view = None
         return self._settings
 
@@ -76,8 +92,22 @@ class Leader:
         """Return the load of the fleet as the leader knows it."""
         settings = self.settings()  # where these changed, the view goes with them
         if self._view is None:
-            self._view = LoadView.of(self._snapshot(), settings)
+            view = LoadView.of(self._snapshot(), settings)
+            self._view = replace(view, further_reports=self._further_reports(view))
         return self._view
+
+    def _further_reports(self, view: LoadView) -> NDArray[np.int64]:
+        """Return rows of bundle and broker where two reports name a bundle that moved."""
+        state = self._state
+        ids = {name: row for row, name in enumerate(view.brokers)}
+        places = {str(name): row for row, name in enumerate(view.bundles)}
+        pairs = [
+            (places[state.names[row]], ids[state.brokers[broker].broker_id])
+            for broker, report in state.reports.items()
+            for row in report.rows[state.reported_by[report.rows] != broker].tolist()
+            if state.names[row] in places and state.brokers[broker].broker_id in ids
+        ]
+        return np.array(pairs, np.int64).reshape(-1, 2)
 
     def choose(self, row: int) -> int:
         """Return the row of the broker that gets a bundle, ``NOBODY`` when none is eligible."""
@@ -109,25 +139,21 @@ class Leader:
         known = [broker for broker in state.brokers if broker.is_registered]
         known.sort(key=lambda broker: broker.broker_id)
         rows = [broker.row for broker in known]
-        usage = state.usage
-        resources = {
-            "cpu": (usage.cpu, CPU_LIMIT),
-            "memory": (usage.heap_mib, HEAP_LIMIT_MIB),
-            "direct_memory": (usage.direct_mib, DIRECT_LIMIT_MIB),
-            "bandwidth_in": (usage.bandwidth_in_kbit_s, NIC_LIMIT_KBIT_S),
-            "bandwidth_out": (usage.bandwidth_out_kbit_s, NIC_LIMIT_KBIT_S),
-        }
+        reports = [state.reports.get(row, _NO_REPORT) for row in rows]
+        counts = np.array([report.counts for report in reports]).reshape(-1, 4)
+        usage = np.array([report.usage for report in reports]).reshape(-1, len(_LIMITS))
+        rates = np.array([report.rates.sum(axis=0) for report in reports]).reshape(-1, 4)
         columns: dict[str, object] = {
             "broker": [broker.broker_id for broker in known],
-            "version": [VERSION] * len(known),
+            "version": [broker.version for broker in known],
             "load_manager": [MODULAR] * len(known),
             "is_leader": [False] * len(known),
-            **_rate_columns("", state.broker_rates()[rows]),
-            "topic_count": state.broker_counts()[rows, 0],
-            "bundle_count": state.broker_counts()[rows, 3],
+            **_rate_columns("", rates),
+            "topic_count": counts[:, 0],
+            "bundle_count": counts[:, 3],
         }
-        for name, (used, limit) in resources.items():
-            columns[f"{name}_usage"] = used[rows]
+        for at, (name, limit) in enumerate(_LIMITS.items()):
+            columns[f"{name}_usage"] = usage[:, at]
             columns[f"{name}_limit"] = np.full(len(rows), limit)
         averages = documents.broker_averages(state)
         for term in ("short", "long"):
@@ -221,5 +247,5 @@ def _manifest(state: FleetState) -> Manifest:
         taken_at=ms_to_datetime(started),
         tables={},
         load_manager="modular",
-        release=VERSION,
+        release=state.brokers[0].version,
     )

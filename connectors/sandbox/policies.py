@@ -11,8 +11,11 @@ import msgspec
 
 from connectors.sandbox import documents
 from connectors.sandbox.documents import Json
-from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.options import VERSION, SandboxOptions
 from connectors.sandbox.state import Broker, FleetState
+from core.pulsar.presets import upstream_words
+from core.pulsar.releases import Release
+from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 
 RATE_FIELDS: Final = {
     "publishRate": "publishMaxMessageRate",
@@ -97,8 +100,10 @@ def _taken(current: str, text: str) -> str:
 
 def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) -> Policies:
     """Return the configuration that the sandbox starts with."""
+    release = Release.of(options.release)
     known = _known_settings()
-    values: dict[str, str] = {**known["values"], **options.file_settings()}
+    values = _of_release(release, {**known["values"], **options.file_settings()}, options)
+    dynamic_names = tuple(name for name in known["dynamic"] if _is_dynamic(release, name))
     for name in ("metadataStoreUrl", "configurationMetadataStoreUrl"):
         values[name] = f"zk:{zookeeper}"
     layout = state.layout
@@ -114,9 +119,11 @@ def plan_policies(options: SandboxOptions, state: FleetState, zookeeper: str) ->
         isolation=isolation,
         domains=_domains(state.brokers),
         groups={layout.namespaces[row]: GROUP_NAME for row in layout.paired},
-        dynamic=dict(options.dynamic),
+        dynamic={
+            name: text for name, text in options.dynamic.items() if _is_dynamic(release, name)
+        },
         file_values=values,
-        dynamic_names=tuple(known["dynamic"]),
+        dynamic_names=dynamic_names,
         storage={name: documents.storage_policies() for name in layout.namespaces[1:2]},
     )
 
@@ -131,6 +138,27 @@ def _domains(brokers: list[Broker]) -> dict[str, Json]:
         f"rack-{'abc'[rack]}": {"brokers": [broker.broker_id for broker in brokers[rack::racks]]}
         for rack in range(racks)
     }
+
+
+def _of_release(
+    release: Release, values: dict[str, str], options: SandboxOptions
+) -> dict[str, str]:
+    """Return the running values that a broker of a release has."""
+    if options.release == VERSION:
+        return values
+    own = options.file_settings()
+    found = dict(values)
+    for setting in SETTINGS:
+        if not setting.exists_in(release):
+            found.pop(setting.key, None)
+        elif setting.key not in own:
+            found[setting.key] = upstream_words(setting.default_for(release))
+    return found
+
+
+def _is_dynamic(release: Release, name: str) -> bool:
+    setting = SETTING_BY_KEY.get(name)
+    return setting is None or setting.is_dynamic_in(release)
 
 
 def _known_settings() -> dict[str, Any]:

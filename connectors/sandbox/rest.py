@@ -17,7 +17,6 @@ from starlette.routing import Route
 from connectors.sandbox import documents
 from connectors.sandbox.answers import RefusalError, as_json, as_text, container_page, redirect
 from connectors.sandbox.answers import stack_trace as _trace
-from connectors.sandbox.options import VERSION
 from connectors.sandbox.state import NOBODY, Broker
 from connectors.sandbox.topic_stats import topic_document
 from connectors.sandbox.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S
@@ -182,7 +181,7 @@ class Reads(Rest):
 
     async def version(self, _: Request) -> Response:
         """Version of the broker."""
-        return as_text(VERSION)
+        return as_text(self.engine.options.release)
 
     async def dynamic_names(self, _: Request) -> Response:
         """Settings that can be changed while the broker runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from http import HTTPMethod
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from connectors.sandbox.answers import (
 from connectors.sandbox.founding import encode
 from connectors.sandbox.rest import Rest
 from connectors.sandbox.rest_limits import json_body
+from core.pulsar.isolation import UNREADABLE, matcher_of
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
 _SCOPE: Final = "unload_scope"
@@ -111,9 +111,9 @@ class PolicyRest(Rest):
         old = (policies.isolation or {}).get(name)
         policies.isolation = {**(policies.isolation or {}), name: kept}
         await self._write_isolation()
-        unloaded = _unloaded_by(kept, old)
+        is_unloaded = matcher_of(_unloaded_by(kept, old))
         for row in range(len(self.state.namespaces)):
-            if any(re.fullmatch(p, self.state.namespaces[row]) for p in unloaded):
+            if is_unloaded(self.state.namespaces[row]):
                 for bundle in self.state.bundles_of[row].tolist():
                     self.engine.spawn(self.ownership.unload(bundle))
         return nothing()
@@ -258,8 +258,8 @@ class PolicyRest(Rest):
 
 def _seen_by(policies: dict[str, Any], broker: str) -> dict[str, Any]:
     for name, policy in policies.items():
-        is_primary = any(re.fullmatch(p, broker) for p in policy["primary"])
-        if is_primary or any(re.fullmatch(p, broker) for p in policy["secondary"]):
+        is_primary = matcher_of(policy["primary"])(broker)
+        if is_primary or matcher_of(policy["secondary"])(broker):
             return {
                 "brokerName": broker,
                 "policyName": name,
@@ -294,8 +294,7 @@ def _is_valid(body: dict[str, Any]) -> bool:
     if not body.get("namespaces") or not body.get("primary") or body.get("secondary") is None:
         return False
     try:
-        for pattern in (*body["namespaces"], *body["primary"], *body["secondary"]):
-            re.compile(pattern)
-    except (re.error, TypeError):
+        matcher_of((*body["namespaces"], *body["primary"], *body["secondary"]))
+    except UNREADABLE:
         return False
     return True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
+from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
 
@@ -19,9 +21,27 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 
 _LOOK_S: Final = 0.25
+_KEPT_ROUNDS: Final = 1_000
 _STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
+
+
+@dataclass(kw_only=True)
+class HeldRound:
+    """One shedding round, as the leader held it.
+
+    Attributes:
+        at_s: Its start, seconds since the epoch.
+        leader: Broker id.
+        selected: What the strategy selected, in order.
+        unloaded: What was unloaded of it.
+    """
+
+    at_s: float
+    leader: str
+    selected: tuple[str, ...] = ()
+    unloaded: list[str] = field(default_factory=list)
 
 
 class OwnBalancer:
@@ -41,32 +61,44 @@ class OwnBalancer:
         self._state: Any = None
         self._leader = NOBODY
         self._unloaded_s: dict[str, float] = {}
+        self.rounds: deque[HeldRound] = deque(maxlen=_KEPT_ROUNDS)
 
     async def run(self) -> None:
-        """Hold a round at every interval; runs until cancelled."""
-        began_s = time()
+        """Hold a round at every interval, the first one after the election; until cancelled."""
+        engine = self._engine
+        ended_s, elected_s = engine.elected_s, engine.elected_s
         while True:
-            await asyncio.sleep(_LOOK_S)
-            settings = self._engine.mind.settings()
-            interval_s = max(settings.number(_INTERVAL), 1.0) * self._engine.options.minute_s
-            if time() - began_s < interval_s:
+            if elected_s != engine.elected_s:
+                ended_s = elected_s = engine.elected_s
+            settings = engine.mind.settings()
+            interval_s = max(settings.number(_INTERVAL), 1.0) * engine.options.minute_s
+            left_s = ended_s + interval_s - time()
+            if left_s > 0:
+                await asyncio.sleep(min(_LOOK_S, left_s))
                 continue
             with contextlib.suppress(RemoteError):  # ZooKeeper is away: at the next interval
                 await self._round(settings)
-            began_s = time()  # upstream's timer waits from the end of a round
+            ended_s = time()  # upstream's timer waits from the end of a round
 
     async def _round(self, settings: EffectiveSettings) -> None:
         engine = self._engine
         if settings.shedding_off or engine.leader == NOBODY:
             return
+        await engine.write_averages_if_due(time())  # the same thread does both, in this order
+        async with engine.sampling:
+            held = HeldRound(at_s=time(), leader=engine.state.brokers[engine.leader].broker_id)
+            landings = self._decided(settings)
+        held.selected = tuple(landing.move.bundle for landing in landings)
+        self.rounds.append(held)
         sources: set[str] = set()
-        for landing in self._decided(settings):
+        for landing in landings:
             ends = list(landing.distribution)
             if landing.skipped:
                 continue
             chances = np.array(list(landing.distribution.values()))
             end = ends[int(self._rng.choice(len(ends), p=chances / chances.sum()))]
             if end != landing.move.broker:
+                held.unloaded.append(landing.move.bundle)
                 await self._unload(landing.move.bundle, end)
                 engine.shed_counts[engine.leader] += (1, landing.move.broker not in sources)
                 sources.add(landing.move.broker)
@@ -76,10 +108,11 @@ class OwnBalancer:
         strategy = self._in_force(settings)
         if strategy is None:
             return []
+        self._engine.mind.look_again()  # owners may have changed without a report
         view = self._engine.mind.view()
         grace_s = settings.number(_GRACE) * self._engine.options.minute_s
         self._unloaded_s = {
-            name: at for name, at in self._unloaded_s.items() if time() - at < grace_s
+            name: at for name, at in self._unloaded_s.items() if time() - at <= grace_s
         }
         recent = frozenset(self._unloaded_s)
         decision, self._state = strategy.decide(
@@ -104,5 +137,5 @@ class OwnBalancer:
         if row is None or row in self._ownership.closing:
             return
         self._ownership.hint(bundle, target)
-        self._unloaded_s[bundle] = time()
         await self._ownership.unload(row)
+        self._unloaded_s[bundle] = time()

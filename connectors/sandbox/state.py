@@ -6,6 +6,7 @@ ZooKeeper and :mod:`connectors.sandbox.rest` answers from it.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.sandbox.layout import Layout
+from connectors.sandbox.options import VERSION
 from connectors.sandbox.workload import Floats, HostUsage, per_owner
 from core.ids import range_text
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, next_average
 from core.pulsar.ring import find_bundle_index
+from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 
 NOBODY: Final = -1
 Rows = NDArray[np.int64]
@@ -41,6 +44,7 @@ class Broker:
         trouble: What is wrong with its web port, if anything.
         gains: Bundles gained since the last written report.
         losses: Bundles lost since the last written report.
+        version: Release that it reports.
     """
 
     row: int
@@ -53,6 +57,7 @@ class Broker:
     trouble: Trouble | None = None
     gains: set[str] = field(default_factory=set)
     losses: set[str] = field(default_factory=set)
+    version: str = VERSION
 
     @property
     def broker_id(self) -> str:
@@ -75,6 +80,60 @@ class Broker:
         return f"pulsar/{self.broker_id}/0x00000000_0xffffffff"
 
 
+class Averages:
+    """Time averages of every bundle, as one broker has them.
+
+    Attributes:
+        short: Short-term averages, ``(n_bundles, 4)``; ``short_samples`` their samples.
+        long: Long-term averages, likewise; ``long_samples`` their samples.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.short: Floats = np.zeros((count, 4))
+        self.long: Floats = np.zeros((count, 4))
+        self.short_samples: Rows = np.zeros(count, np.int64)
+        self.long_samples: Rows = np.zeros(count, np.int64)
+
+    def sample(self, rows: Rows, rates: Floats) -> None:
+        """Add one sample to each of these bundles."""
+        for average, samples, most in (
+            (self.short, self.short_samples, SHORT_SAMPLES),
+            (self.long, self.long_samples, LONG_SAMPLES),
+        ):
+            counted = samples[rows][:, np.newaxis]
+            value, after = next_average(average[rows], counted, rates, max_samples=most)
+            average[rows], samples[rows] = value, after[:, 0]
+
+    def drop(self, named: NDArray[np.bool_]) -> Rows:
+        """Forget bundles that no report names; return those that were averaged until now."""
+        dropped = np.flatnonzero(~named & (self.short_samples > 0))
+        self.short_samples[dropped] = self.long_samples[dropped] = 0
+        return dropped
+
+    def append(self, count: int) -> None:
+        """Make room for more bundles."""
+        more = Averages(count)
+        for name in ("short", "long", "short_samples", "long_samples"):
+            setattr(self, name, np.concatenate([getattr(self, name), getattr(more, name)]))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """What a broker's report in ZooKeeper has.
+
+    Attributes:
+        rows: Rows of the bundles in it.
+        rates: Their statistics, as :attr:`FleetState.rates`.
+        counts: Topics, producers, consumers, bundles of the broker.
+        usage: Of its host: CPU, heap, direct memory, bandwidth in and out.
+    """
+
+    rows: Rows
+    rates: Floats
+    counts: Rows
+    usage: Floats
+
+
 class FleetState:
     """Columns of bundles and topics; a bundle's row never changes, a split appends rows.
 
@@ -91,10 +150,12 @@ class FleetState:
         rates: Last statistics, ``(n_bundles, 4)``: rate in, throughput in, rate out, throughput
             out.
         counts: Last statistics, ``(n_bundles, 4)``: topics, producers, consumers, cache bytes.
+        reports: What the written report of each broker has, by the broker's row.
         reported: The ``rates`` that the brokers' written reports hold.
-        reported_by: Row of the broker whose written report names the bundle, or ``NOBODY``.
-        short: Short-term averages, as ``rates``; ``short_samples`` their samples.
-        long: Long-term averages, as ``rates``; ``long_samples`` their samples.
+        reported_by: Row of the broker whose written report names the bundle, or ``NOBODY``; of two
+            that name it, the one that wrote last.
+        leading: Averages of the leader, with a sample more for every time that it wrote them.
+        following: Averages of every other broker; a new leader goes on with these.
         topic_rates: Current rates per topic.
         usage: Host usage per broker.
     """
@@ -122,13 +183,12 @@ class FleetState:
         self.owner: Rows = np.full(count, NOBODY, np.int64)
         self.served_by: Rows = np.full(count, NOBODY, np.int64)
         self.reported_by: Rows = np.full(count, NOBODY, np.int64)
-        self.short_samples: Rows = np.zeros(count, np.int64)
-        self.long_samples: Rows = np.zeros(count, np.int64)
+        self.reports: dict[int, WrittenReport] = {}
+        self.leading = Averages(count)
+        self.following = Averages(count)
         self.rates: Floats = np.zeros((count, 4))
         self.counts: Rows = np.zeros((count, 4), np.int64)
         self.reported: Floats = np.zeros((count, 4))
-        self.short: Floats = np.zeros((count, 4))
-        self.long: Floats = np.zeros((count, 4))
         self.topic_bundle: Rows = np.zeros(len(layout.topics.names), np.int64)
         for row in range(len(self.namespaces)):
             self.place_topics(row)
@@ -222,41 +282,91 @@ class FleetState:
         self.place_topics(namespace)
         return [int(part) for part in fresh]
 
+    @property
+    def short(self) -> Floats:
+        """Short-term averages of the leader."""
+        return self.leading.short
+
+    @property
+    def long(self) -> Floats:
+        """Long-term averages of the leader."""
+        return self.leading.long
+
+    @property
+    def short_samples(self) -> Rows:
+        """Samples of :attr:`short`."""
+        return self.leading.short_samples
+
+    @property
+    def long_samples(self) -> Rows:
+        """Samples of :attr:`long`."""
+        return self.leading.long_samples
+
     def report(self, broker: int) -> None:
         """Note that a broker's report with its present statistics was written."""
         self.forget_reports(broker)
         rows = self.served_rows(broker)
+        usage = self.usage
+        self.reports[broker] = WrittenReport(
+            rows,
+            self.rates[rows],
+            self.broker_counts()[broker],
+            np.array(
+                [
+                    usage.cpu[broker],
+                    usage.heap_mib[broker],
+                    usage.direct_mib[broker],
+                    usage.bandwidth_in_kbit_s[broker],
+                    usage.bandwidth_out_kbit_s[broker],
+                ]
+            ),
+        )
         self.reported[rows] = self.rates[rows]
         self.reported_by[rows] = broker
 
     def forget_reports(self, broker: int) -> None:
-        """Note that a broker's report is gone with its session."""
+        """Note that a broker's report is gone, with its session or for a new one."""
+        self.reports.pop(broker, None)
         self.reported_by[self.reported_by == broker] = NOBODY
+        for other, report in self.reports.items():  # the one before still names what moved
+            free = report.rows[self.reported_by[report.rows] == NOBODY]
+            if len(free):
+                at = np.flatnonzero(np.isin(report.rows, free))
+                self.reported[report.rows[at]] = report.rates[at]
+                self.reported_by[report.rows[at]] = other
 
-    def sample(self) -> Rows:
-        """Add one sample a reported bundle: what every change of any broker's report does.
+    def reports_in_order(self) -> list[tuple[int, WrittenReport]]:
+        """Return the reports in the order in which the leader's map has the brokers."""
+        rows = sorted(self.reports)
+        names = [self.brokers[row].broker_id for row in rows]
+        order = concurrent_order(spread_hashes(names)).tolist()
+        return [(rows[at], self.reports[rows[at]]) for at in order]
+
+    def sample(self, *, leader_only: bool = False) -> Rows:
+        """Add one sample a bundle and report: what every change of any broker's report does.
+
+        Args:
+            leader_only: Only to the leader's averages, as before it writes them.
 
         Returns:
-            Rows of the bundles that were averaged until now and that no report names any more.
+            Rows of the bundles that the leader averaged until now and that no report names any
+            more.
 
         Source:
             Pulsar ``ModularLoadManagerImpl#updateBundleData``.
         """
-        named = self.reported_by != NOBODY
-        for average, samples, most in (
-            (self.short, self.short_samples, SHORT_SAMPLES),
-            (self.long, self.long_samples, LONG_SAMPLES),
-        ):
-            counted = samples[named]
-            for column in range(4):
-                value, after = next_average(
-                    average[named, column], counted, self.reported[named, column], max_samples=most
-                )
-                average[named, column] = value
-            samples[named] = after
-        dropped = np.flatnonzero(~named & (self.short_samples > 0))
-        self.short_samples[dropped] = self.long_samples[dropped] = 0
-        return dropped
+        named = np.zeros(len(self.names), np.bool_)
+        sides = (self.leading,) if leader_only else (self.leading, self.following)
+        for _, report in self.reports_in_order():
+            named[report.rows] = True
+            for side in sides:
+                side.sample(report.rows, report.rates)
+        dropped = [side.drop(named) for side in sides]
+        return dropped[0]
+
+    def new_leader(self) -> None:
+        """Let another broker lead: it goes on with the averages that it has as a follower."""
+        self.leading = copy.deepcopy(self.following)
 
     def broker_rates(self) -> Floats:
         """Return the sums of the bundles' rates per broker, ``(n_brokers, 4)``."""
@@ -289,12 +399,9 @@ class FleetState:
         self.owner = np.append(self.owner, nobody)
         self.served_by = np.append(self.served_by, nobody)
         self.reported_by = np.append(self.reported_by, nobody)
-        zeros = np.zeros(parts, np.int64)
-        self.short_samples = np.append(self.short_samples, zeros)
-        self.long_samples = np.append(self.long_samples, zeros)
+        self.leading.append(parts)
+        self.following.append(parts)
         rates = np.zeros((parts, 4))
         self.rates = np.concatenate([self.rates, rates])
         self.reported = np.concatenate([self.reported, rates])
-        self.short = np.concatenate([self.short, rates])
-        self.long = np.concatenate([self.long, rates])
         self.counts = np.concatenate([self.counts, np.zeros((parts, 4), np.int64)])

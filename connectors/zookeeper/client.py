@@ -23,6 +23,7 @@ from kazoo.protocol.serialization import GetChildren, GetData
 from kazoo.retry import KazooRetry
 
 from connectors.config import ClusterConfig
+from connectors.redaction import redacted, redacted_text
 from connectors.zookeeper.errors import translate
 from connectors.zookeeper.multi_read import GET_DATA, Answer, Read, request_of
 from core.errors import ConfigError, RemoteError, RemoteTimeoutError, UnreachableError
@@ -46,7 +47,7 @@ _log.addHandler(logging.NullHandler())
 _log.propagate = False  # every loss is a problem of the snapshot; kazoo's own lines add nothing
 _log.setLevel(logging.ERROR)
 
-_LOST: Final = (
+LOST: Final = (
     kazoo_errors.ConnectionLoss,
     kazoo_errors.ConnectionClosedError,
     kazoo_errors.SessionExpiredError,
@@ -61,6 +62,61 @@ class _Batch:
     losses: int = 0
 
 
+def new_client(config: ClusterConfig) -> KazooClient:
+    """Return a client of the cluster's ZooKeeper; nothing is connected yet.
+
+    Raises:
+        ConfigError: The cluster has no ZooKeeper address, or one that cannot be used.
+    """
+    if config.zookeeper is None:
+        raise ConfigError(
+            f"Cluster {config.name} names no zookeeper.", hint="Add zookeeper = host:port."
+        )
+    auth = config.zookeeper_auth
+    try:
+        return KazooClient(
+            hosts=config.zookeeper,
+            timeout=config.timeouts.session_s,
+            auth_data=[("digest", auth.credential())] if auth else None,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=2.0),
+            logger=_log,
+            read_only=False,
+        )
+    except ValueError as exc:
+        raise ConfigError(
+            f"zookeeper of cluster {config.name} cannot be used: {exc}.",
+            hint="It reads host:port,host:port/chroot.",
+        ) from exc
+
+
+def connect(client: KazooClient, connected: threading.Event, wait_s: float, endpoint: str) -> None:
+    """Start a client where it never was, and wait until it is connected.
+
+    Args:
+        client: From :func:`new_client`.
+        connected: Set by the listener of the client while it is connected.
+        wait_s: Timeout.
+        endpoint: For the error.
+
+    Raises:
+        RemoteError: ZooKeeper cannot be reached, or refuses the session.
+    """
+    if not client._connection._connection_routine:  # noqa: SLF001  # never started yet
+        client.start_async()
+    if connected.wait(wait_s):
+        return
+    if client.client_state == "AUTH_FAILED":
+        cause = kazoo_errors.AuthFailedError()
+        raise translate(cause, endpoint=endpoint, operation="connect") from None
+    raise UnreachableError(
+        f"{endpoint} cannot be reached within {wait_s:.0f} s.",
+        endpoint=endpoint,
+        operation="connect",
+        outcome="not_sent",
+        hint="Check that ZooKeeper runs and that this machine may reach it.",
+    )
+
+
 class ZooKeeperReader:
     """Reads a cluster's znodes; one capture at a time.
 
@@ -70,10 +126,6 @@ class ZooKeeperReader:
     """
 
     def __init__(self, config: ClusterConfig, on_change: Callable[[], None] | None = None) -> None:
-        if config.zookeeper is None:
-            raise ConfigError(
-                f"Cluster {config.name} names no zookeeper.", hint="Add zookeeper = host:port."
-            )
         self.endpoint = f"zookeeper {config.zookeeper}"
         self.failure: RemoteError | None = None
         self.reads = 0
@@ -84,27 +136,8 @@ class ZooKeeperReader:
         self._budget = config.read_budget
         self._deadline = monotonic() + config.timeouts.capture_s
         self._has_multi_read = True
-        self._client = self._new_client(config)
-
-    def _new_client(self, config: ClusterConfig) -> KazooClient:
-        auth = config.zookeeper_auth
-        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=2.0)
-        try:
-            client = KazooClient(
-                hosts=config.zookeeper,
-                timeout=config.timeouts.session_s,
-                auth_data=[("digest", auth.credential())] if auth else None,
-                connection_retry=retry,
-                logger=_log,
-                read_only=False,
-            )
-        except ValueError as exc:
-            raise ConfigError(
-                f"zookeeper of cluster {config.name} cannot be used: {exc}.",
-                hint="It reads host:port,host:port/chroot.",
-            ) from exc
-        client.add_listener(self._state_changed)
-        return client
+        self._client = new_client(config)
+        self._client.add_listener(self._state_changed)
 
     def _state_changed(self, state: KazooState) -> None:
         if state == KazooState.CONNECTED:
@@ -129,19 +162,7 @@ class ZooKeeperReader:
         if self._client.connected:
             self.losses = 0
             return
-        if not self._client._connection._connection_routine:  # noqa: SLF001  # never started yet
-            self._client.start_async()
-        if not self._connected.wait(wait_s):
-            if self._client.client_state == "AUTH_FAILED":
-                cause = kazoo_errors.AuthFailedError()
-                raise translate(cause, endpoint=self.endpoint, operation="connect") from None
-            raise UnreachableError(
-                f"{self.endpoint} cannot be reached within {wait_s:.0f} s.",
-                endpoint=self.endpoint,
-                operation="connect",
-                outcome="not_sent",
-                hint="Check that ZooKeeper runs and that this machine may reach it.",
-            )
+        connect(self._client, self._connected, wait_s, self.endpoint)
         self.losses = 0
 
     def close(self) -> None:
@@ -187,7 +208,7 @@ class ZooKeeperReader:
                 _Run(self, reads[:allowed], answers, expected_bytes).go()
             except RemoteError as exc:
                 self.failure = exc
-        return answers
+        return [_without_secrets(answer) for answer in answers]
 
     def submit(self, reads: Sequence[Read]) -> Callable[[float], list[Answer]]:
         """Send one batch; the returned function waits for its answers.
@@ -204,7 +225,7 @@ class ZooKeeperReader:
 
         def wait(timeout_s: float) -> list[Answer]:
             ends_at = monotonic() + timeout_s
-            return [_single_answer(each, max(ends_at - monotonic(), 0.0)) for each in singles]
+            return [single_answer(each, max(ends_at - monotonic(), 0.0)) for each in singles]
 
         return wait
 
@@ -254,26 +275,45 @@ class ZooKeeperReader:
         return float(min(left_s, self._timeouts.zookeeper_s))
 
 
+def _without_secrets(answer: Answer) -> Answer:
+    value = answer.value
+    if isinstance(value, bytes):
+        clean: object = redacted(value)
+    elif isinstance(value, list):
+        clean = [redacted_text(name) for name in value]
+        clean = value if clean == value else clean
+    else:
+        return answer
+    return answer if clean is value else answer._replace(value=clean)
+
+
 def _failed(code: int) -> Answer:
     return Answer.without_stat(code)
 
 
-def _single_answer(result: Any, timeout_s: float) -> Answer:
+def single_answer(result: Any, timeout_s: float) -> Answer:
+    """Wait for one of kazoo's asynchronous reads and return it as an :class:`Answer`.
+
+    Raises:
+        kazoo's exceptions for a lost connection; an error of the znode itself is in the answer.
+    """
     try:
         value = result.get(timeout=timeout_s)
-    except _LOST:
+    except LOST:
         raise
     except kazoo_errors.ZookeeperError as exc:
         return _failed(_SINGLE_CODES.get(type(exc), UNREAD))
     if isinstance(value, list):
-        return Answer.without_stat(0, value)
+        return _without_secrets(Answer.without_stat(0, value))
     data, stat = value
     return Answer(
         0,
-        data or b"",
+        redacted(data or b""),
+        created_id=stat.czxid,
         changed_id=stat.mzxid,
         created_at=stat.ctime,
         modified_at=stat.mtime,
+        version=stat.version,
         session_id=stat.ephemeralOwner,
         child_change_id=stat.pzxid,
     )
@@ -329,7 +369,7 @@ class _Run:
             self._reader.forget_multi_read()
             self._again.append(batch)
             return
-        except _LOST as exc:
+        except LOST as exc:
             self._lost(batch, exc)
             return
         except (kazoo_errors.KazooException, KazooTimeoutError) as exc:

@@ -25,7 +25,7 @@ _INT: Final = struct.Struct(">i")
 _CLOSE: Final = _HEADER.pack(_ERROR, 1, -1)
 _OPEN: Final = {kind: _HEADER.pack(kind, 0, -1) for kind in (GET_DATA, GET_CHILDREN)}
 # czxid mzxid ctime mtime version cversion aversion ephemeralOwner dataLength numChildren pzxid
-_STAT: Final = struct.Struct(">8xqqq12xq8xq")
+_STAT: Final = struct.Struct(">qqqqi8xq8xq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,11 @@ class Answer(NamedTuple):
     Attributes:
         error: 0, or ZooKeeper's error code.
         value: ``bytes`` of a data read, a list of names of a children read, ``None`` on an error.
+        created_id: ``czxid`` of a data read: another one for a znode that was created again.
         changed_id: ``mzxid`` of a data read.
         created_at: ``ctime`` of a data read, ms since the epoch.
         modified_at: ``mtime`` of a data read, ms since the epoch.
+        version: Of the data: the writes since the znode was created.
         session_id: ``ephemeralOwner`` of a data read: the session that it lives with; 0: it is no
             ephemeral.
         child_change_id: ``pzxid`` of a data read: grows whenever a child comes or goes.
@@ -52,16 +54,18 @@ class Answer(NamedTuple):
 
     error: int
     value: Any
+    created_id: int
     changed_id: int
     created_at: int
     modified_at: int
+    version: int
     session_id: int
     child_change_id: int
 
     @classmethod
     def without_stat(cls, error: int, value: Any = None) -> Answer:
         """Return what a read of children, or one that failed, answered."""
-        return cls(error, value, 0, 0, 0, 0, 0)
+        return cls(error, value, 0, 0, 0, 0, 0, 0, 0)
 
 
 class MultiRead(NamedTuple):

@@ -6,30 +6,19 @@ from collections.abc import Callable
 
 from connectors.apply.limits import Limited
 from connectors.config import ClusterConfig
-from connectors.pegasus.acting.batch import BatchAction
-from connectors.pegasus.acting.changing import LevelAction, SettingAction
-from connectors.pegasus.acting.closing import CloseAction
-from connectors.pegasus.acting.proposing import ChangeAction, MoveAction
 from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.acting.sight import Eyes, Pending
-from connectors.pegasus.acting.waiting import AwaitAction, Senses
+from connectors.pegasus.actions import ACTIONS
+from connectors.pegasus.actions.wait import Senses
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.ports import Action
 from core.errors import InvariantError
+from core.pegasus.proposal import Proposal
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.model import Step
-from core.plan.pegasus_steps import (
-    AwaitState,
-    ChangeReplica,
-    CloseReplicas,
-    MoveReplica,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
 from core.snapshot.pegasus import PegasusSnapshot
+from core.step import StepBase
 
 
 class PegasusCluster(Limited):
@@ -52,14 +41,14 @@ class PegasusCluster(Limited):
         readings_apart_s: float | None = None,
     ) -> None:
         super().__init__(config, limits)
-        self._readings_apart_s = readings_apart_s
+        self.readings_apart_s = readings_apart_s
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
-        self._eyes = Eyes(self._client, pending)
-        self._settings = ServerSettings(self._client, config.timeouts.answer_s)
-        self._senses = Senses(
-            eyes=self._eyes,
-            settings=self._settings,
+        self.eyes = Eyes(self._client, pending)
+        self.settings = ServerSettings(self._client, config.timeouts.answer_s)
+        self.senses = Senses(
+            eyes=self.eyes,
+            settings=self.settings,
             info=self._client.fetch_cluster_info,
             open_replicas=ReplicasOpen(config.timeouts.answer_s).of,
         )
@@ -81,30 +70,24 @@ class PegasusCluster(Limited):
 
     # -- acting ---------------------------------------------------------------------------------
 
-    def action(self, step: Step) -> Action:
+    def action(self, step: StepBase) -> Action:
         """Return the action that carries out a step."""
-        eyes, propose = self._eyes, self._client.apply_proposal
-        action: Action
-        match step:
-            case SetMetaLevel():
-                action = LevelAction(step, self._settings, eyes)
-            case MoveReplica():
-                action = MoveAction(step, eyes, propose)
-            case ChangeReplica():
-                action = ChangeAction(step, eyes, propose)
-            case ProposeMany():
-                action = BatchAction(step, eyes, propose)
-            case CloseReplicas():
-                action = CloseAction(step, eyes, self._settings)
-            case SetServerSetting():
-                action = SettingAction(step, self._settings, self._facts)
-            case AwaitState():
-                action = AwaitAction(step, self._senses, apart_s=self._readings_apart_s)
-            case _:
-                raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
-        return action
+        make = ACTIONS.get(type(step))
+        if make is None:
+            raise InvariantError(f"A Pegasus cluster has no step of kind {step.kind}.")
+        return make(step, self)
 
-    def _facts(self) -> PegasusFacts:
+    def propose(self, proposal: Proposal) -> None:
+        """Send a proposal, once.
+
+        Raises:
+            RemoteError: It was refused, or nobody knows.
+            GuardRefusedError: It is not sent.
+        """
+        self._client.apply_proposal(proposal)
+
+    def facts(self) -> PegasusFacts:
+        """Return the facts of a fresh snapshot."""
         return PegasusFacts(self.snapshot())
 
     # -- settings -------------------------------------------------------------------------------
@@ -115,7 +98,7 @@ class PegasusCluster(Limited):
         Raises:
             RemoteError: It cannot be read.
         """
-        return self._settings.value(key)
+        return self.settings.value(key)
 
     def set_dynamic_setting(self, key: str, value: str | None) -> None:
         """Set a setting of servers; ``None``: to its default.
@@ -123,4 +106,4 @@ class PegasusCluster(Limited):
         Raises:
             RemoteError: It was refused, or nobody knows.
         """
-        self._settings.set_value(key, value)
+        self.settings.set_value(key, value)

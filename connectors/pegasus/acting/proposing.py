@@ -1,4 +1,4 @@
-"""One proposal for one partition: moving a replica, or a single safe change.
+"""One proposal for one partition: what moving a replica and a single safe change have in common.
 
 The answer of the meta server says only that it is queued; what came of it is told by ballot and
 members. It is sent once: what is left of it after a failure is a matter of looking.
@@ -7,27 +7,33 @@ members. It is sent once: what is left of it after a failure is a matter of look
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
     judge,
-    wanted_of_change,
-    wanted_of_move,
 )
 from core.actions.model import Ending, Observation, Refusal
 from core.errors import ConflictError, GuardRefusedError, InvariantError, RemoteError
-from core.pegasus.balance.model import ConfigType, PlanKind
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import ClusterSight, Proposal
-from core.plan.pegasus_steps import ChangeReplica, MoveReplica, Partition
-from core.plan.pegasus_verify import membership, proposal_of
+from core.pegasus.steps.partition import Partition
 
-Propose = Callable[[Proposal], None]
-"""Sends a proposal, once; raises RemoteError or GuardRefusedError."""
+
+class ProposalPort(Protocol):
+    """What proposals need of the cluster."""
+
+    @property
+    def eyes(self) -> Eyes:
+        """Reads nodes, partitions and who leads."""
+        ...
+
+    def propose(self, proposal: Proposal) -> None:
+        """Send a proposal, once; raise RemoteError or GuardRefusedError."""
+        ...
+
 
 ROLES_WITHIN_S: Final = 60.0
 """Six ticks of a real meta server: long enough for roles to change."""
@@ -40,11 +46,6 @@ _LOOKS_A_REIGN: Final = 4
 """Who leads is asked at every fourth look."""
 
 _PLAN_ANEW: Final = "Take a fresh snapshot and plan anew."
-KINDS: Final[Mapping[str, PlanKind]] = {
-    "move_pri": PlanKind.MOVE_PRIMARY,
-    "copy_pri": PlanKind.COPY_PRIMARY,
-    "copy_sec": PlanKind.COPY_SECONDARY,
-}
 
 
 def copy_patience_s(size_mb: float | None) -> float:
@@ -70,14 +71,13 @@ class PartitionAction(ABC):
 
     Args:
         partition: As it was when the plan was made.
-        eyes: Look at the cluster.
-        propose: Sends.
+        cluster: Where.
     """
 
-    def __init__(self, partition: Partition, eyes: Eyes, propose: Propose) -> None:
+    def __init__(self, partition: Partition, cluster: ProposalPort) -> None:
         self._partition = partition
-        self._eyes = eyes
-        self._propose = propose
+        self._eyes = cluster.eyes
+        self._propose = cluster.propose
         self._config: PartitionConfig | None = None
         self._proposal: Proposal | None = None
         self._reign = ""
@@ -232,88 +232,3 @@ class PartitionAction(ABC):
             hint=_PLAN_ANEW,
             after=now,
         )
-
-
-class MoveAction(PartitionAction):
-    """One ``balance`` of the shell: roles change, or a replica is copied from node to node.
-
-    Args:
-        step: What to do.
-        eyes: Look at the cluster.
-        propose: Sends.
-    """
-
-    def __init__(self, step: MoveReplica, eyes: Eyes, propose: Propose) -> None:
-        super().__init__(step.partition, eyes, propose)
-        self._step = step
-
-    @property
-    def patience_s(self) -> float:
-        """A minute for roles; for a copy as long as it takes at a slow rate."""
-        if self._step.move == "move_pri":
-            return ROLES_WITHIN_S
-        return copy_patience_s(self._step.size_mb)
-
-    def _wanted(self, before: PartitionConfig) -> Wanted:
-        step = self._step
-        return wanted_of_move(KINDS[step.move], before, step.source, step.target)
-
-    def _has_role(self, now: PartitionConfig) -> bool:
-        step = self._step
-        if step.move == "copy_sec":
-            return step.source in now.secondaries and step.target not in now.members
-        if step.move == "move_pri":
-            return now.primary == step.source and step.target in now.secondaries
-        return now.primary == step.source and step.target not in now.members
-
-    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        return proposal_of(sight, config, self._step)
-
-    def _done(self) -> str:
-        step, gpid = self._step, self._partition.gpid
-        if step.move == "copy_sec":
-            return f"A secondary of {gpid} moved from {step.source} to {step.target}, as asked."
-        return f"The primary of {gpid} moved from {step.source} to {step.target}, as asked."
-
-
-class ChangeAction(PartitionAction):
-    """One ``propose`` of the shell, without force.
-
-    Args:
-        step: What to do.
-        eyes: Look at the cluster.
-        propose: Sends.
-    """
-
-    def __init__(self, step: ChangeReplica, eyes: Eyes, propose: Propose) -> None:
-        super().__init__(step.partition, eyes, propose)
-        self._step = step
-        self._change = ConfigType[step.change]
-
-    @property
-    def patience_s(self) -> float:
-        """A minute for roles, longer for an addition, which copies."""
-        return COPY_WITHIN_S if self._change is ConfigType.ADD_SECONDARY else ROLES_WITHIN_S
-
-    def _wanted(self, before: PartitionConfig) -> Wanted:
-        return wanted_of_change(self._change, before, self._step.node)
-
-    def _has_role(self, now: PartitionConfig) -> bool:
-        node = self._step.node
-        if self._change is ConfigType.ASSIGN_PRIMARY:
-            return now.primary is None
-        is_taking = self._change is ConfigType.ADD_SECONDARY
-        return node not in now.members if is_taking else node in now.secondaries
-
-    def _built(self, sight: ClusterSight, config: PartitionConfig) -> Proposal:
-        return proposal_of(sight, config, self._step)
-
-    def _done(self) -> str:
-        node, gpid = self._step.node, self._partition.gpid
-        done = {
-            ConfigType.ASSIGN_PRIMARY: f"{node} is the primary of {gpid}.",
-            ConfigType.ADD_SECONDARY: f"{gpid} has a secondary on {node}.",
-            ConfigType.DOWNGRADE_TO_INACTIVE: f"{node} serves {gpid} no more.",
-            ConfigType.REMOVE: f"The replica of {gpid} on {node} was removed.",
-        }
-        return done[self._change]

@@ -26,7 +26,8 @@ from core.errors import (
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
 from core.pegasus.server_settings import Changeable, canonical, changeable, wished_value
-from core.plan.pegasus_steps import EVERY_NODE, LEADER, LEVEL_KEY
+from core.pegasus.steps.level import LEVEL_KEY
+from core.pegasus.steps.setting import EVERY_NODE, LEADER
 
 DEFAULT: Final = "DEFAULT"
 _LISTS: Final = ("nodes", "tables")

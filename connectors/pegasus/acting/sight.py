@@ -15,7 +15,7 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
-from core.plan.pegasus_steps import Partition
+from core.pegasus.steps.partition import Partition
 
 AFTER_FAILOVER_S: Final = 12.0
 """How long what an old leader had begun may still show: a tick of a real meta server, and some."""

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import move_actions
 from core.pegasus.reconfigure import settle
-from core.plan.pegasus_verify import membership
 
 State = Literal["done", "elsewhere", "returned", "half_done", "waiting"]
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import msgspec
 import requests
 
+from connectors.addresses import GuardedAdapter
 from connectors.pegasus.http import parse
 from connectors.pegasus.http.parse import (
     Flag,
@@ -69,6 +70,7 @@ class HttpClient:
         self._base = f"http://{address}"
         self._timeout_s = timeout_s
         self._session = requests.Session()
+        self._session.mount("http://", GuardedAdapter())
         self._session.trust_env = False  # no proxies, no netrc: these are servers of ours
 
     def close(self) -> None:
@@ -242,9 +244,13 @@ class HttpClient:
 
     def _next(self, url: str, location: str, path: str) -> str:
         """Return where the server that does not lead sends to: the leader, same path."""
-        parts = urlsplit(urljoin(url, location))
-        if not location or parts.scheme != "http" or not parts.hostname:
-            raise self._no_leader(path, f"it sends on to {location or 'nowhere'}")
+        try:
+            parts = urlsplit(urljoin(url, location))
+        except ValueError:
+            parts = urlsplit("")
+        is_same = parts.path == urlsplit(url).path
+        if not location or parts.scheme != "http" or "@" in parts.netloc or not is_same:
+            raise self._no_leader(path, f"it sends on to {location[:_TEXT_SHOWN] or 'nowhere'}")
         return parts.geturl()
 
     def _refusal(self, status: int, body: bytes, path: str) -> RemoteError:

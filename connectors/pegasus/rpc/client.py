@@ -36,7 +36,7 @@ from core.pegasus.answers import (
     TableStatus,
 )
 from core.pegasus.levels import LEVEL_QUERY, FunctionLevel, level_of
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, ReplicaEntry
 from core.pegasus.proposal import Proposal
 
 PREFIX_MATCH: Final = 4
@@ -307,11 +307,15 @@ class ServerClient:
     Args:
         address: ``host:port``.
         timeout_s: For one question.
+        connect_s: For a connection; ``None``: as long as for a question.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 5.0) -> None:
-        self._address = address
+    def __init__(
+        self, address: str, *, timeout_s: float = 5.0, connect_s: float | None = None
+    ) -> None:
+        self.address = address
         self._timeout_s = timeout_s
+        self._connect_s = timeout_s if connect_s is None else connect_s
         self._connection: Connection | None = None
 
     def close(self) -> None:
@@ -328,8 +332,18 @@ class ServerClient:
             hp_node=HostPort.of(node.name),
         )
         result = self._call(idl.QUERY_DISK_INFO, body)
-        endpoint, operation = f"pegasus {self._address}", idl.QUERY_DISK_INFO.name
+        endpoint, operation = f"pegasus {self.address}", idl.QUERY_DISK_INFO.name
         return parse.parsed(parse.parse_disks, result, endpoint=endpoint, operation=operation)
+
+    def fetch_replicas(self, node: NodeEntry) -> list[ReplicaEntry]:
+        """Return every replica of a replica server as it is now, those it has closed included."""
+        body = idl.QueryReplicaInfoRequest(
+            node1=RpcAddress() if node.address is None else RpcAddress.of(node.address),
+            hp_node1=HostPort.of(node.name),
+        )
+        result = self._call(idl.QUERY_REPLICA_INFO, body)
+        endpoint, operation = f"pegasus {self.address}", idl.QUERY_REPLICA_INFO.name
+        return parse.parsed(parse.parse_replicas, result, endpoint=endpoint, operation=operation)
 
     def send_command(self, command: str, *arguments: str) -> Any:
         """Send a remote command and return its answer, parsed when it is JSON.
@@ -339,11 +353,11 @@ class ServerClient:
         """
         body = idl.Command(cmd=command, arguments=list(arguments))
         answer = self._call(idl.REMOTE_COMMAND, body)
-        return _command_answer(command, answer, f"pegasus {self._address}")
+        return _command_answer(command, answer, f"pegasus {self.address}")
 
     def _call(self, call: Call, body: Struct) -> Any:
         if self._connection is None or not self._connection.is_open:
-            self._connection = Connection(self._address, timeout_s=self._timeout_s)
+            self._connection = Connection(self.address, timeout_s=self._connect_s)
         connection = self._connection
         reply = connection.call(call, body, timeout_s=self._timeout_s)
         leads, results = _results([reply], connection, call.name)

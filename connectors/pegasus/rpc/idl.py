@@ -156,6 +156,25 @@ QueryDiskInfoResponse = struct(
     many(4, "disk_infos", DiskInfo),
 )
 
+ReplicaInfo = struct(
+    "ReplicaInfo",
+    one(1, "pid", Gpid),
+    i64(2, "ballot"),
+    i32(3, "status"),
+    i64(4, "last_committed_decree"),
+    i64(5, "last_prepared_decree"),
+    i64(6, "last_durable_decree"),
+    text(7, "app_type"),
+    text(8, "disk_tag"),
+    i32(9, "manual_compact_status"),
+)
+QueryReplicaInfoRequest = struct(
+    "QueryReplicaInfoRequest", one(1, "node1", RpcAddress), one(2, "hp_node1", HostPort)
+)
+QueryReplicaInfoResponse = struct(
+    "QueryReplicaInfoResponse", one(1, "err", ErrorCode), many(2, "replicas", ReplicaInfo)
+)
+
 Command = struct("Command", text(1, "cmd"), texts(2, "arguments"))
 
 QueryAppInfoRequest = struct(
@@ -220,6 +239,9 @@ PROPOSE_BALANCER: Final = Call(
 )
 DDD_DIAGNOSE: Final = Call("RPC_CM_DDD_DIAGNOSE", DddDiagnoseRequest, DddDiagnoseResponse)
 QUERY_DISK_INFO: Final = Call("RPC_QUERY_DISK_INFO", QueryDiskInfoRequest, QueryDiskInfoResponse)
+QUERY_REPLICA_INFO: Final = Call(
+    "RPC_QUERY_REPLICA_INFO", QueryReplicaInfoRequest, QueryReplicaInfoResponse
+)
 REMOTE_COMMAND: Final = Call("RPC_CLI_CLI_CALL", Command, None, is_read=False)
 # not sent by the console; known so that recordings decode and the sandbox may answer
 QUERY_APP_INFO: Final = Call("RPC_QUERY_APP_INFO", QueryAppInfoRequest, QueryAppInfoResponse)
@@ -238,6 +260,7 @@ CALLS: Final = (
     PROPOSE_BALANCER,
     DDD_DIAGNOSE,
     QUERY_DISK_INFO,
+    QUERY_REPLICA_INFO,
     REMOTE_COMMAND,
     QUERY_APP_INFO,
     GET_MAX_REPLICA_COUNT,

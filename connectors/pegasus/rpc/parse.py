@@ -21,7 +21,7 @@ from core.pegasus.answers import (
     TableStatus,
 )
 from core.pegasus.ddd import DddNode
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, ReplicaEntry, ReplicaStatus
 from core.pegasus.proposal import Proposal
 from core.pegasus.verdict import OperationCounts
 
@@ -91,6 +91,28 @@ def parse_ddds(result: Struct) -> list[DddEntry]:
 def parse_disks(result: Struct) -> list[DiskEntry]:
     """Read the disks of a replica server."""
     return [parse_disk(one) for one in result.disk_infos or ()]
+
+
+def parse_replicas(result: Struct) -> list[ReplicaEntry]:
+    """Read the replicas of a replica server, open and closed ones."""
+    return [parse_replica(one) for one in result.replicas or ()]
+
+
+def parse_replica(one: Struct) -> ReplicaEntry:
+    """Read one replica."""
+    try:
+        status = ReplicaStatus(one.status or 0)
+    except ValueError:
+        status = ReplicaStatus.INVALID
+    return ReplicaEntry(
+        app_id=one.pid.app_id,
+        index=one.pid.index,
+        status=status,
+        ballot=_there(one.ballot),
+        last_committed_decree=_there(one.last_committed_decree),
+        last_prepared_decree=_there(one.last_prepared_decree),
+        disk=_there(one.disk_tag),
+    )
 
 
 def name_of(name: HostPort | None, address: RpcAddress | None) -> str | None:

@@ -47,7 +47,7 @@ def view_of_state(state: ClusterState) -> ClusterView:
             table: [partition.config for partition in state.of_table(app_id)]
             for app_id, table in state.tables.items()
         },
-        {name: state.disks_of(name) for name in order},
+        {name: state.serving_disks(name) for name in order},
         numbering=order,
     )
 
@@ -68,9 +68,14 @@ def options_of_state(state: ClusterState, *, is_check: bool) -> BalanceOptions:
 
 def plan_round(
     state: ClusterState, pick: Pick, *, is_check: bool
-) -> list[tuple[tuple[int, int], PlanKind, tuple[ProposalAction, ...]]]:
-    """Return what the balancer wants: gpid, kind and actions, in gpid order."""
+) -> list[tuple[tuple[int, int], PlanKind, tuple[ProposalAction, ...]]] | None:
+    """Return what the balancer wants: gpid, kind and actions, in gpid order.
+
+    ``None``: some server has not reported its replica yet, so nothing is planned.
+    """
     view = view_of_state(state)
+    if view.has_unknown_disk:
+        return None
     plans: list[BalancePlan] = balance_round(view, options_of_state(state, is_check=is_check), pick)
     return [(view.gpid(plan.row), plan.kind, actions_of(view, plan)) for plan in plans]
 

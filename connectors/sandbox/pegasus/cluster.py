@@ -72,7 +72,12 @@ class Cluster:
         """Listen everywhere and begin to tick."""
         for name, server in self._servers.items():
             await server.listen(_LOOPBACK, _port(name))
-        self.mind.spawn(self.mind.run())
+        for work in (
+            self.mind.run(),
+            self.mind.keep_reporting(),
+            self.mind.keep_counting_disks(),
+        ):
+            self.mind.spawn(work)
 
     async def stop(self) -> None:
         """End everything."""
@@ -136,15 +141,54 @@ class Cluster:
         node = self.state.nodes[self._known(name)]
         if not node.is_running:
             return
-        node.is_running = False
+        node.is_running = node.is_frozen = False
         await self._servers[name].close()
-        self.mind.spawn(self._bury_later(name, node.started_s))
+        self._bury_unless_back(node)
 
-    async def _bury_later(self, name: str, started_s: float) -> None:
+    def _bury_unless_back(self, node: Node) -> None:
+        node.silence += 1
+        self.mind.spawn(self._bury_later(node, node.silence))
+
+    async def _bury_later(self, node: Node, silence: int) -> None:
         await asyncio.sleep(self.options.grace_s)
-        node = self.state.nodes[name]
-        if not node.is_running and node.started_s == started_s:  # not another end, later on
-            self.mind.bury(name)
+        if not node.is_working and node.silence == silence:
+            self.mind.bury(node.name)
+
+    async def freeze_node(self, name: str) -> None:
+        """Stop a replica server's process as SIGSTOP does; a while later it counts as dead.
+
+        Its port accepts connections and answers nothing until :meth:`thaw_node`.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        node = self.state.nodes[self._known(name)]
+        if not node.is_working:
+            return
+        node.is_frozen = True
+        self._servers[name].freeze()
+        self._bury_unless_back(node)
+
+    async def thaw_node(self, name: str) -> None:
+        """Let a frozen replica server go on, as SIGCONT does.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        node = self.state.nodes[self._known(name)]
+        if not node.is_frozen:
+            return
+        node.is_frozen = False
+        self._servers[name].thaw()
+        self.mind.welcome(name)
+
+    def unanswered(self, name: str) -> int:
+        """Return how many questions wait at a frozen node.
+
+        Raises:
+            UnknownNameError: There is no such node.
+        """
+        return self._servers[self._known(name)].unanswered
 
     async def restart_node(self, name: str) -> None:
         """End a replica server's process and start it again a moment later.
@@ -165,6 +209,7 @@ class Cluster:
         node = self.state.nodes[self._known(name)]
         if node.is_running:
             return
+        self.copy_rates.pop(name, None)  # set by command, so lost with the process
         await self._servers[name].listen(_LOOPBACK, _port(name))
         node.is_running, node.started_s = True, monotonic()
         self.mind.welcome(name)
@@ -184,6 +229,8 @@ class Cluster:
         await self._servers[lost].listen(_LOOPBACK, _port(lost))
         self.mind.forget()
         self.leader, self.mind.has_leader = (others or [lost])[0], True
+        for node in self.state.nodes.values():  # who connects anew reports at once
+            self.mind.sync(node)
 
     async def mute_node(self, name: str, *, is_mute: bool) -> None:
         """Let a node answer ``unknown command`` to everything.

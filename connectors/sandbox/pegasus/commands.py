@@ -55,12 +55,12 @@ def answer_meta(cluster: Cluster, body: Struct, *, leads: bool) -> str:
 def answer_replica(cluster: Cluster, node: Node, body: Struct) -> str:
     """Answer a command to a replica server."""
     name = body.cmd or ""
-    if node.is_mute:
-        return _unknown(name)
+    if node.is_mute or cluster.state.mishaps.answer is not None:
+        return cluster.state.mishaps.answer or _unknown(name)
     if name == "server-info":
         return _server_info(node.started_s)
     if name == "replica.kill_partition":
-        return "ERR_OK" if _is_partition(body.arguments or []) else "ERR_INVALID_PARAMETERS"
+        return _kill_partition(cluster, node.name, body.arguments or [])
     if name in _RATES:
         rates = cluster.copy_rates.setdefault(node.name, dict(_RATES))
         if body.arguments:
@@ -78,8 +78,14 @@ def _text(body: dict[str, object]) -> str:
     return json.dumps(body, indent=2, sort_keys=True)
 
 
-def _is_partition(arguments: Sequence[str]) -> bool:
-    return len(arguments) <= 2 and all(one.isdecimal() for one in arguments)
+def _kill_partition(cluster: Cluster, node: str, arguments: Sequence[str]) -> str:
+    """Close one replica, those of a table, or all; only one that is named has to be there."""
+    if len(arguments) > 2 or not all(one.isdecimal() for one in arguments):
+        return "ERR_INVALID_PARAMETERS"
+    named = tuple(int(one) for one in arguments)
+    found = [gpid for gpid in cluster.state.partitions if gpid[: len(named)] == named]
+    closed = [cluster.mind.kill(node, gpid) for gpid in found]
+    return "ERR_OK" if len(named) < 2 or any(closed) else "ERR_OBJECT_NOT_FOUND"
 
 
 def _server_info(started_s: float) -> str:

@@ -13,9 +13,8 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlsplit
 
-from connectors.sandbox.pegasus.http import HttpAnswer
+from connectors.sandbox.pegasus.http import HttpAnswer, split_target
 from core.errors import OpsError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class Control:
             "restart": cluster.restart_node,
             "mute": self._mute,
             "unmute": self._unmute,
+            "freeze": cluster.freeze_node,
+            "thaw": cluster.thaw_node,
         }
 
     def told(self) -> HttpAnswer:
@@ -52,6 +53,7 @@ class Control:
                 "is_running": node.is_running,
                 "is_alive": node.is_alive,
                 "is_mute": node.is_mute,
+                "is_frozen": node.is_frozen,
             }
             for node in self._cluster.state.nodes.values()
         }
@@ -65,12 +67,11 @@ class Control:
             target: Path and query.
             headers: By lower-case name.
         """
-        parts = urlsplit(target)
-        if parts.path != PATH:
-            return HttpAnswer(404, f'service not found for "{parts.path}"')
+        path, asked = split_target(target)
+        if path != PATH.strip("/"):
+            return HttpAnswer(404, f'service not found for "{path}"')
         if HEADER not in headers:
             return HttpAnswer(400, f"A change needs the header {HEADER}: 1.")
-        asked = dict(parse_qsl(parts.query))
         node, word = asked.get("node", ""), asked.get("do", "")
         try:
             await self._do(node, word)

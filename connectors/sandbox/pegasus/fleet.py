@@ -110,6 +110,22 @@ class PegasusSandbox:
         """End a replica server's process and start it again a moment later."""
         self._await(self._running().restart_node(name))
 
+    def freeze_node(self, name: str) -> None:
+        """Let its port accept connections and answer nothing, as after SIGSTOP."""
+        self._await(self._running().freeze_node(name))
+
+    def thaw_node(self, name: str) -> None:
+        """Let a frozen replica server go on."""
+        self._await(self._running().thaw_node(name))
+
+    def unanswered(self, name: str) -> int:
+        """Return how many questions wait at a frozen node."""
+
+        async def counted() -> int:
+            return self._running().unanswered(name)
+
+        return self._await(counted())
+
     def lose_leader(self) -> None:
         """End the leading meta server; another one takes over a while later."""
         self._await(self._running().lose_leader())

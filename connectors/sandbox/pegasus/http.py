@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from time import time
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import numpy as np
 
@@ -53,6 +53,19 @@ class HttpAnswer:
         return "\r\n".join([*lines, "", ""]).encode() + content
 
 
+def split_target(target: str) -> tuple[str, dict[str, str]]:
+    """Return path and query of a request; a target that begins with two slashes names no host.
+
+    Empty parts of a path do not count.
+
+    Source:
+        Pegasus ``http_request::parse``.
+    """
+    path, _, query = target.partition("?")
+    parts = filter(None, unquote(path).split("/"))
+    return "/".join(parts), dict(parse_qsl(query, keep_blank_values=True))
+
+
 class HttpCalls:
     """What one server answers.
 
@@ -89,14 +102,13 @@ class HttpCalls:
 
     def answer(self, target: str) -> HttpAnswer:
         """Answer a GET of ``/path?query``."""
-        parts = urlsplit(target)
-        path = "/".join(filter(None, parts.path.split("/")))
+        path, query = split_target(target)
         call = self._calls.get(path)
         if call is None:
             return HttpAnswer(404, f'service not found for "{path}"')
         if path.startswith("meta/") and self._cluster.leader != self._name:
             return HttpAnswer(307, location=f"http://{self._cluster.leader}{target}")
-        return call(dict(parse_qsl(parts.query, keep_blank_values=True)))
+        return call(query)
 
     # -- every server ---------------------------------------------------------------------------
 

@@ -110,11 +110,16 @@ def _states(cluster: Cluster, app_id: int) -> dict[str, float]:
 def _server(cluster: Cluster, node: Node, held: list[Partition]) -> Entity:
     led = sum(partition.config.primary == node.name for partition in held)
     learning = sum(one.learner == node.name for one in cluster.state.partitions.values())
+    others = [
+        one.leftovers[node.name]
+        for one in cluster.state.partitions.values()
+        if node.name in one.leftovers and one.learner != node.name
+    ]
     memory_mb = 900 + 6 * len(held)
     values = {
-        "total_replicas": len(held) + learning,
+        "total_replicas": len(held) + learning + sum(left.is_open for left in others),
         "opening_replicas": 0,
-        "closing_replicas": 0,
+        "closing_replicas": sum(left.is_closing for left in others),
         "inactive_replicas": 0,
         "error_replicas": 0,
         "splitting_replicas": 0,

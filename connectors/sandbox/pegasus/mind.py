@@ -11,6 +11,8 @@ from dataclasses import replace
 from time import monotonic, time
 from typing import Any, Final
 
+import numpy as np
+
 from connectors.sandbox.pegasus.balancing import (
     Promises,
     count_kinds,
@@ -18,17 +20,23 @@ from connectors.sandbox.pegasus.balancing import (
     plan_round,
 )
 from connectors.sandbox.pegasus.options import PegasusOptions
-from connectors.sandbox.pegasus.state import ClusterState, Partition
+from connectors.sandbox.pegasus.state import ClusterState, Leftover, Node, Partition
 from core.pegasus.balance.model import ConfigType, PlanKind, ProposalAction
 from core.pegasus.balance.rounds import pick_by_seed
+from core.pegasus.config_context import collect_replica, record_change
 from core.pegasus.ddd import DddNode
 from core.pegasus.guardian import Cure, CureStatus, Guardian, GuardianOptions, adds_to_send
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.partition import DroppedReplica, PartitionMemory
+from core.pegasus.partition import (
+    DroppedReplica,
+    PartitionConfig,
+    PartitionMemory,
+    ReplicaStatus,
+)
 from core.pegasus.reconfigure import apply_action
+from core.pegasus.verdict import OperationCounts
 
 MIN_2PC: Final = 2
-_MOST_DROPPED: Final = 6
 _ADDS: Final = (ConfigType.ADD_SECONDARY, ConfigType.ADD_SECONDARY_FOR_LB)
 _AWAY: Final = (ConfigType.DOWNGRADE_TO_INACTIVE, ConfigType.REMOVE)
 _PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
@@ -46,6 +54,7 @@ class Mind:
         self._options = options
         self._state = state
         self._pick = pick_by_seed(options.seed)
+        self._orders = np.random.default_rng(options.seed + 1)
         self._tasks: set[asyncio.Task[None]] = set()
         self.ddd: dict[tuple[int, int], str] = {}
         self.ticks = 0
@@ -150,7 +159,11 @@ class Mind:
                 self._count([kind for _, kind, _ in plans])
                 self._cure_all()  # upstream looks again at once when there are new proposals
                 return
-        self._count([kind for _, kind, _ in plan_round(self._state, self._pick, is_check=True)])
+        counted = plan_round(self._state, self._pick, is_check=True)
+        if counted is None:
+            self._state.counts = OperationCounts(-1, 0, 0, 0)
+        else:
+            self._count([kind for _, kind, _ in counted])
 
     def _count(self, kinds: list[PlanKind]) -> None:
         self._state.counts = count_kinds(kinds)
@@ -172,9 +185,15 @@ class Mind:
     def forget(self) -> None:
         """Begin as a meta server that has just taken over: what was only remembered is gone."""
         self._state.led_since_s = monotonic()
+        # its map of nodes was filled in another sequence
+        names = list(self._state.numbering)
+        order = self._orders.permutation(len(names)).tolist()
+        self._state.numbering = tuple(names[at] for at in order)
         self._state.stored_level = FunctionLevel.STEADY
         self._state.settings = type(self._state.settings)()
         self.ddd.clear()
+        for node in self._state.nodes.values():
+            node.has_collected = False
         for partition in self._state.partitions.values():
             partition.memory = PartitionMemory()
 
@@ -203,6 +222,7 @@ class Mind:
             if action.node == partition.config.primary or not self._is_running(action.node):
                 return False
             partition.learner = action.node
+            self.place(partition, action.node)
             await asyncio.sleep(partition.size_mb / self._options.learn_mb_per_s)
         await asyncio.sleep(self._options.step_s)
         is_current = partition.config.ballot == ballot
@@ -225,30 +245,47 @@ class Mind:
             self._send(partition, action)
 
     def _is_running(self, name: str) -> bool:
-        return name in self._state.nodes and self._state.nodes[name].is_running
+        return name in self._state.nodes and self._state.nodes[name].is_working
 
     def change(self, partition: Partition, action: ProposalAction) -> None:
         """Write a changed configuration and remember what it means."""
         before, node = partition.config, action.node
         partition.config = apply_action(before, action)
-        memory = partition.memory
-        if memory.pending and memory.pending[0] == action:
-            memory = replace(memory, pending=memory.pending[1:])
-        dropped = tuple(one for one in memory.dropped if one.node != node)
+        change = ConfigType.UPGRADE_TO_SECONDARY if action.type in _ADDS else action.type
+        partition.memory = record_change(
+            partition.config, partition.memory, change, node, now_ms=round(time() * 1000)
+        )
         if node in partition.config.members:
-            partition.disks.setdefault(node, self._state.roomiest_disk(node, before.app_id))
+            partition.leftovers.pop(node, None)
+            self.place(partition, node)
         elif action.type in _AWAY:
-            gone = DroppedReplica(
-                node,
-                round(time() * 1000),
-                before.ballot,
-                before.last_committed_decree,
-                before.last_committed_decree,
-            )
-            dropped = (*dropped, gone)[-_MOST_DROPPED:]
-            if action.type is ConfigType.REMOVE:
-                partition.disks.pop(node, None)
-        partition.memory = replace(memory, dropped=dropped, prefered_dropped=None)
+            partition.leftovers[node] = self._leftover(before, action)
+
+    def place(self, partition: Partition, node: str) -> None:
+        """Choose the disk of a replica that a node has not held before."""
+        if node not in partition.disks:
+            partition.disks[node] = self._state.roomiest_disk(node, partition.config.app_id)
+
+    def _leftover(self, before: PartitionConfig, action: ProposalAction) -> Leftover:
+        """Return what stays on a node that ceases to be a member.
+
+        A node that is removed is informed and closes its replica later; one that is downgraded
+        learns of it by its next report, as does one whose process has ended when it is back.
+
+        Source:
+            ``replica::on_remove``, ``replica_stub::begin_close_replica`` and
+            ``on_node_query_reply_scatter2``.
+        """
+        node, now_s = action.node, monotonic()
+        if not self._is_running(node):
+            return Leftover(ReplicaStatus.INACTIVE, before.ballot, is_open=False, since_s=now_s)
+        if action.type is ConfigType.REMOVE:
+            ballot, inactive = before.ballot + 1, ReplicaStatus.INACTIVE
+            return Leftover(inactive, ballot, is_open=False, since_s=now_s, is_closing=True)
+        role = ReplicaStatus.PRIMARY if node == before.primary else ReplicaStatus.SECONDARY
+        return Leftover(
+            role, before.ballot, is_open=True, since_s=self._state.nodes[node].started_s
+        )
 
     # -- nodes ----------------------------------------------------------------------------------
 
@@ -271,9 +308,88 @@ class Mind:
                 self.change(partition, action)
 
     def welcome(self, name: str) -> None:
-        """Record that a node is back with what it held."""
+        """Record that a node is back with what it held; it reports at once."""
         node = self._state.nodes[name]
-        node.is_alive = node.has_collected = True
+        node.is_alive = True
+        node.disk_stats, node.holdings = 0, {}
+        for partition in self._state.partitions.values():
+            left = partition.leftovers.get(name)
+            if left is not None:
+                left.status, left.is_open, left.since_s = (
+                    ReplicaStatus.INACTIVE,
+                    True,
+                    node.started_s,
+                )
+        self.sync(node)
+
+    # -- what replica servers report ------------------------------------------------------------
+
+    async def keep_reporting(self) -> None:
+        """Let every replica server report its replicas at its interval, for ever."""
+        while True:
+            await asyncio.sleep(self._options.config_sync_s)
+            for node in self._state.nodes.values():
+                self.sync(node)
+
+    async def keep_counting_disks(self) -> None:
+        """Let every replica server count what its disks hold at its interval, for ever."""
+        while True:
+            await asyncio.sleep(self._options.tick_s)
+            for node in self._state.nodes.values():
+                due = int((monotonic() - node.started_s) / self._options.disk_stat_s)
+                if node.is_running and due > node.disk_stats:
+                    node.disk_stats = due
+                    self._state.count_disks(node)
+
+    def sync(self, node: Node) -> None:
+        """Let one replica server report its replicas to the leader, and follow the answer.
+
+        Source:
+            ``server_state::on_config_sync`` and ``replica_stub::on_node_query_reply``.
+        """
+        if not (self.has_leader and node.is_running and node.is_alive):
+            return
+        node.has_collected = True
+        is_lively = level_in_force(self._state) is FunctionLevel.LIVELY
+        for report in self._state.replicas_of(node.name):
+            partition = self._state.partitions[report.app_id, report.index]
+            partition.memory, is_useful = collect_replica(
+                partition.config, partition.memory, node.name, report
+            )
+            left = partition.leftovers.get(node.name)
+            if left is None or partition.learner == node.name:
+                continue
+            if not is_useful and is_lively and not left.is_open and not left.is_closing:
+                del partition.leftovers[node.name], partition.disks[node.name]
+            elif self._is_to_be_closed(left):
+                left.close()
+
+    def _is_to_be_closed(self, left: Leftover) -> bool:
+        """Return whether a server closes a replica after the leader did not name it."""
+        is_due = monotonic() - left.since_s >= self._options.close_after_s
+        if left.is_closing:
+            return is_due
+        return left.is_open and (left.status is not ReplicaStatus.INACTIVE or is_due)
+
+    def kill(self, node: str, gpid: tuple[int, int]) -> bool:
+        """Close a replica at once, as ``replica.kill_partition``; ``False``: it is not open there.
+
+        A member that is closed is taken out of its partition.
+
+        Source:
+            ``replica_stub::on_kill_replica``, ``replica::handle_local_failure``.
+        """
+        partition = self._state.partitions.get(gpid)
+        if partition is None:
+            return False
+        if node in partition.config.members:
+            leader = partition.config.primary or node
+            self.change(partition, ProposalAction(ConfigType.DOWNGRADE_TO_INACTIVE, leader, node))
+        left = partition.leftovers.get(node)
+        if left is None or not left.is_open:
+            return False
+        left.close()
+        return True
 
     def ddd_nodes(self, partition: Partition) -> tuple[DddNode, ...]:
         """Return what is known of the former members of a partition that lost all of them."""

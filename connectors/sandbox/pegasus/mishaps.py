@@ -16,6 +16,7 @@ class Mishaps:
     def __init__(self) -> None:
         self._heard: deque[str] = deque(maxlen=_MOST_KEPT)
         self._losses: Counter[str] = Counter()
+        self.answer: str | None = None
 
     def count(self, call: str) -> int:
         """Return how often meta servers were asked for a call, one that does not lead included."""
@@ -24,6 +25,10 @@ class Mishaps:
     def lose_replies(self, call: str, times: int = 1) -> None:
         """Let the next calls of that name be carried out, and their connection break then."""
         self._losses[call] += times
+
+    def answer_commands(self, answer: str | None) -> None:
+        """Let replica servers answer this to every remote command; ``None``: as usual again."""
+        self.answer = answer
 
     def hear(self, call: str) -> None:
         """Note a call."""

@@ -29,11 +29,13 @@ class NodeState:
         is_running: The process is there.
         is_alive: The failure detector's word.
         is_mute: It answers no remote command.
+        is_frozen: It accepts connections and answers nothing.
     """
 
     is_running: bool
     is_alive: bool
     is_mute: bool
+    is_frozen: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def change_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxSt
     Args:
         meta_servers: ``host:port`` of the sandbox's meta servers.
         node: Registered name; ``leader``: the leading meta server.
-        doing: ``stop``, ``start``, ``restart``, ``mute`` or ``unmute``.
+        doing: ``stop``, ``start``, ``restart``, ``freeze``, ``thaw``, ``mute`` or ``unmute``.
     Raises:
         GuardRefusedError: They are not on loopback, or no sandbox.
         InputError: There is no such node or no such change.

@@ -210,6 +210,9 @@ class ReplicaCalls:
             return Reply(request.name + ACK, request.seqid, NO_HANDLER, None)
         if request.name == idl.QUERY_DISK_INFO.name:
             return _reply(request, self._disks(request.body))
+        if request.name == idl.QUERY_REPLICA_INFO.name:
+            replicas = self._cluster.state.replicas_of(self._name)
+            return _reply(request, structs.replicas_struct(replicas))
         if request.name == idl.REMOTE_COMMAND.name:
             node = self._cluster.state.nodes[self._name]
             return _reply(request, commands.answer_replica(self._cluster, node, request.body))
@@ -219,8 +222,9 @@ class ReplicaCalls:
 
     def _disks(self, body: Struct) -> Struct:
         state = self._cluster.state
+        node = state.nodes[self._name]
         if not body.app_name:
-            return structs.disks_struct(state.disks_of(self._name))
+            return structs.disks_struct(state.told_disks(node))
         table = state.table_named(body.app_name)
         if table is None:
             return idl.QueryDiskInfoResponse(
@@ -229,7 +233,7 @@ class ReplicaCalls:
                 total_available_mb=0,
                 disk_infos=[],
             )
-        return structs.disks_struct(state.disks_of(self._name, table.app_id))
+        return structs.disks_struct(state.told_disks(node, table.app_id))
 
     def _app_info(self) -> Struct:
         state = self._cluster.state

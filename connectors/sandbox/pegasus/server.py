@@ -46,6 +46,24 @@ class Server:
         self._post = post
         self._listening: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._thawed = asyncio.Event()
+        self._thawed.set()
+        self.unanswered = 0
+        """Connections on which a request waits while the server is frozen."""
+
+    def freeze(self) -> None:
+        """Accept connections and answer nothing, as a process that got SIGSTOP."""
+        self._thawed.clear()
+        self.unanswered = 0
+
+    def thaw(self) -> None:
+        """Answer what waits and everything after it."""
+        self._thawed.set()
+
+    async def _wait_until_thawed(self) -> None:
+        if not self._thawed.is_set():
+            self.unanswered += 1
+            await self._thawed.wait()
 
     async def listen(self, host: str, port: int) -> None:
         """Begin to serve."""
@@ -60,6 +78,7 @@ class Server:
         if listening is None:
             return
         listening.close()
+        self.thaw()  # what waits there ends with its connection
         for writer in list(self._open):
             writer.transport.abort()
         await listening.wait_closed()
@@ -89,6 +108,7 @@ class Server:
             if length > _LONGEST_BODY:
                 return
             body = await source.readexactly(length)
+            await self._wait_until_thawed()
             reply = self._call(decode_request(head + body))
             sink.write(encode_reply(reply))
             await sink.drain()
@@ -106,6 +126,7 @@ class Server:
             if len(words) < 3 or not length.isdecimal() or int(length) > _LONGEST_HEAD:
                 return
             await source.readexactly(int(length))  # everything that is asked for is in the target
+            await self._wait_until_thawed()
             if words[0] == "POST" and self._post is not None:
                 answer = await self._post(words[1], headers)
             else:

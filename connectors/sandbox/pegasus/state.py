@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,12 @@ from connectors.sandbox.pegasus.options import TABLES, PegasusOptions
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.partition import PartitionConfig, PartitionMemory
+from core.pegasus.partition import (
+    PartitionConfig,
+    PartitionMemory,
+    ReplicaEntry,
+    ReplicaStatus,
+)
 from core.pegasus.verdict import OperationCounts
 
 DISK_TAGS: Final = ("ssd1", "ssd2", "ssd3")
@@ -36,7 +41,11 @@ class Node:
         is_alive: The failure detector's word.
         has_collected: It has reported its replicas since it came alive.
         is_mute: It answers no remote command: ``unknown command`` to all of them.
+        is_frozen: It accepts connections and answers nothing, as after SIGSTOP.
+        silence: How often its beacons stopped; tells one silence from the next.
         started_s: Monotonic seconds: its counters count from then.
+        disk_stats: How often it has counted what its disks hold since then.
+        holdings: What it counted the last time, by gpid: disk tag, and whether it led.
     """
 
     name: str
@@ -45,12 +54,44 @@ class Node:
     is_alive: bool = True
     has_collected: bool = True
     is_mute: bool = False
+    is_frozen: bool = False
+    silence: int = 0
     started_s: float = 0.0
+    disk_stats: int = 0
+    holdings: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether its process runs and acts."""
+        return self.is_running and not self.is_frozen
 
     @property
     def entry(self) -> NodeEntry:
         """As the meta server lists it."""
         return NodeEntry(self.name, self.address, self.is_alive)
+
+
+@dataclass
+class Leftover:
+    """A replica on a node that is no member of its partition.
+
+    Attributes:
+        status: Role by its server's own account.
+        ballot: Of its configuration when it left.
+        is_open: In the server's list of open replicas: only there a command finds it.
+        since_s: Monotonic seconds: when it was opened, or began to be closed.
+        is_closing: Still in memory for a quick return, and out of reach of commands.
+    """
+
+    status: ReplicaStatus
+    ballot: int
+    is_open: bool
+    since_s: float
+    is_closing: bool = False
+
+    def close(self) -> None:
+        """Take it out of memory; its data stay on the disk."""
+        self.status, self.is_open, self.is_closing = ReplicaStatus.ERROR, False, False
 
 
 @dataclass
@@ -66,6 +107,7 @@ class Partition:
         writes_per_s: At the primary.
         running: The action that is being carried out right now.
         learner: The node that is copying it right now.
+        leftovers: Replicas on nodes that are no members, by node.
     """
 
     config: PartitionConfig
@@ -76,6 +118,7 @@ class Partition:
     memory: PartitionMemory = field(default_factory=PartitionMemory)
     running: ProposalAction | None = None
     learner: str | None = None
+    leftovers: dict[str, Leftover] = field(default_factory=dict)
 
     @property
     def gpid(self) -> tuple[int, int]:
@@ -134,6 +177,74 @@ class ClusterState:
         """Return the partitions of a table in order."""
         count = self.tables[app_id].partition_count
         return [self.partitions[app_id, index] for index in range(count)]
+
+    def replicas_of(self, node: str) -> list[ReplicaEntry]:
+        """Return every replica of a node as its server reports it, in gpid order."""
+        return [
+            ReplicaEntry(
+                *partition.gpid,
+                status=status,
+                ballot=ballot,
+                last_committed_decree=partition.config.last_committed_decree,
+                last_prepared_decree=partition.config.last_committed_decree,
+                disk=partition.disks[node],
+            )
+            for partition in self.partitions.values()
+            for status, ballot in self._reported(partition, node)
+        ]
+
+    @staticmethod
+    def _reported(partition: Partition, node: str) -> list[tuple[ReplicaStatus, int]]:
+        config = partition.config
+        if node in config.members:
+            role = ReplicaStatus.PRIMARY if node == config.primary else ReplicaStatus.SECONDARY
+            return [(role, config.ballot)]
+        if partition.learner == node and node in partition.disks:
+            return [(ReplicaStatus.POTENTIAL_SECONDARY, config.ballot)]
+        left = partition.leftovers.get(node)
+        return [] if left is None else [(left.status, left.ballot)]
+
+    def count_disks(self, node: Node) -> None:
+        """Let a node count what its disks hold, as ``on_disk_stat`` does now and then."""
+        node.holdings = {
+            partition.gpid: (partition.disks[node.name], partition.config.primary == node.name)
+            for partition in self.partitions.values()
+            if node.name in partition.config.members
+        }
+
+    def told_disks(self, node: Node, app_id: int | None = None) -> list[DiskEntry]:
+        """Return the disks of a node as its server reports them: holdings as last counted."""
+        held = {
+            is_primary: {
+                disk: {
+                    gpid
+                    for gpid, holding in node.holdings.items()
+                    if holding == (disk, is_primary) and app_id in (None, gpid[0])
+                }
+                for disk in DISK_TAGS
+            }
+            for is_primary in (True, False)
+        }
+        return [
+            replace(
+                disk,
+                primaries=frozenset(held[True][disk.tag]),
+                secondaries=frozenset(held[False][disk.tag]),
+            )
+            for disk in self.disks_of(node.name)
+        ]
+
+    def serving_disks(self, node: str) -> list[DiskEntry]:
+        """Return the disks of a node as the leading meta server knows them from its reports."""
+        held: dict[str, set[tuple[int, int]]] = {tag: set() for tag in DISK_TAGS}
+        for partition in self.partitions.values():
+            tag = partition.memory.serving.get(node)
+            if tag is not None:
+                held[tag].add(partition.gpid)
+        return [
+            DiskEntry(tag, "", DISK_MB, DISK_MB, frozenset(), frozenset(held[tag]))
+            for tag in DISK_TAGS
+        ]
 
     def disks_of(self, node: str, app_id: int | None = None) -> list[DiskEntry]:
         """Return the disks of a node with what lies on them, of one table or of all."""
@@ -240,3 +351,4 @@ def _found_table(state: ClusterState, app_id: int, count: int, rng: np.random.Ge
         state.partitions[app_id, index] = partition
         for name in members:
             partition.disks[name] = state.roomiest_disk(name, app_id)
+        partition.memory = PartitionMemory(serving=dict(partition.disks))

@@ -9,7 +9,7 @@ from connectors.pegasus.rpc.wire import ErrorCode, Gpid, HostPort, RpcAddress, S
 from connectors.sandbox.pegasus.state import Node
 from core.pegasus.answers import DiskEntry, TableEntry
 from core.pegasus.ddd import DddNode
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, ReplicaEntry
 
 _LOOPBACK = "127.0.0.1"
 
@@ -99,6 +99,27 @@ def _by_table(gpids: Iterable[tuple[int, int]]) -> dict[int, list[Gpid]]:
     for app_id, index in sorted(gpids):
         found.setdefault(app_id, []).append(Gpid(app_id, index))
     return found
+
+
+def replicas_struct(replicas: Iterable[ReplicaEntry]) -> Struct:
+    """Return the replicas of a server."""
+    return idl.QueryReplicaInfoResponse(
+        err=ErrorCode(),
+        replicas=[
+            idl.ReplicaInfo(
+                pid=Gpid(one.app_id, one.index),
+                ballot=one.ballot,
+                status=int(one.status),
+                last_committed_decree=one.last_committed_decree,
+                last_prepared_decree=one.last_prepared_decree,
+                last_durable_decree=one.last_committed_decree,
+                app_type="pegasus",
+                disk_tag=one.disk,
+                manual_compact_status=0,
+            )
+            for one in replicas
+        ],
+    )
 
 
 def ddd_struct(config: PartitionConfig, dropped: Iterable[DddNode], reason: str) -> Struct:

@@ -1,4 +1,6 @@
-"""Unloading a bundle: one step of a plan on a Pulsar cluster.
+"""Unloading a bundle: what is observed, sent and judged.
+
+The other half is :mod:`core.pulsar.steps.unload`.
 
 The request is sent once. Whatever it answers, what came of it is what the cluster shows: 204 says
 nothing about where the bundle lands, and no answer does not mean that nothing happened.
@@ -7,21 +9,62 @@ nothing about where the bundle lands, and no answer does not mean that nothing h
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import quote
+from typing import Protocol
 
 from connectors.apply.planned import SPLIT_HINT, not_as_planned
-from connectors.apply.sight import Eyes, Sight
-from connectors.pulsar_admin.capture import ADMIN
-from connectors.pulsar_admin.client import quoted
+from connectors.apply.sight import Eyes, OwnersAsked, Sight
 from core.actions.model import Ending, Observation, Refusal
 from core.errors import RemoteError
-from core.ids import namespace_of
-from core.plan.model import UnloadBundle
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.unload import UnloadBundle
 
-Send = Callable[[UnloadBundle, str], None]
-"""Sends a step's request, a ``PUT`` of that path, to whoever has to get it."""
+Send = Callable[[AdminRequest], None]
+"""Sends a step's request to whoever has to get it."""
 Serves = Callable[[str, str], bool]
 """Whether a broker says that it owns a bundle and is not giving it up; raises RemoteError."""
+
+
+class UnloadPort(Protocol):
+    """What it needs of the cluster."""
+
+    def owners(self) -> OwnersAsked:
+        """Return who asks the brokers what they own."""
+        ...
+
+    def eyes(self, asked: OwnersAsked) -> Eyes:
+        """Return what looks at bundles."""
+        ...
+
+    def load_manager(self) -> str:
+        """Return ``modular``, ``extensible`` or another one."""
+        ...
+
+    def leader_url(self) -> str:
+        """Return the leader's address as of now."""
+        ...
+
+    def url_of(self, broker: str) -> str:
+        """Return a broker's address, or any other where it has none."""
+        ...
+
+    def send(self, base: str, request: AdminRequest) -> None:
+        """Send a request, once."""
+        ...
+
+
+def unload_action(step: UnloadBundle, cluster: UnloadPort) -> UnloadAction:
+    """Return the action on a cluster.
+
+    The modular manager's leader keeps a destination in mind and sends on to the owner, so it is
+    the leader who has to get it.
+    """
+    asked = cluster.owners()
+
+    def send(request: AdminRequest) -> None:
+        is_for_leader = step.destination is not None and cluster.load_manager() == "modular"
+        cluster.send(cluster.leader_url() if is_for_leader else cluster.url_of(step.owner), request)
+
+    return UnloadAction(step, cluster.eyes(asked), send, asked.still_serves)
 
 
 class UnloadAction:
@@ -84,12 +127,7 @@ class UnloadAction:
 
     def send(self) -> None:
         """Ask the cluster to unload it, once."""
-        step = self._step
-        bundle_range = step.bundle.rpartition("/")[2]
-        path = f"{ADMIN}/namespaces{quoted(namespace_of(step.bundle), bundle_range)}/unload"
-        if step.destination is not None:
-            path += f"?destinationBroker={quote(step.destination, safe=':')}"
-        self._send(step, path)
+        self._send(self._step.request())
         self._is_answered = True
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:

@@ -1,4 +1,6 @@
-"""Splitting a bundle: one step of a plan on a Pulsar cluster.
+"""Splitting a bundle: what is observed, sent and judged.
+
+The other half is :mod:`core.pulsar.steps.split`.
 
 204 says nothing: what counts are the namespace's boundaries, read again, and that every part has
 an owner. Where the parts are unloaded as well, the owner does that after it has answered.
@@ -6,26 +8,53 @@ an owner. Where the parts are unloaded as well, the owner does that after it has
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
 from connectors.apply.planned import not_as_planned
-from connectors.apply.sight import Eyes, Sight
-from connectors.apply.unload import Serves
+from connectors.apply.sight import Eyes, OwnersAsked, Sight
+from connectors.pulsar.actions.unload import Send, Serves
 from core.actions.model import Ending, Observation, Refusal
 from core.errors import RemoteError
 from core.ids import parse_range
-from core.plan.model import SplitBundle
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.split import SplitBundle
 
 CALM_LOOKS: Final = 12
 """Looks in a row that find all parts owned and unmoved before they count as placed: an unload that
 was over before the first look leaves no trace of itself."""
 
-Send = Callable[[SplitBundle], None]
-"""Sends a step's request to the owner."""
+
+class SplitPort(Protocol):
+    """What it needs of the cluster."""
+
+    def owners(self) -> OwnersAsked:
+        """Return who asks the brokers what they own."""
+        ...
+
+    def eyes(self, asked: OwnersAsked) -> Eyes:
+        """Return what looks at bundles."""
+        ...
+
+    def url_of(self, broker: str) -> str:
+        """Return a broker's address, or any other where it has none."""
+        ...
+
+    def send(self, base: str, request: AdminRequest) -> None:
+        """Send a request, once."""
+        ...
+
+
+def split_action(step: SplitBundle, cluster: SplitPort) -> SplitAction:
+    """Return the action on a cluster; the owner gets the request."""
+    asked = cluster.owners()
+
+    def send(request: AdminRequest) -> None:
+        cluster.send(cluster.url_of(step.owner), request)
+
+    return SplitAction(step, cluster.eyes(asked), send, asked.still_serves)
 
 
 class SplitAction:
@@ -74,7 +103,7 @@ class SplitAction:
 
     def send(self) -> None:
         """Ask the owner to split it, once."""
-        self._send(self._step)
+        self._send(self._step.request())
         self._is_answered = True
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:

@@ -1,4 +1,6 @@
-"""Changing a dynamic setting: one step of a plan on a Pulsar cluster.
+"""Setting a dynamic setting: what is observed, sent and judged.
+
+The other half is :mod:`core.pulsar.steps.setting`.
 
 Brokers store whatever they are told and go on with the old value where they cannot read the new
 one. So a change counts as done when it is stored and every broker that answers runs it.
@@ -7,26 +9,28 @@ one. So a change counts as done when it is stored and every broker that answers 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final, Protocol
 
+from core.actions.compare_and_set import CompareAndSet
 from core.actions.model import Ending, Observation, Refusal
-from core.plan.model import SetDynamicSetting
-from core.plan.setting import is_same
-from core.plan.words import NOT_SET
+from core.pulsar.setting_values import is_same_setting
 from core.pulsar.settings import known_setting
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.setting import NOT_SET, SetDynamicSetting
 
 _MOST_NAMED: Final = 4
 
 
-class Store(Protocol):
-    """Where dynamic settings are kept."""
+class SettingPort(Protocol):
+    """What it needs of the cluster."""
 
     def dynamic_setting(self, key: str) -> str | None:
         """Return the dynamic value of a setting, ``None`` when it has none."""
         ...
 
-    def send_setting(self, key: str, value: str | None) -> None:
-        """Ask for a setting to be stored or taken away, once."""
+    def send_to_any(self, request: AdminRequest) -> None:
+        """Send a request to one broker, once."""
         ...
 
     def brokers(self) -> Collection[str]:
@@ -43,13 +47,16 @@ class SettingAction:
 
     Args:
         step: What to do.
-        store: The cluster's settings.
+        cluster: Where.
     """
 
-    def __init__(self, step: SetDynamicSetting, store: Store) -> None:
+    def __init__(self, step: SetDynamicSetting, cluster: SettingPort) -> None:
         self._step = step
-        self._store = store
+        self._cluster = cluster
         self._setting = known_setting(step.key)
+        self._rule = CompareAndSet(
+            step.key, step.before, step.value, partial(is_same_setting, self._setting), _text
+        )
         self._followers: set[str] = set()
         self._behind: dict[str, str | None] = {}
 
@@ -61,12 +68,12 @@ class SettingAction:
     def look(self) -> Observation:
         """Read the stored value and, where it is the wanted one, what the brokers run."""
         step = self._step
-        value = self._store.dynamic_setting(step.key)
+        value = self._cluster.dynamic_setting(step.key)
         self._behind = {}
         if value is not None and self._is_wanted(value):
-            brokers = self._store.brokers()
+            brokers = self._cluster.brokers()
             asked = [name for name in brokers if name not in self._followers]
-            running = self._store.running(step.key, asked)
+            running = self._cluster.running(step.key, asked)
             self._behind = {
                 name: text for name, text in running.items() if not self._is_wanted(text)
             }
@@ -75,25 +82,11 @@ class SettingAction:
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why the setting may not be changed as planned."""
-        step = self._step
-        if self._is_wanted(seen.value):
-            return Refusal(
-                code="already_set",
-                sentence=f"{step.key} is {_text(seen.value)} already.",
-                hint="Nothing has to be done.",
-            )
-        if is_same(self._setting, seen.value, step.before):
-            return None
-        return Refusal(
-            code="changed_meanwhile",
-            sentence=f"{step.key} is {_text(seen.value)}; it was {_text(step.before)} when the "
-            "plan was made.",
-            hint="Take a fresh snapshot and plan anew.",
-        )
+        return self._rule.check(seen.value)
 
     def send(self) -> None:
         """Ask for the change, once."""
-        self._store.send_setting(self._step.key, self._step.value)
+        self._cluster.send_to_any(self._step.request())
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:
         """Return that it is set, ``None`` while it is not or some broker is behind."""
@@ -105,14 +98,11 @@ class SettingAction:
         """Return what is to be said when the change was not seen everywhere in time."""
         step = self._step
         if not self._is_wanted(now.value):
-            is_as_before = is_same(self._setting, now.value, before.value)
-            others = "" if is_as_before else " Somebody else changed it since the step began."
-            return Ending(
-                state="FAILED",
-                code="not_done" if is_as_before else "changed_by_others",
-                sentence=f"{step.key} is {_text(now.value)}, not {_text(step.value)}.{others}",
+            return self._rule.failed(
+                before,
+                now,
                 hint="Look into the log of the brokers, then plan anew.",
-                after=now,
+                others=" Somebody else changed it since the step began.",
             )
         if any(text is not None for text in self._behind.values()):
             return Ending(
@@ -144,7 +134,7 @@ class SettingAction:
         return ""
 
     def _is_wanted(self, value: str | None) -> bool:
-        return is_same(self._setting, value, self._step.value)
+        return is_same_setting(self._setting, value, self._step.value)
 
     def _told_behind(self) -> str:
         told = [

@@ -1,4 +1,7 @@
-"""The same proposal for many partitions of one node, sent together and awaited together.
+"""Emptying a node in a batch: what is observed, sent and judged.
+
+The other half is :mod:`core.pegasus.steps.batch`. The proposals are sent together and awaited
+together.
 
 Each is sent once. One that is refused does not stop the others; after one that nobody answered no
 more are sent.
@@ -9,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, Propose, as_refusal
-from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
+from connectors.pegasus.acting.proposing import ROLES_WITHIN_S, ProposalPort, as_refusal
+from connectors.pegasus.acting.sight import Members, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
@@ -22,10 +25,9 @@ from core.actions.model import Ending, Observation, Refusal
 from core.errors import ConflictError, GuardRefusedError, RemoteError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import ClusterSight, Proposal
-from core.plan.pegasus_steps import Proposed, ProposeMany
-from core.plan.pegasus_verify import membership, proposal_of
+from core.pegasus.steps.batch import Proposed, ProposeMany
 
 _EACH_S: Final = 0.5
 _MOST_NAMED: Final = 6
@@ -37,14 +39,13 @@ class BatchAction:
 
     Args:
         step: What to do.
-        eyes: Look at the cluster.
-        propose: Sends one.
+        cluster: Where.
     """
 
-    def __init__(self, step: ProposeMany, eyes: Eyes, propose: Propose) -> None:
+    def __init__(self, step: ProposeMany, cluster: ProposalPort) -> None:
         self._step = step
-        self._eyes = eyes
-        self._propose = propose
+        self._eyes = cluster.eyes
+        self._propose = cluster.propose
         self._configs: dict[str, PartitionConfig] = {}
         self._proposals: list[Proposal] = []
         self._left: dict[str, str] = {}
@@ -184,7 +185,7 @@ class BatchAction:
             self._left[gpid] = f"it has {membership(now)}"
             return
         try:
-            self._proposals.append(proposal_of(sight, now, self._step))
+            self._proposals.append(self._step.proposal(sight, now))
         except GuardRefusedError as exc:
             self._left[gpid] = as_refusal(exc).sentence
 

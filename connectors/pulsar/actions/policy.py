@@ -1,4 +1,6 @@
-"""Setting or removing a policy: one step of a plan on a Pulsar cluster.
+"""Setting a policy: what is observed, sent and judged.
+
+The other half is :mod:`core.pulsar.steps.policy`.
 
 It counts as done when the cluster, asked again, tells it as it was wanted.
 """
@@ -7,14 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from core.actions.compare_and_set import CompareAndSet
 from core.actions.model import Ending, Observation, Refusal
-from core.plan.policy_kinds import policy_kind
-from core.plan.steps import SetPolicy
-from core.plan.words import NOT_THERE
+from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.steps.policy import NOT_THERE, SetPolicy
 
 
-class PolicyStore(Protocol):
-    """Where policies are kept."""
+class PolicyPort(Protocol):
+    """What it needs of the cluster."""
 
     def policy(self, step: SetPolicy) -> str | None:
         """Return the policy that a step is about, as it is now; ``None``: it is not set."""
@@ -30,13 +32,14 @@ class PolicyAction:
 
     Args:
         step: What to do.
-        store: The cluster's policies.
+        cluster: Where.
     """
 
-    def __init__(self, step: SetPolicy, store: PolicyStore) -> None:
+    def __init__(self, step: SetPolicy, cluster: PolicyPort) -> None:
         self._step = step
-        self._store = store
-        self._kind = policy_kind(step.policy)
+        self._cluster = cluster
+        is_same = policy_kind(step.policy).is_same
+        self._rule = CompareAndSet(f"The {step.subject}", step.before, step.value, is_same, _text)
 
     @property
     def patience_s(self) -> float:
@@ -45,35 +48,21 @@ class PolicyAction:
 
     def look(self) -> Observation:
         """Read what is set now."""
-        return Observation(exists=True, value=self._store.policy(self._step))
+        return Observation(exists=True, value=self._cluster.policy(self._step))
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why it may not be changed as planned."""
-        step = self._step
-        if self._is_wanted(seen.value):
-            return Refusal(
-                code="already_set",
-                sentence=f"The {step.subject} is {_text(seen.value)} already.",
-                hint="Nothing has to be done.",
-            )
-        if self._kind.is_same(seen.value, step.before):
-            return None
-        return Refusal(
-            code="changed_meanwhile",
-            sentence=f"The {step.subject} is {_text(seen.value)}; it was {_text(step.before)} when "
-            "the plan was made.",
-            hint="Take a fresh snapshot and plan anew.",
-        )
+        return self._rule.check(seen.value)
 
     def send(self) -> None:
         """Ask for the change, once."""
-        self._store.send_policy(self._step)
+        self._cluster.send_policy(self._step)
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:
         """Return that it is as wanted, ``None`` while it is not."""
-        if not self._is_wanted(now.value):
-            return None
         step = self._step
+        if not self._rule.is_same(now.value, step.value):
+            return None
         was = _text(before.value)
         sentence = (
             f"The {step.subject}, {was}, was removed."
@@ -86,19 +75,12 @@ class PolicyAction:
         """Return what is to be said when the change was not seen in time."""
         if (done := self.ending(before, now)) is not None:
             return done
-        step = self._step
-        is_as_before = self._kind.is_same(now.value, before.value)
-        others = "" if is_as_before else " Somebody else changed it since the step began."
-        return Ending(
-            state="FAILED",
-            code="not_done" if is_as_before else "changed_by_others",
-            sentence=f"The {step.subject} is {_text(now.value)}, not {_text(step.value)}.{others}",
+        return self._rule.failed(
+            before,
+            now,
             hint="Look into the log of the brokers, then plan anew.",
-            after=now,
+            others=" Somebody else changed it since the step began.",
         )
-
-    def _is_wanted(self, value: str | None) -> bool:
-        return self._kind.is_same(value, self._step.value)
 
 
 def _text(value: str | None) -> str:

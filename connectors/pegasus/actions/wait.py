@@ -1,11 +1,14 @@
-"""Waiting until the cluster, or a node, is in a state: nothing is sent."""
+"""Waiting for a state: what is observed and judged; nothing is sent.
+
+The other half is :mod:`core.pegasus.steps.wait`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.acting.sight import Eyes
@@ -14,8 +17,7 @@ from core.actions.waits import not_reached
 from core.errors import RemoteError
 from core.pegasus.answers import ClusterInfo, NodeEntry
 from core.pegasus.partition import PartitionConfig
-from core.plan.pegasus_steps import AwaitState
-from core.plan.pegasus_words import awaited
+from core.pegasus.steps.wait import AwaitState
 from core.units import counted
 
 READINGS: Final = 4
@@ -43,6 +45,25 @@ class Senses:
     settings: ServerSettings
     info: Info
     open_replicas: Callable[[NodeEntry], int]
+
+
+class WaitPort(Protocol):
+    """What it needs of the cluster."""
+
+    @property
+    def senses(self) -> Senses:
+        """Whom to ask."""
+        ...
+
+    @property
+    def readings_apart_s(self) -> float | None:
+        """Seconds between two readings that say that nothing is left to balance."""
+        ...
+
+
+def await_action(step: AwaitState, cluster: WaitPort) -> AwaitAction:
+    """Return the action on a cluster."""
+    return AwaitAction(step, cluster.senses, apart_s=cluster.readings_apart_s)
 
 
 class AwaitAction:
@@ -121,8 +142,8 @@ class AwaitAction:
     def ending(self, before: Observation, now: Observation) -> Ending:
         """Return that it is reached, unless it was begun because its time was up."""
         if before.detail and now.detail:  # who began it had no time to say so
-            return not_reached(self._step, now.detail, now)
-        state = awaited(self._step)
+            return not_reached(self._step.wait, now.detail, now)
+        state = self._step.wait.description
         return Ending(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:
@@ -155,6 +176,8 @@ class AwaitAction:
         node = self._eyes.nodes().get(name)
         if node is None or not node.is_alive:
             return ""  # nothing is open in a process that has ended
+        if self._step.started_at is not None and self._has_restarted():
+            return ""  # what the new process has loaded is not open for clients
         try:
             count = self._open_replicas(node)
         except RemoteError as exc:
@@ -174,6 +197,9 @@ class AwaitAction:
             return f"{name} does not answer: its process is ending or starting."
         self._start = str(told.get("start_time", "")) if isinstance(told, Mapping) else ""
         return "" if self._start else f"{name} does not tell since when its process runs."
+
+    def _has_restarted(self) -> bool:
+        return not self._start_unknown() and self._start != self._step.started_at
 
     def _not_restarted(self) -> str:
         lacking = self._start_unknown()

@@ -1,19 +1,46 @@
-"""Closing replicas on a node that serves them no more, before its process is ended."""
+"""Closing replicas on a node that serves them no more: what is observed, sent and judged.
+
+The other half is :mod:`core.pegasus.steps.close`.
+
+A server closes such a replica by itself when the meta server does not name it in the answer to its
+report (every 30 s), and then answers that it has no such replica. That is the state that the step
+is for, so it counts as closed, as long as the node is no member by a fresh look.
+
+Source: Pegasus ``replica_stub::on_kill_replica``, ``on_node_query_reply_scatter2``.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from connectors.pegasus.acting.settings import ServerSettings
 from connectors.pegasus.acting.sight import Eyes
 from core.actions.model import Ending, Observation, Refusal
-from core.errors import ConflictError, NotFoundError, RemoteError
+from core.errors import ConflictError, NotFoundError, RemoteError, UnreachableError
 from core.pegasus.answers import NodeEntry
-from core.plan.pegasus_steps import CloseReplicas
+from core.pegasus.steps.close import CloseReplicas
+from core.units import counted
 
 COMMAND: Final = "replica.kill_partition"
 FLUSH: Final = "flush-log"
 _TAKEN: Final = ("ERR_OK", "OK", "ok")
+_ABSENT: Final = "ERR_OBJECT_NOT_FOUND"
+_ASK_AGAIN_S: Final = 2.0
+
+
+class ClosePort(Protocol):
+    """What it needs of the cluster."""
+
+    @property
+    def eyes(self) -> Eyes:
+        """Reads nodes and partitions."""
+        ...
+
+    @property
+    def settings(self) -> ServerSettings:
+        """Sends commands to nodes."""
+        ...
 
 
 class CloseAction:
@@ -27,19 +54,20 @@ class CloseAction:
 
     Args:
         step: What to do.
-        eyes: Look at the cluster.
-        settings: Speaks to nodes.
+        cluster: Where.
     """
 
-    patience_s = 0.0
+    patience_s = 60.0
+    """The failure detector takes up to 22 s to see that a process has ended."""
 
-    def __init__(self, step: CloseReplicas, eyes: Eyes, settings: ServerSettings) -> None:
+    def __init__(self, step: CloseReplicas, cluster: ClosePort) -> None:
         self._step = step
-        self._eyes = eyes
-        self._settings = settings
+        self._eyes = cluster.eyes
+        self._settings = cluster.settings
         self._node: NodeEntry | None = None
         self._served: set[str] = set()
         self._closed: list[str] = []
+        self._absent: list[str] = []
         self._flushed = ""
 
     def look(self) -> Observation:
@@ -56,15 +84,34 @@ class CloseAction:
         return Observation(
             exists=is_alive,
             holder=step.node,
+            token=self._start() if is_alive else None,
             value=",".join(sorted(self._served)),
             detail="" if is_alive else f"{step.node} is not alive: nothing is open there.",
         )
+
+    def _start(self) -> str | None:
+        """Return since when the node's process runs; ``None`` if it does not answer."""
+        if self._node is None:
+            return None
+        try:
+            answer: Any = self._settings.ask(self._node, "server-info")
+        except NotFoundError:
+            return ""
+        except RemoteError:
+            return None
+        return str(answer.get("start_time", "")) if isinstance(answer, Mapping) else ""
 
     def forbids(self, seen: Observation) -> Refusal | None:
         """Return why nothing may be closed."""
         step = self._step
         if not seen.exists:
             return Refusal(code="node_gone", sentence=seen.detail, hint="Nothing has to be done.")
+        if seen.token is None:
+            return Refusal(
+                code="node_silent",
+                sentence=f"{step.node} does not answer: its process is ending or starting.",
+                retry_s=_ASK_AGAIN_S,
+            )
         if not step.partitions:
             return Refusal(code="nothing_to_close", sentence=f"{step.node} has nothing to close.")
         if self._served:
@@ -83,16 +130,40 @@ class CloseAction:
         for gpid in self._step.partitions:
             app_id, _, index = gpid.partition(".")
             try:
-                self._close(app_id, index)
+                is_found = self._close(app_id, index)
             except RemoteError as exc:
                 failure = failure or exc
+                if isinstance(exc, UnreachableError):
+                    exc.outcome = "unknown"  # its process may be ending: a look decides
                 if exc.outcome != "refused" or isinstance(exc, NotFoundError):
                     break
             else:
-                self._closed.append(gpid)
+                (self._closed if is_found else self._absent).append(gpid)
+        failure = failure or self._unexplained()
         if failure is not None:
             raise failure
         self._flush()
+
+    def _unexplained(self) -> RemoteError | None:
+        """Return what is wrong with replicas that the server does not have, if anything is.
+
+        Raises:
+            RemoteError: The partitions cannot be read.
+        """
+        if not self._absent:
+            return None
+        self.look()
+        served = sorted(self._served.intersection(self._absent))
+        if not served:
+            return None
+        return ConflictError(
+            f"{self._step.node} has no replica of {', '.join(served[:6])}, and the meta server "
+            "names it as a member of these partitions.",
+            endpoint=self._step.node,
+            operation=COMMAND,
+            outcome="refused",
+            hint="Wait for the next repair of the meta server, then plan the rest again.",
+        )
 
     def _flush(self) -> None:
         """Have the log written out before the process ends, as the scripts do."""
@@ -105,7 +176,8 @@ class CloseAction:
         else:
             self._flushed = " Its log was flushed."
 
-    def _close(self, app_id: str, index: str) -> None:
+    def _close(self, app_id: str, index: str) -> bool:
+        """Close one replica; ``False`` if the server has none open."""
         if self._node is None:
             raise NotFoundError(
                 f"{self._step.node} is not registered.",
@@ -115,7 +187,10 @@ class CloseAction:
                 hint="Take a fresh snapshot and plan anew.",
             )
         answer: Any = self._settings.ask(self._node, COMMAND, app_id, index)
-        if str(answer).strip() not in _TAKEN:
+        word = str(answer).strip()
+        if word == _ABSENT:
+            return False
+        if word not in _TAKEN:
             raise ConflictError(
                 f"{self._step.node} answered {answer} to {COMMAND} {app_id} {index}.",
                 endpoint=self._step.node,
@@ -123,17 +198,22 @@ class CloseAction:
                 outcome="refused",
                 hint="See the log of that server.",
             )
+        return True
 
     def ending(self, before: Observation, now: Observation) -> Ending | None:
-        """Return that all are closed; nobody tells which replicas are open besides the answers."""
-        del before
+        """Return that all are closed: by the answers, or because the process has ended."""
         step = self._step
+        if before.token and now.token and now.token != before.token:
+            sentence = f"{step.node} was restarted meanwhile: what it had open is closed."
+            return Ending(state="DONE", code="closed", sentence=sentence, after=now)
         if not now.exists:
             sentence = f"{step.node} is not alive any more: nothing is open there."
             return Ending(state="DONE", code="closed", sentence=sentence, after=now)
-        if len(self._closed) < len(step.partitions):
+        if len(self._closed) + len(self._absent) < len(step.partitions):
             return None
-        sentence = f"{step.node} closed {len(self._closed):,} replicas that it serves no more."
+        sentence = f"{step.node} closed {counted(len(self._closed), 'replica')} on request."
+        if self._absent:
+            sentence += f" {len(self._absent):,} had been closed before."
         sentence += self._flushed
         return Ending(state="DONE", code="closed", sentence=sentence, after=now)
 
@@ -142,11 +222,11 @@ class CloseAction:
         found = self.ending(before, now)
         if found is not None:
             return found
-        total = len(self._step.partitions)
+        total, confirmed = len(self._step.partitions), len(self._closed) + len(self._absent)
         return Ending(
             state="FAILED",
-            code="partly" if self._closed else "not_done",
-            sentence=f"{self._step.node} confirmed {len(self._closed):,} of {total:,} closings; it "
+            code="partly" if confirmed else "not_done",
+            sentence=f"{self._step.node} confirmed {confirmed:,} of {total:,} closings; it "
             "serves none of these partitions any more, so the end of its process does no harm.",
             hint="Close the rest by hand, or go on.",
             after=now,

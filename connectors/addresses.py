@@ -1,0 +1,291 @@
+"""Which addresses are asked at all, and which of them get credentials.
+
+Brokers register their own addresses, so whoever can write a znode chooses them. Credentials go to
+what the configuration names only, and nothing goes to link-local addresses, where clouds serve
+the credentials of this machine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from core.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from connectors.config import ClusterConfig
+
+Origin = tuple[str, str, int]
+"""Scheme, host and port."""
+
+_PORTS: Final = {"http": 80, "https": 443}
+_BROKER_PORTS: Final = {"http": 8080, "https": 8443}
+_ENTRY: Final = re.compile(r"(\*\.)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
+_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+_METADATA: Final = frozenset(
+    ipaddress.ip_address(text)
+    for text in (
+        "fd00:ec2::254",  # AWS
+        "fd20:ce::254",  # Google Cloud
+        "168.63.129.16",  # Azure
+        "100.100.100.200",  # Alibaba Cloud
+        "192.0.0.192",  # Oracle Cloud
+    )
+)
+"""Metadata addresses of clouds that are not link-local; the manuals of their owners name them."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_SERVICE_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
+_MIN_GROUP: Final = 3
+
+
+def origin_of(url: str) -> Origin | None:
+    """Return scheme, host and port, or ``None`` when it is no web address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None
+    if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
+        return None
+    return parts.scheme, parts.hostname, port
+
+
+def address_fault(url: str) -> str:
+    """Return why the address that a server registered is not asked; empty when it may be."""
+    try:
+        parts = urlsplit(url)
+        origin = origin_of(url)
+    except ValueError:
+        return "it is no web address"
+    if _UNSAFE.search(url):
+        return "it holds spaces or control characters"
+    if "@" in parts.netloc:
+        return "it holds a user name"
+    if origin is None:
+        return "it is not http(s)://host:port"
+    if parts.path not in ("", "/") or "?" in url or "#" in url:
+        return "it has a path or a query"
+    return host_fault(origin[1])
+
+
+def host_fault(host: str) -> str:
+    """Return why nothing is sent to a host or IP address; empty when it may be asked."""
+    try:
+        address: Any = ipaddress.ip_address(host.partition("%")[0].strip("[]"))
+    except ValueError:
+        return ""
+    address = _embedded_ipv4(address) or address
+    if address.is_link_local or address in _METADATA:
+        return (
+            f"{address} is link-local or a metadata address: clouds serve credentials of this "
+            "machine there"
+        )
+    return ""
+
+
+def _embedded_ipv4(address: Any) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that an IPv6 address leads to: mapped, 6to4 or NAT64."""
+    if address.version == 4:
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    found: ipaddress.IPv4Address | None = address.ipv4_mapped or address.sixtofour
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HostPattern:
+    """An entry of ``credential_hosts``.
+
+    Attributes:
+        host: Lower case; with ``is_suffix`` what follows the first part of the name.
+        is_suffix: Whether it reads ``*.domain``.
+        network: An address range instead of a name.
+        port: ``None``: the ports of ``admin_urls``.
+    """
+
+    host: str
+    is_suffix: bool = False
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> HostPattern:
+        """Read ``host``, ``host:port``, ``*.domain``, ``*.domain:port`` or ``10.0.0.0/24``.
+
+        Raises:
+            ValueError: It is none of these.
+        """
+        if "/" in text:
+            return cls("", network=ipaddress.ip_network(text))
+        match = _ENTRY.match(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no host")
+        host = match[2].lower().strip("[]").rstrip(".")
+        port = int(match[3][1:]) if match[3] else None
+        return cls(host, is_suffix=match[1] is not None, port=port)
+
+    def matches(self, host: str) -> bool:
+        """Return whether it names a host."""
+        host = host.lower().rstrip(".")
+        if self.network is not None:
+            try:
+                return ipaddress.ip_address(host) in self.network
+            except ValueError:
+                return False
+        return host.endswith(f".{self.host}") if self.is_suffix else host == self.host
+
+
+class CredentialHosts:
+    """Where the credentials of a cluster may go.
+
+    Args:
+        config: ``admin_urls`` are allowed exactly; ``credential_hosts`` with the schemes and, where
+            they name none, the ports of ``admin_urls``.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        self._exact = {origin for url in config.admin_urls if (origin := origin_of(url))}
+        self._patterns = [HostPattern.parse(text) for text in config.credential_hosts]
+
+    def allows(self, origin: Origin) -> bool:
+        """Return whether a web address gets them."""
+        scheme, host, port = origin
+        if origin in self._exact:
+            return True
+        if self._exact and scheme not in {exact[0] for exact in self._exact}:
+            return False
+        own = {exact[2] for exact in self._exact if exact[0] == scheme}
+        ports = own or {_BROKER_PORTS[scheme]}
+        return any(
+            one.matches(host) and (port in ports if one.port is None else port == one.port)
+            for one in self._patterns
+        )
+
+    def allows_service(self, scheme: str, host: str, port: int | None) -> bool:
+        """Return whether a service address gets them.
+
+        The host is one of ``admin_urls`` or ``credential_hosts``; the port is Pulsar's own for the
+        scheme, or one that an entry for that host names.
+
+        Args:
+            scheme: ``pulsar`` or ``pulsar+ssl``.
+            host: Without its port.
+            port: ``None``: Pulsar's own.
+        """
+        host = host.lower().rstrip(".")
+        matching = [one for one in self._patterns if one.matches(host)]
+        if not matching and host not in {exact[1] for exact in self._exact}:
+            return False
+        ports = {_SERVICE_PORTS[scheme], *(one.port for one in matching)}
+        return port is None or port in ports
+
+
+def suggested_hosts(urls: Iterable[str]) -> list[str]:
+    """Return entries of ``credential_hosts`` that would cover addresses; ranges for many."""
+    origins = [origin for url in urls if (origin := origin_of(url))]
+    groups = Counter(_group(host) for _, host, _ in origins)
+    found = {
+        group if (group := _group(host)) and groups[group] >= _MIN_GROUP else _netloc(host, port)
+        for _, host, port in origins
+    }
+    return sorted(found)
+
+
+def _group(host: str) -> str:
+    """Return the range or domain that a host is in; empty when there is none."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        domain = host.partition(".")[2]
+        return f"*.{domain}" if "." in domain else ""
+    bits = 24 if address.version == 4 else 64
+    return "" if address.is_loopback else str(ipaddress.ip_network((address, bits), strict=False))
+
+
+def _netloc(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+# -- connections ----------------------------------------------------------------------------------
+
+
+def _refuse_link_local(connection: HTTPConnection) -> None:
+    """Refuse a name that leads to a link-local address, before anything is sent there."""
+    try:
+        found = socket.getaddrinfo(connection.host, connection.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return  # connecting fails with the same
+    for *_, address in found:
+        _refuse(connection, str(address[0]))
+
+
+def _refuse_peer(connection: HTTPConnection) -> None:
+    """Refuse the other end of a new connection: the name may lead elsewhere by now."""
+    try:
+        _refuse(connection, str(_peer_of(connection)[0]))
+    except UnreachableError:
+        connection.close()
+        raise
+
+
+def _peer_of(connection: HTTPConnection) -> tuple[Any, ...]:
+    return connection.sock.getpeername() if connection.sock is not None else ("",)
+
+
+def _refuse(connection: HTTPConnection, address: str) -> None:
+    """Raise when nothing is sent to an address.
+
+    Raises:
+        UnreachableError: It is link-local.
+    """
+    if fault := host_fault(address):
+        place = f"{connection.host}:{connection.port}"
+        raise UnreachableError(
+            f"{place} is not connected to: {fault}.",
+            endpoint=place,
+            operation="connect",
+            outcome="not_sent",
+            hint="Check what that name leads to.",
+        )
+
+
+class _GuardedHttp(HTTPConnection):
+    def connect(self) -> None:
+        _refuse_link_local(self)
+        super().connect()
+        _refuse_peer(self)
+
+
+class _GuardedHttps(HTTPSConnection):
+    def connect(self) -> None:
+        _refuse_link_local(self)
+        super().connect()
+        _refuse_peer(self)
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _GuardedHttp
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _GuardedHttps
+
+
+class GuardedAdapter(HTTPAdapter):
+    """Connections of :mod:`requests` that never lead to a link-local address."""
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of connections."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}

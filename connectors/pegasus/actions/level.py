@@ -1,0 +1,111 @@
+"""Setting the meta level: what is observed, sent and judged.
+
+The other half is :mod:`core.pegasus.steps.level`.
+"""
+
+from __future__ import annotations
+
+from operator import eq
+from typing import Protocol
+
+from connectors.pegasus.acting.settings import ServerSettings
+from connectors.pegasus.acting.sight import Eyes
+from core.actions.compare_and_set import PLAN_ANEW, CompareAndSet
+from core.actions.model import Ending, Observation, Refusal
+from core.errors import InputError
+from core.pegasus.levels import clears_proposals, parse_level
+from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
+
+
+class LevelPort(Protocol):
+    """What it needs of the cluster."""
+
+    @property
+    def settings(self) -> ServerSettings:
+        """Reads and sets the stored level."""
+        ...
+
+    @property
+    def eyes(self) -> Eyes:
+        """Reads the level in effect."""
+        ...
+
+
+class LevelAction:
+    """One change of the function level.
+
+    Args:
+        step: What to do.
+        cluster: Where.
+    """
+
+    patience_s = 0.0
+
+    def __init__(self, step: SetMetaLevel, cluster: LevelPort) -> None:
+        self._step = step
+        self._cluster = cluster
+        self._rule = CompareAndSet("The meta level", step.before, step.level, eq, str)
+        self._is_answered = False
+
+    def look(self) -> Observation:
+        """Read the stored level."""
+        return Observation(exists=True, value=self._cluster.settings.value(LEVEL_KEY))
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        """Return why it may not be set as planned."""
+        step = self._step
+        try:
+            parse_level(step.level)
+        except InputError as exc:  # the meta server would store it, and die of it later
+            return Refusal(code="unknown_level", sentence=exc.message, hint=exc.hint)
+        if step.level == step.before:  # it is meant to clear what is pending
+            return self._rule.check_unchanged(seen.value)
+        return self._rule.check(seen.value)
+
+    def send(self) -> None:
+        """Set it, once."""
+        self._cluster.settings.set_value(LEVEL_KEY, self._step.level)
+        self._is_answered = True
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        """Return that it is set, ``None`` while it is not."""
+        step = self._step
+        if now.value != step.level or self._cannot_tell(before):
+            return None
+        in_force = self._cluster.eyes.cluster().level
+        lower = (
+            "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
+        )
+        cleared = " What was pending is thrown away." if self._clears else ""
+        return Ending(
+            state="DONE",
+            code="set",
+            sentence=f"The meta level was set to {step.level}; it was "
+            f"{before.value or step.before}.{cleared}{lower}",
+            hint="It is steady again when another meta server takes over.",
+            after=now,
+        )
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        """Return what is to be said when it does not read as asked."""
+        found = self.ending(before, now)
+        if found is not None:
+            return found
+        if now.value == self._step.level:
+            return Ending(
+                state="FAILED",
+                code="not_done",
+                sentence=f"The meta level is {now.value} as before; nobody saw the request that was"
+                " to throw away what is pending being answered.",
+                hint=PLAN_ANEW,
+                after=now,
+            )
+        return self._rule.failed(before, now, hint=PLAN_ANEW)
+
+    def _cannot_tell(self, before: Observation) -> bool:
+        """Whether the level says nothing of the request: it is to clear what is pending."""
+        return before.value == self._step.level and self._clears and not self._is_answered
+
+    @property
+    def _clears(self) -> bool:
+        return clears_proposals(parse_level(self._step.level))
