@@ -22,7 +22,7 @@ _LOG = logging.getLogger("trimtab.pages")
 
 def _page(entry: Entry, *, is_default: bool) -> st.Page:
     """Return a page of the navigation, or one that only other pages open."""
-    file = f"app_pages/{entry.name}.py"
+    file = state.PAGES[entry.name]
     if not entry.answers:
         return st.Page(file, title=entry.title, url_path=entry.name, visibility="hidden")
     icon = f":material/{entry.icon}:"
@@ -40,9 +40,7 @@ PAGES = {
 }
 FIRST = SECTIONS[""][0]
 PAGES[""].append(
-    st.Page(
-        f"app_pages/{FIRST.name}.py", title=FIRST.title, url_path=FIRST.name, visibility="hidden"
-    )
+    st.Page(state.PAGES[FIRST.name], title=FIRST.title, url_path=FIRST.name, visibility="hidden")
 )
 
 st.set_page_config(

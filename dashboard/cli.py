@@ -22,11 +22,15 @@ import typer
 from core.errors import OpsError
 from dashboard.cli_acting import acting
 from dashboard.cli_advise import advise
+from dashboard.cli_arguments import check_numbers_of, check_text, unusable_path
 from dashboard.cli_backtest import backtesting
 from dashboard.cli_history import history
 from dashboard.cli_improving import improving
+from dashboard.cli_leader import leader
 from dashboard.cli_limits import limiting
 from dashboard.cli_options import (
+    MAX_PORT,
+    MAX_ROUNDS,
     Bundles,
     Config,
     EngineName,
@@ -43,6 +47,7 @@ from dashboard.cli_output import (
     StoppedError,
     UsageFaultError,
     fail,
+    forget_warnings,
     report_bug,
 )
 from dashboard.cli_owning import owning
@@ -67,6 +72,7 @@ app.add_typer(backtesting)
 app.add_typer(planning)
 app.add_typer(owning)
 app.add_typer(history, name="history")
+app.add_typer(leader, name="leader")
 app.add_typer(limiting)
 app.add_typer(advise, name="advise")
 app.add_typer(policy, name="policy")
@@ -91,7 +97,8 @@ def common(
 def dashboard(
     config: Config = None,
     port: Annotated[
-        int, typer.Option(help="Port of the pages; the next free one if taken.")
+        int,
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages; the next free one if taken."),
     ] = 8501,
     collect: Annotated[bool, typer.Option(help="Keep the snapshots fresh.")] = True,
     worker: Annotated[bool, typer.Option(help="Carry out what is applied.")] = True,
@@ -198,6 +205,13 @@ def place(
         str | None, typer.Option(metavar="A,B", help="Only these brokers.")
     ] = None,
     filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
+    non_persistent: Annotated[
+        bool | None,
+        typer.Option(
+            "--non-persistent/--persistent",
+            help="Kind of the bundle's topics; by default as the snapshot's topics show.",
+        ),
+    ] = None,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
@@ -206,7 +220,7 @@ def place(
     from dashboard import cli_fleet
     from dashboard.cli_snapshots import Assumptions, PlaceWish
 
-    wish = PlaceWish(bundle, candidates, with_filters=filters)
+    wish = PlaceWish(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
     assumptions = Assumptions.of(strategy, settings, release)
     where = cli_fleet.Engine(engine, config)
     return cli_fleet.place(snapshots, wish, assumptions, where, as_json=as_json)
@@ -244,7 +258,9 @@ def shed(
         str | None, typer.Option(help="Shedding strategy; by default the one in force.")
     ] = None,
     settings: Settings = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How many, all on the same load.")] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="How many, all on the same load.")
+    ] = 1,
     recently_unloaded: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
@@ -313,9 +329,13 @@ def split(
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; no error of ours leaves as a traceback."""
     as_json = "--json" in arguments
+    forget_warnings()
     try:
+        check_text(arguments)
+        command = typer.main.get_command(app)
+        check_numbers_of(command)
         # not app(...): that would put Typer's own hook for tracebacks in the place of ours
-        outcome = typer.main.get_command(app)(arguments, "trimtab", standalone_mode=False)
+        outcome = command(arguments, "trimtab", standalone_mode=False)
     except OpsError as error:
         return fail(error, as_json=as_json)
     except typer.TyperException as error:
@@ -325,6 +345,8 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
+    except OSError as error:
+        return fail(unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
         return fail(StoppedError("Stopped before it was done."), as_json=as_json)

@@ -11,7 +11,7 @@ from dashboard.cli_options import Json, Snapshot
 
 advise = typer.Typer(no_args_is_help=True, help="The arithmetic behind what operators tune.")
 
-Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the topic.")]
+Partitions = Annotated[int, typer.Option(min=1, max=100_000, help="Partitions of the topic.")]
 Fills = Annotated[
     Path | None, typer.Option(metavar="SNAPSHOT", help="Its settings fill in what is not given.")
 ]
@@ -203,7 +203,9 @@ def retention(
 @advise.command()
 def disks(
     snapshot: Snapshot,
-    directories: Annotated[int, typer.Option(help="ledgerDirectories of a bookie.")] = 4,
+    directories: Annotated[
+        int, typer.Option(min=1, max=1_000, help="ledgerDirectories of a bookie.")
+    ] = 4,
     as_json: Json = False,
 ) -> int:
     """How evenly the cluster's ledgers fill the directories of a bookie."""
@@ -216,10 +218,12 @@ def disks(
 def partitions(
     topic: Topic,
     count: Annotated[
-        list[int], typer.Option("--partitions", min=1, help="To look at. Several times.")
+        list[int],
+        typer.Option("--partitions", min=1, max=100_000, help="To look at. Several times."),
     ],
     bundles: Annotated[
-        int | None, typer.Option(min=1, help="Even bundles; else those of the snapshot.")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="Even bundles; else those of the snapshot."),
     ] = None,
     snapshot: Annotated[
         str | None, typer.Option(metavar="SNAPSHOT", help="Whose namespace it is.")

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from core.errors import UnknownNameError
 from core.planning.advisors.bundle_reasons import BundleLimits, Demand, advise_bundles
 from core.planning.advisors.retention import CompactionRule, fate_of_log
-from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.settings import EffectiveSettings
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_releases import active_settings
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts
 
 _MOST_SHOWN = 16
@@ -96,7 +97,7 @@ def _live(wish: CountWish) -> tuple[NamespaceFacts | None, EffectiveSettings]:
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
         raise UnknownNameError.of("namespace", wish.namespace, known, place=wish.snapshot)
-    return facts, effective_settings(snapshot)
+    return facts, active_settings(snapshot)
 
 
 def _demand(wish: CountWish, facts: NamespaceFacts | None) -> Demand:

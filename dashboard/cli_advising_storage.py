@@ -15,9 +15,9 @@ from core.planning.advisors.contradictions import contradictions
 from core.planning.advisors.disks import disk_picture, disks_words
 from core.planning.advisors.ledger import Rollover, RolloverRule, next_rollover
 from core.planning.advisors.retention import RetentionRule, held_words, life_of_message
-from core.pulsar.settings import effective_settings
 from core.snapshot.store import load_snapshot
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_releases import active_settings
 from dashboard.presenters.advisors_facts import (
     live_ledger,
     live_settings,
@@ -221,7 +221,7 @@ def _live(wish: StorageWish, knobs: Sequence[Knob]) -> dict[str, Live]:
             )
         return {}
     snapshot = load_snapshot(wish.snapshot)
-    found = live_settings(effective_settings(snapshot), knobs)
+    found = live_settings(active_settings(snapshot), knobs)
     if wish.namespace is None:
         return found
     facts = namespace_facts(snapshot.bundles, wish.namespace, snapshot.brokers.num_rows)

@@ -24,8 +24,6 @@ from core.actions.views import RunView, StepView
 from core.actions.words import waits_for
 from core.plan.codec import load_plan
 from core.plan.model import Plan
-from core.plan.pegasus_steps import AwaitState
-from core.plan.words import describe
 from core.units import counted
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured, words_of
@@ -40,6 +38,7 @@ from dashboard.cli_output import (
     say,
     table,
 )
+from dashboard.presenters.skipped_steps import same_reason
 from dashboard.run_queue import in_the_way, run_ahead
 from dashboard.supervisor import end_with_parent, told_to_end
 
@@ -151,7 +150,7 @@ def _follow(config: services.Config, cluster: str, run_id: str, *, has_worker: b
     """
     stop = threading.Event()
     own: threading.Thread | None = None
-    said = _Said()
+    said = RunTeller()
     pause, asked = threading.Event(), False
     silent_s = 0.0
     with _presses() as presses:
@@ -198,21 +197,30 @@ def _be_the_worker(
     return own
 
 
-class _Said:
-    """What was told of a run, so that nothing is told twice."""
+class RunTeller:
+    """Prints what is new about a run, each thing once."""
 
     def __init__(self) -> None:
         self._steps: dict[int, str] = {}
+        self._set_again: dict[str, int] = {}
         self._waiting: dict[int, str] = {}
         self._sentence = ""
 
     def tell(self, view: RunView) -> RunView:
         """Tell what is new; return the view."""
+        for setting in view.settings:
+            for sentence in setting.set_again[self._set_again.get(setting.key, 0) :]:
+                note(sentence)
+            self._set_again[setting.key] = len(setting.set_again)
+        new = [one for one in view.steps if one.state != self._steps.get(one.index, "PENDING")]
+        skipped = same_reason(new)
         for step in view.steps:
-            if step.state != self._steps.get(step.index, "PENDING"):
+            if step in new and step.index not in skipped.repeated:
                 note(_line(step, len(view.steps)))
             self._steps[step.index] = step.state
             self._tell_waiting(step, len(view.steps))
+        for sentence in skipped.sentences:
+            note(sentence)
         if view.sentence != self._sentence and not view.is_ended:
             note(view.sentence)
         self._sentence = view.sentence
@@ -225,14 +233,14 @@ class _Said:
         first = step.index not in self._waiting
         self._waiting[step.index] = step.waiting
         note(f"{step.index + 1}/{count} WAITING {step.waiting}")
-        if first and isinstance(step.step, AwaitState) and step.step.state in ("restarted", "gone"):
+        if first and step.step.wait is not None and step.step.wait.needs_operator:
             note(f"  {step.step.reason}".rstrip())
 
 
 def _line(step: StepView, count: int) -> str:
     place = f"{step.index + 1}/{count}"
     if step.ending is None:
-        return f"{place} {step.state} {describe(step.step)}."
+        return f"{place} {step.state} {step.step.describe()}."
     return f"{place} {step.state} {step.ending.sentence} {step.ending.hint}".rstrip()
 
 

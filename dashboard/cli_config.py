@@ -9,6 +9,7 @@ from typing import Final
 
 from core.errors import ConfigError
 from dashboard import services
+from dashboard.cli_output import UsageFaultError
 
 DEFAULT_NAME: Final = "trimtab.toml"
 _ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
@@ -24,6 +25,22 @@ def configured(given: Path | None) -> services.Config:
     config = services.load_config(path)
     must_name_clusters(config, path)
     return config
+
+
+def led_cluster(config: services.Config, name: str) -> services.Cluster:
+    """Return a cluster whose leader sheds.
+
+    Raises:
+        ConfigError: There is none of that name.
+        UsageFaultError: It runs Pegasus.
+    """
+    found = config.cluster(name)
+    if found.kind != "pulsar":
+        raise UsageFaultError(
+            f"Cluster {name} runs Pegasus: only a Pulsar cluster has a leader that sheds.",
+            hint="Name a Pulsar cluster.",
+        )
+    return found
 
 
 def configured_journal(given: Path | None) -> services.Config:

@@ -35,6 +35,7 @@ from core.units import counted, format_ratio
 from dashboard import cli_decisions_json, cli_plan_json
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli_snapshots import Assumptions
+from dashboard.presenters import leader_words
 
 _CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
 _MOST_SHOWN: Final = 12
@@ -117,6 +118,7 @@ def tell(
         _show_rounds(answer)
         _show_placement(answer)
         _show_switch(answer, wish)
+        say(leader_words.FROM_SNAPSHOT)
         if planned is not None and plan is not None:
             _show_plan(plan, wish.plan_file, planned.directory)
         elif wish.plan_file is not None:

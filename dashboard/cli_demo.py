@@ -63,6 +63,7 @@ def demo(options: DemoOptions) -> int:
     """``trimtab demo``: both sandboxes, collector, worker and pages under one supervisor."""
     started = time.monotonic()
     state = options.state_dir or Path(tempfile.mkdtemp(prefix="trimtab-demo-"))
+    services.keep_private(state)
     config = state.resolve() / "trimtab.toml"
     parts = [config.with_name(_PULSAR_FILE), config.with_name(_PEGASUS_FILE)]
     for own in (config, *parts):
@@ -171,7 +172,12 @@ def sandbox_node(node: str, doing: str, config: Path | None, *, as_json: bool) -
     body = {
         "leader": found.leader,
         "nodes": {
-            name: {"running": one.is_running, "alive": one.is_alive, "mute": one.is_mute}
+            name: {
+                "running": one.is_running,
+                "alive": one.is_alive,
+                "mute": one.is_mute,
+                "frozen": one.is_frozen,
+            }
             for name, one in found.nodes.items()
         },
     }
@@ -183,7 +189,9 @@ def sandbox_node(node: str, doing: str, config: Path | None, *, as_json: bool) -
             [
                 (
                     name,
-                    ("runs" if one.is_running else "ended") + (", mute" if one.is_mute else ""),
+                    ("runs" if one.is_running else "ended")
+                    + (", frozen" if one.is_frozen else "")
+                    + (", mute" if one.is_mute else ""),
                     "alive" if one.is_alive else "dead",
                 )
                 for name, one in found.nodes.items()

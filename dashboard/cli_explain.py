@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from core.errors import UnknownNameError
 from core.pulsar.combinations import Combination, combinations
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
+from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import BrokerTrace, Gate
 from core.pulsar.shedding.gates import distance_in_words
@@ -18,11 +21,13 @@ from core.pulsar.shedding.what_if import TurningPoint, is_searchable
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import load_snapshot
-from dashboard import cli_decisions_json
+from dashboard import cli_decisions_json, services, services_leader
+from dashboard.cli_config import configured
 from dashboard.cli_decisions import known_bundles, read_bundle_list
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_snapshots import Assumptions
+from dashboard.cli_source import pulsar_snapshot
+from dashboard.presenters import leader_words
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
@@ -35,17 +40,57 @@ class ExplainWish:
         broker: Broker id.
         bundle: Name.
         recently_unloaded: File with bundles in their grace period.
+        config: Of the clusters; ``None``: the default one.
     """
 
     broker: str | None
     bundle: str | None
     recently_unloaded: Path | None
+    config: Path | None = None
 
 
-def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
+@dataclass(frozen=True)
+class _Predicted:
+    """What the next round is predicted from.
+
+    Attributes:
+        sentence: For people.
+        round: Of the leader observer, ``None`` where the snapshot is used.
+    """
+
+    sentence: str
+    round: RoundPrediction | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys that all answers have."""
+        return {
+            "predicted_from": "snapshot" if self.round is None else "events",
+            "predicted_from_sentence": self.sentence,
+            "predicted_round": msgspec.to_builtins(self.round),
+        }
+
+
+def _predicted(source: str, wish: ExplainWish, assumptions: Assumptions) -> _Predicted:
+    """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
+    if Path(source).is_dir() or assumptions.overrides or assumptions.release:
+        return _Predicted(leader_words.FROM_SNAPSHOT)
+    forecast = services_leader.leader_forecast(configured(wish.config), source)
+    now_s = services.now().timestamp()
+    if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
+        return _Predicted(leader_words.missing(forecast, now_s, is_past=False))
+    one = forecast.next_round
+    if wish.bundle is not None:
+        sentence = leader_words.bundle_headline(one, now_s, wish.bundle)
+    else:
+        sentence = leader_words.headline(one, now_s, wish.broker or "")
+    more = "Gates and distances are from the snapshot."
+    return _Predicted(f"{sentence}. {leader_words.FROM_EVENTS} {more}", one)
+
+
+def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
     """``trimtab explain``."""
     named = read_bundle_list(wish.recently_unloaded)
-    snapshot = load_snapshot(directory)
+    snapshot = pulsar_snapshot(source, wish.config)
     recent = known_bundles(snapshot, named)
     found = explanation_of(snapshot, assumptions, recent.names)
     started = time.perf_counter()
@@ -57,13 +102,19 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
         "notes": list(found.decision.notes),
         **recent.as_json(),
     }
+    predicted = _predicted(source, wish, assumptions)
+    body |= predicted.as_json()
     if wish.bundle is not None:
         reason = found.of_bundle(wish.bundle)
         split = explain_split(snapshot, found.settings, wish.bundle)
         turns = tuple(found.bundle_turning_points(wish.bundle))
         body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
         return _ended(
-            body, started, lambda: _show_bundle(found, reason, split, turns), as_json=as_json
+            body,
+            started,
+            lambda: _show_bundle(found, reason, split, turns),
+            predicted,
+            as_json=as_json,
         )
     if wish.broker is not None:
         if wish.broker not in found.view.brokers:
@@ -73,11 +124,13 @@ def explain(directory: Path, wish: ExplainWish, assumptions: Assumptions, *, as_
         points = tuple(found.turning_points(wish.broker))
         why = replace(why, otherwise=found.otherwise(wish.broker, points))
         body["broker"] = _broker_json(why, points)
-        return _ended(body, started, lambda: _show_broker(found, why, points), as_json=as_json)
+        return _ended(
+            body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json
+        )
     apart = combinations(found.settings, snapshot.manifest.load_manager)
     body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
     body["combinations"] = [asdict(item) | {"sentence": item.sentence} for item in apart]
-    return _ended(body, started, lambda: _show_cluster(found, apart), as_json=as_json)
+    return _ended(body, started, lambda: _show_cluster(found, apart), predicted, as_json=as_json)
 
 
 def explanation_of(
@@ -95,9 +148,24 @@ def explanation_of(
     )
 
 
-def _ended(body: dict[str, Any], started: float, show: Any, *, as_json: bool) -> int:
+def _ended(
+    body: dict[str, Any],
+    started: float,
+    show: Callable[[], None],
+    predicted: _Predicted,
+    *,
+    as_json: bool,
+) -> int:
     body["elapsed_ms"] = round((time.perf_counter() - started) * 1000, 3)
-    return emit(Answer(body, show), as_json=as_json)
+
+    def show_all() -> None:
+        if predicted.round is not None:
+            say(predicted.sentence)
+        show()
+        if predicted.round is None:
+            say(predicted.sentence)
+
+    return emit(Answer(body, show_all), as_json=as_json)
 
 
 def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str, Any]:

@@ -155,6 +155,25 @@ def import_(
 
 
 @history.command()
+def repair(
+    cluster: Annotated[
+        str | None, typer.Argument(metavar="[CLUSTER]", help="By default all.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it; without it only what would be done is shown.")
+    ] = False,
+    uri: Uri = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Set damaged files aside, put back what can be, and report what is lost."""
+    from dashboard import cli_history_files, cli_recorded
+
+    past = cli_recorded.Past.of(uri, config)
+    return cli_history_files.repair(past, cluster, is_applied=apply, as_json=as_json)
+
+
+@history.command()
 def compact(
     cluster: Annotated[
         str | None, typer.Argument(metavar="[CLUSTER]", help="By default all.")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from core.errors import OpsError
+from core.errors import OpsError, UnknownNameError
 from core.history.export import Archive
 from core.history.importing import export_snapshots
+from core.history.integrity import QUARANTINE, planned
 from core.units import counted, datetime_to_ms
 from dashboard import services, services_history
 from dashboard.cli_moments import span
 from dashboard.cli_output import (
     EXIT_DONE,
+    EXIT_INCOMPLETE,
     EXIT_REFUSED,
     Answer,
     UsageFaultError,
@@ -142,8 +145,16 @@ def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
             kept.append({"cluster": name, "error": exc.as_json()})
             continue
         kept.append(
-            {"cluster": name, "hours": done.hours, "dropped": list(done.days), "bytes": done.bytes}
+            {
+                "cluster": name,
+                "hours": done.hours,
+                "dropped": list(done.days),
+                "bytes": done.bytes,
+                "paused": done.paused,
+            }
         )
+        if done.paused:
+            note(f"{name}: {done.paused}")
         rows.append((name, str(done.hours), str(len(done.days)), f"{done.bytes / 1e6:,.1f} MB"))
     body = {"history": past.place, "clusters": kept}
 
@@ -153,4 +164,37 @@ def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
         table(("cluster", "hours put together", "days dropped", "left"), rows)
 
     code = EXIT_REFUSED if failed else EXIT_DONE
+    return emit(Answer(body, show, code), as_json=as_json)
+
+
+def repair(past: Past, cluster: str | None, *, is_applied: bool, as_json: bool) -> int:
+    """``trimtab history repair``."""
+    found = past.store.problems(cluster)
+    if cluster is not None and not found and cluster not in (known := past.store.clusters()):
+        raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)
+    steps = past.store.repair(found, services.now()) if is_applied else planned(found)
+    lost = [one.lost for one in steps]
+    body = {
+        "history": past.place,
+        "applied": is_applied,
+        "repairs": [
+            asdict(one.problem) | {"action": one.action, "lost": one.lost, "sentence": str(one)}
+            for one in steps
+        ],
+        "lost_rows": None if None in lost else sum(one or 0 for one in lost),
+        "quarantine": str(Path(past.place) / QUARANTINE),
+    }
+
+    def show() -> None:
+        if not steps:
+            say(f"Nothing is damaged in {past.place}.")
+            return
+        for one in steps:
+            say(f"{one.action:8} {one}")
+        if is_applied:
+            say(f"Set aside in {Path(past.place) / QUARANTINE}; nothing was deleted.")
+        else:
+            say("Nothing was changed. Stop the collectors, then do it with --apply.")
+
+    code = EXIT_DONE if is_applied or not steps else EXIT_INCOMPLETE
     return emit(Answer(body, show, code), as_json=as_json)

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dashboard.cli_options import (
+    MAX_ROUNDS,
     Config,
     EngineName,
     Json,
@@ -83,7 +84,9 @@ def simulate(
     place: Annotated[
         str | None, typer.Option(help="Placement strategy; by default the one in force.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Most rounds; it ends when settled.")] = 60,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="Most rounds; it ends when settled.")
+    ] = 60,
     seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 1,
     add_broker: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="What if this broker joined.")
@@ -147,7 +150,7 @@ def doctor(
 
 @improving.command()
 def explain(
-    snapshot: Snapshot,
+    source: Source,
     broker: Annotated[
         str | None, typer.Option(metavar="ID", help="Why this broker sheds, or stays.")
     ] = None,
@@ -160,6 +163,7 @@ def explain(
     ] = None,
     settings: Settings = None,
     release: Release = None,
+    config: Config = None,
     as_json: Json = False,
 ) -> int:
     """Say why brokers shed or stay in the next round, and which settings do not go together."""
@@ -171,7 +175,7 @@ def explain(
         raise UsageFaultError(
             "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
         )
-    wish = cli_explain.ExplainWish(broker, bundle, recently_unloaded)
+    wish = cli_explain.ExplainWish(broker, bundle, recently_unloaded, config)
     return cli_explain.explain(
-        snapshot, wish, Assumptions.of(None, settings, release), as_json=as_json
+        source, wish, Assumptions.of(None, settings, release), as_json=as_json
     )

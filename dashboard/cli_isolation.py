@@ -14,10 +14,10 @@ from core.plan.policy import PolicyWish
 from core.planning.isolation_mends import Mender
 from core.pulsar.isolation import failure_domains
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.pulsar.settings import effective_settings
 from core.pulsar.spread import Crowd, Spread
 from core.pulsar.view import LoadView
 from dashboard.cli_output import Answer, emit, say, table
+from dashboard.cli_releases import active_settings
 from dashboard.cli_source import pulsar_snapshot
 from dashboard.presenters.isolation_words import (
     CODES,
@@ -146,7 +146,7 @@ def show_isolation(
 ) -> int:
     """``trimtab isolation``: of a whole cluster, or of one namespace."""
     snapshot = pulsar_snapshot(source, config)
-    settings = effective_settings(snapshot)
+    settings = active_settings(snapshot)
     view = LoadView.of(snapshot, settings)
     serving = Serving.of(view, settings)
     if namespace is not None:

@@ -23,9 +23,9 @@ from core.planning.group_use import (
 from core.planning.limit_effects import amount
 from core.planning.namespace_use import namespace_use
 from core.planning.tenants import Bound, TenantUse, tenant_uses
-from core.pulsar.settings import effective_settings
 from core.units import format_ratio
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_releases import active_settings
 from dashboard.cli_source import pulsar_snapshot
 
 _MOST_PRINTED = 40
@@ -99,7 +99,7 @@ def live_quota(wish: LiveWish, limit: float | None, usage: str | None, *, as_jso
         unknown = UnknownNameError.of("quantity", wish.quantity, QUANTITIES)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
     snapshot = pulsar_snapshot(wish.source, wish.config)
-    settings = effective_settings(snapshot)
+    settings = active_settings(snapshot)
     group = find_group(group_uses(snapshot, namespace_use(snapshot)), wish.group, wish.source)
     shared = shared_limit(snapshot, group, wish.quantity, period_s=period_of(settings))
     holds, sentence = enforcement_words(settings)
@@ -222,7 +222,7 @@ def tenants(source: str, config: Path | None, *, as_json: bool) -> int:
     """``trimtab tenants``: each tenant's traffic beside its limits."""
     snapshot = pulsar_snapshot(source, config)
     found = tenant_uses(snapshot)
-    _, sentence = enforcement_words(effective_settings(snapshot))
+    _, sentence = enforcement_words(active_settings(snapshot))
     body = {
         "cluster": snapshot.manifest.cluster,
         "snapshot_id": snapshot.snapshot_id,

@@ -66,12 +66,13 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
     loaded = services.load_config(chosen)
     must_name_clusters(loaded, chosen)
     port = free_port(port)
+    services.keep_private(loaded.state_dir.resolve())
     with (
         told_to_end(threading.Event()) as stop,
         Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
     ):
         try:
-            pages = start_pages(all_, chosen, port)
+            pages = start_pages(all_, chosen, port, loaded.pages.allowed_hosts)
             beside = [start_collector(all_, chosen)] if companions.collector else []
             beside += [start_worker(all_, chosen)] if companions.worker else []
             jobs = [start_jobs(all_, chosen)] if companions.jobs else []
@@ -102,11 +103,15 @@ def check(config: Path | None, *, as_json: bool) -> int:
     loaded = configured(config)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
     history = services_history.check_history(loaded)
+    warnings = services.exposed_secrets(loaded)
+    for warning in warnings:
+        note(f"Warning: {warning}")
     all_fine = history.ok and all(item.ok for items in results.values() for item in items)
     body = {
         "ok": all_fine,
         "clusters": {name: [_tried(item) for item in items] for name, items in results.items()},
         "history": _tried(history),
+        "warnings": warnings,
     }
 
     def show() -> None:
@@ -224,16 +229,15 @@ def start_jobs(all_: Supervisor, config: Path | None) -> Child:
     return all_.start("jobs", own_command("jobs", *words))
 
 
-def start_pages(all_: Supervisor, config: Path | None, port: int) -> Child:
-    """Start the pages."""
+def start_pages(
+    all_: Supervisor, config: Path | None, port: int, allowed_hosts: Sequence[str] = ()
+) -> Child:
+    """Start the pages; browsers may name loopback and these hosts."""
     environment = {} if config is None else {services.CONFIG_ENV: str(config)}
-    root = Path(__file__).parent.parent
     return all_.start(
         "dashboard",
-        [sys.executable, "-m", "dashboard.serve", str(port)],
+        [sys.executable, "-m", "dashboard.serve", str(port), *allowed_hosts],
         environment,
-        # Streamlit reads its theme from the directory it is started in
-        directory=root if (root / ".streamlit").is_dir() else None,
     )
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+MAX_PORT: Final = 65_535
+MAX_ROUNDS: Final = 10_000
+"""Rounds that one command plays; more is a job of hours that a typing error asked for."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 Snapshot = Annotated[Path, typer.Argument(help="A snapshot directory.", metavar="SNAPSHOT")]
@@ -33,7 +37,8 @@ Strategy = Annotated[
     str | None, typer.Option(help="Placement strategy; by default the one in force.")
 ]
 Release = Annotated[
-    str | None, typer.Option(help="4.0, 4.2 or 5.0; by default the brokers' own version decides.")
+    str | None,
+    typer.Option(help="Release line (2.8 to 5.0) or version; by default the brokers' own."),
 ]
 Bundles = Annotated[
     list[str], typer.Option("--bundle", metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")

@@ -1,13 +1,15 @@
 """How a command answers: one JSON object, or tables and sentences for people.
 
 With ``--json`` exactly one object goes to standard output; progress and logs always go to standard
-error. Exit codes: 0 done, 1 refused or failed, 2 bad usage.
+error. Exit codes: 0 done, 1 refused or failed, 2 bad usage, 3 answered, but incomplete: something
+could not be read or is not as it was written.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -15,10 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import InvariantError, OpsError
+from core.units import MISLEADING, visible
 
 EXIT_DONE: Final = 0
 EXIT_REFUSED: Final = 1
 EXIT_USAGE: Final = 2
+EXIT_INCOMPLETE: Final = 3
+"""Answered, but something could not be read or is not as it was written: ``problems`` names it."""
 
 
 class UsageFaultError(OpsError):
@@ -48,10 +53,28 @@ class Answer:
     exit_code: int = EXIT_DONE
 
 
+_WARNINGS: Final[list[str]] = []
+"""Warnings of the command that runs, in the order in which they came up."""
+
+
+def warn(text: str) -> None:
+    """Print a warning to standard error once; ``emit`` adds it to the ``warnings`` of the JSON."""
+    if text not in _WARNINGS:
+        _WARNINGS.append(text)
+        note(f"warning: {text}")
+
+
+def forget_warnings() -> None:
+    """Start a command without the warnings of another."""
+    _WARNINGS.clear()
+
+
 def emit(answer: Answer, *, as_json: bool) -> int:
     """Print the answer and return the exit code."""
     if as_json:
-        print_json(answer.body)
+        known = answer.body.get("warnings", [])
+        more = [text for text in _WARNINGS if text not in known]
+        print_json({**answer.body, "warnings": [*known, *more]} if more else answer.body)
     else:
         answer.show()
     sys.stdout.flush()
@@ -60,7 +83,13 @@ def emit(answer: Answer, *, as_json: bool) -> int:
 
 def print_json(body: Mapping[str, Any]) -> None:
     """Print one JSON object; NaN and infinities, which JSON does not have, are refused."""
-    sys.stdout.write(json.dumps(body, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(MISLEADING.sub(_escaped, text) + "\n")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return a character as JSON escapes it: it reads back the same, and no terminal obeys it."""
+    return json.dumps(found.group())[1:-1]
 
 
 def fail(error: OpsError, *, as_json: bool) -> int:
@@ -84,8 +113,8 @@ def note(text: str) -> None:
 
 
 def _harmless(text: str) -> str:
-    """Drop what a terminal would obey: names and reasons are other people's."""
-    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
+    """Show what a terminal would obey, or nobody would see, as codes: names are other people's."""
+    return visible(text)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

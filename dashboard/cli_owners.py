@@ -14,11 +14,11 @@ from core.errors import UnknownNameError
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
-from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli_output import Answer, emit, say, table
+from dashboard.cli_releases import active_settings
 from dashboard.cli_source import pulsar_snapshot
 
 _MOST_SHOWN: Final = 20
@@ -44,7 +44,7 @@ def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
     snapshot = pulsar_snapshot(wish.source, config)
     snapshot.require("bundles")
     started = time.perf_counter()
-    settings = effective_settings(snapshot)
+    settings = active_settings(snapshot)
     found = ownership_of(snapshot, settings)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000

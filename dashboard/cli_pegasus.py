@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli_options import Config, Json
+from dashboard.cli_options import MAX_ROUNDS, Config, Json
 from dashboard.cli_pegasus_acting import acting
 
 Source = Annotated[
@@ -43,10 +43,11 @@ def balance(
         typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a switch."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=0, help="How many; 0: until nothing is left to do.")
+        int, typer.Option(min=0, max=MAX_ROUNDS, help="How many; 0: until nothing is left to do.")
     ] = 1,
     seed: Annotated[
-        int | None, typer.Option(help="Draw among equal disks; by default the first is taken.")
+        int | None,
+        typer.Option(min=0, help="Draw among equal disks; by default the first is taken."),
     ] = None,
     engine: Annotated[
         str, typer.Option(help="local, or spark: its tables over the executors (app policy).")

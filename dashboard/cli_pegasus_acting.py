@@ -30,6 +30,15 @@ Detach = Annotated[bool, typer.Option("--detach", help="Only ask for it; a worke
 Rate = Annotated[
     int, typer.Option("--rate", min=0, help="MB/s a disk may copy meanwhile; 0: no limit.")
 ]
+MaxUnderReplicated = Annotated[
+    int,
+    typer.Option(
+        "--max-under-replicated",
+        min=1,
+        metavar="PARTITIONS",
+        help="Partitions that may lack a replica at a time.",
+    ),
+]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Registered name, host:port.")]
 Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names.")]
 Steady = Annotated[
@@ -177,6 +186,7 @@ def migrate(
 def drain(
     source: Cluster,
     nodes: Nodes,
+    max_under_replicated: MaxUnderReplicated = 10,
     reason: Reason = "",
     plan: PlanFile = None,
     apply: Apply = False,
@@ -191,7 +201,7 @@ def drain(
     wish = cli_pegasus_tasks.wish_of(
         (source, config, as_json), (reason, plan), (apply, dry_run, detach)
     )
-    return cli_pegasus_tasks.drain(wish, nodes)
+    return cli_pegasus_tasks.drain(wish, nodes, max_under_replicated)
 
 
 @acting.command()
@@ -199,6 +209,7 @@ def offline(
     source: Cluster,
     nodes: Nodes,
     rate: Rate = 50,
+    max_under_replicated: MaxUnderReplicated = 10,
     reason: Reason = "",
     plan: PlanFile = None,
     apply: Apply = False,
@@ -213,7 +224,7 @@ def offline(
     wish = cli_pegasus_tasks.wish_of(
         (source, config, as_json), (reason, plan), (apply, dry_run, detach)
     )
-    return cli_pegasus_tasks.offline(wish, nodes, rate)
+    return cli_pegasus_tasks.offline(wish, nodes, rate, max_under_replicated)
 
 
 @acting.command("rolling-update")

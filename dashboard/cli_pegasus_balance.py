@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from core.errors import ConfigError, InputError, UnknownNameError
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
-from core.pegasus.balance.preconditions import obstacles
+from core.pegasus.balance.node_order import likely_plans
+from core.pegasus.balance.preconditions import disk_doubts, obstacles
 from core.pegasus.balance.rounds import (
     MOST_ROUNDS,
     BalanceRound,
@@ -23,6 +24,7 @@ from core.pegasus.balance.rounds import (
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.ids import parse_node
+from core.pegasus.order_learning import known_orders
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
@@ -31,6 +33,7 @@ from core.units import counted
 from dashboard import services, services_spark
 from dashboard.cli_output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli_pegasus_live import note_problems, pegasus_snapshot
+from dashboard.presenters.pegasus_node_order import orders_sentence, ties_sentence
 
 _MOST_SHOWN: Final = 40
 
@@ -108,13 +111,18 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
 def _question_of_snapshot(
     snapshot: PegasusSnapshot, wish: BalanceWish
 ) -> tuple[ClusterView, BalanceOptions]:
-    """Take state and switches from a snapshot; nodes stand in the order of their names."""
+    """Take state, switches and what is known of the node order from a snapshot."""
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
         note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")
-    note("The balancer's own order of nodes cannot be asked for: equal choices may differ.")
-    return facts.view(), _options(options, wish)
+    view, chosen = facts.view(), _options(options, wish)
+    known = known_orders(facts, view.nodes)
+    note(orders_sentence(known))
+    if not obstacles(view) and not chosen.is_check:
+        plans = likely_plans(view, chosen, known.orders)
+        note(ties_sentence(plans))
+    return view.renumbered(known.orders[0]), chosen
 
 
 def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
@@ -180,8 +188,9 @@ def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
 
 
 def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
-    for obstacle in obstacles(rounds[0].before):
-        say(f"Note: {obstacle}")
+    first = rounds[0].before
+    for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
+        say(f"Note: {sentence}")
     whose = "The cluster policy" if options.policy == "cluster" else "The app policy"
     for number, done in enumerate(rounds, 1):
         say(f"Round {number}: {_verdict(done, options)}")
@@ -217,8 +226,6 @@ def _show_end(rounds: Sequence[BalanceRound]) -> None:
 
 
 def _verdict(done: BalanceRound, options: BalanceOptions) -> str:
-    if done.before.has_unknown_disk:
-        return "nothing, since the disk of some replica is unknown."
     if not done.plans:
         is_blind = options.policy == "cluster" and options.is_check
         return "a check of the cluster policy counts nothing." if is_blind else "nothing to do."

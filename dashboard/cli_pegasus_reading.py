@@ -9,12 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from core.health.findings import overall_state
+from core.health.pegasus import assess_pegasus
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import guardian_ill, summarize_nodes, summarize_tables
 from core.snapshot.pegasus import PegasusSnapshot
+from dashboard import cli_json
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_pegasus_live import note_problems, pegasus_snapshot
+from dashboard.presenters.pegasus_headline import answer
 
 _MOST_SHOWN = 20
 
@@ -28,7 +32,7 @@ def nodes(source: str, config: Path | None, *, as_json: bool) -> int:
         rows = [
             (
                 one.name,
-                "alive" if one.is_alive else "DOWN",
+                one.status,
                 str(one.primaries),
                 str(one.secondaries),
                 _number(one.carried.size_mb),
@@ -82,12 +86,18 @@ def health(source: str, config: Path | None, *, as_json: bool) -> int:
     snapshot = pegasus_snapshot(source, config)
     facts = PegasusFacts(snapshot)
     found, ill, verdict = summarize_tables(facts), guardian_ill(facts), facts.verdict()
+    findings, headline = assess_pegasus(facts), answer(facts, verdict)
     ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
-    down = [node.name for node in facts.nodes if not node.is_alive]
+    down = facts.columns.nodes_with("down")
+    silent = facts.columns.nodes_with("not answering")
     body = {
         **_head(snapshot),
+        "answer": headline,
+        "state": overall_state(findings),
+        "findings": [cli_json.finding(one) for one in findings],
         "balance": asdict(verdict),
         "nodes_down": down,
+        "nodes_not_answering": silent,
         "states": {one.name: one.states for one in found},
         "listed": {one.name: one.listed for one in found},
         "guardian": {"ill": ill, "is_complete": facts.has_all_partitions},
@@ -102,8 +112,11 @@ def health(source: str, config: Path | None, *, as_json: bool) -> int:
     }
 
     def show() -> None:
+        say(headline)
         say(f"Balance: {verdict.state.replace('_', ' ')}. {verdict.sentence}")
         say(f"Nodes down: {', '.join(down) or 'none'}.")
+        if silent:
+            say(f"Nodes not answering: {', '.join(silent)}.")
         say("Partitions by state (counting `states`):")
         words = [word for one in found for word in one.states or ()]
         columns = tuple(dict.fromkeys(words))
@@ -117,6 +130,10 @@ def health(source: str, config: Path | None, *, as_json: bool) -> int:
         say(f"The guardian calls {len(ill)} partitions ill{_few(ill)}.")
         for one in body["ddd"]:
             say(f"{one['gpid']} lost every replica: {one['reason']}")
+        for item in findings:
+            say(f"{item.severity.upper():8}{item.sentence}")
+            if item.hint:
+                say(f"{'':8}{item.hint}")
         note_problems(snapshot)
 
     return emit(Answer(body, show), as_json=as_json)

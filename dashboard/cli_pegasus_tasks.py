@@ -11,6 +11,7 @@ from core.errors import PlanError, UnknownNameError
 from core.pegasus.even.measures import MEASURES, Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.levels import parse_level
+from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.bare import Terms
@@ -23,7 +24,6 @@ from core.plan.pegasus_build import (
     moves_plan,
     setting_plan,
 )
-from core.plan.pegasus_steps import Change, Move
 from core.plan.pegasus_wizards import (
     drain_plan,
     migrate_plan,
@@ -153,15 +153,23 @@ def migrate(wish: PegasusWish, node: str) -> int:
     return act(wish, lambda snapshot, terms: migrate_plan(snapshot, node, terms))
 
 
-def drain(wish: PegasusWish, nodes: Sequence[str]) -> int:
+def drain(wish: PegasusWish, nodes: Sequence[str], max_under_replicated: int) -> int:
     """``trimtab pegasus drain``."""
-    return act(wish, lambda snapshot, terms: drain_plan(snapshot, nodes, terms))
+    return act(
+        wish,
+        lambda snapshot, terms: drain_plan(
+            snapshot, nodes, terms, max_under_replicated=max_under_replicated
+        ),
+    )
 
 
-def offline(wish: PegasusWish, nodes: Sequence[str], rate: int) -> int:
+def offline(wish: PegasusWish, nodes: Sequence[str], rate: int, max_under_replicated: int) -> int:
     """``trimtab pegasus offline``."""
     return act(
-        wish, lambda snapshot, terms: offline_plan(snapshot, nodes, terms, rate_mb_per_s=rate)
+        wish,
+        lambda snapshot, terms: offline_plan(
+            snapshot, nodes, terms, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
+        ),
     )
 
 

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from core.planning.drill_request import DrillRequest
 from dashboard.cli_history import From, To, Uri, history
 from dashboard.cli_options import Config, EngineName, Json, Release, Settings, Source
+from dashboard.cli_requests import takes
 
 planning = typer.Typer()
 
@@ -21,16 +23,10 @@ Recorded = Annotated[
 
 
 @planning.command()
+@takes(DrillRequest)
 def drill(
+    request: DrillRequest,
     source: Source,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this broker, domain or node. Several times."),
-    ] = None,
-    brokers: Annotated[bool, typer.Option(help="Lose each broker.")] = True,
-    domains: Annotated[bool, typer.Option(help="Lose each failure domain.")] = True,
-    hot: Annotated[float, typer.Option(metavar="USAGE", help="From here on it is hot.")] = 0.85,
-    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 1,
     out: Out = None,
     settings: Settings = None,
     release: Release = None,
@@ -42,9 +38,8 @@ def drill(
     from dashboard import cli_planning_run as run
     from dashboard.cli_snapshots import Assumptions
 
-    wish = run.DrillCommand(tuple(only or ()), brokers, domains, hot, seed)
-    where = run.Where(engine, config, out)
-    return run.drill(source, wish, where, Assumptions.of(None, settings, release), as_json=as_json)
+    where, assumptions = run.Where(engine, config, out), Assumptions.of(None, settings, release)
+    return run.drill(source, request, where, assumptions, as_json=as_json)
 
 
 @planning.command()

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from core.errors import InputError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import Drill, DrillWish
+from core.planning.drill import Drill
 from core.planning.drill import drill as play
 from core.planning.drill_pegasus import drill_pegasus
+from core.planning.drill_request import DrillRequest
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import TopicLoads, place_topics
@@ -71,17 +72,6 @@ class Where:
         return services_spark.session(services.load_config(services.config_path(self.config)))
 
 
-@dataclass(frozen=True)
-class DrillCommand:
-    """What is asked of ``trimtab drill``; see :class:`core.planning.drill.DrillWish`."""
-
-    only: tuple[str, ...]
-    brokers: bool
-    domains: bool
-    hot_line: float
-    seed: int
-
-
 class Line:
     """Progress as one line on a terminal that is written over."""
 
@@ -118,31 +108,30 @@ def write_tables(out: Path | None, tables: Mapping[str, pa.Table]) -> None:
 
 
 def drill(
-    source: str, wish: DrillCommand, where: Where, assumptions: Assumptions, *, as_json: bool
+    source: str, request: DrillRequest, where: Where, assumptions: Assumptions, *, as_json: bool
 ) -> int:
     """``trimtab drill``."""
     is_spark = where.is_spark
     if _is_pegasus(source, where.config):
-        return _drill_pegasus(source, wish, where, as_json=as_json)
-    asked = DrillWish(wish.brokers, wish.domains, wish.only, wish.hot_line, wish.seed)
+        return _drill_pegasus(source, request, where, as_json=as_json)
     if is_spark:
-        done, elapsed_ms = _drilled_on_spark(source, asked, where, assumptions)
+        done, elapsed_ms = _drilled_on_spark(source, request, where, assumptions)
     else:
         snapshot, settings = _drilled(source, where.config, assumptions)
         started = time.perf_counter()
-        done = play(snapshot, settings, asked, Line())
+        done = play(snapshot, settings, request, Line())
         elapsed_ms = (time.perf_counter() - started) * 1000
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
     write_tables(where.out, tables)
     body = {
         "answer": done.sentence,
-        "hot_line": wish.hot_line,
-        "seed": wish.seed,
+        "hot_line": request.hot_line,
+        "seed": request.seed,
         **{name: one.to_pylist() for name, one in tables.items()},
         "left_out": [one.message for one in done.left_out],
         "elapsed_ms": round(elapsed_ms, 3),
     }
-    return emit(Answer(body, lambda: _show_drill(done, wish)), as_json=as_json)
+    return emit(Answer(body, lambda: _show_drill(done, request)), as_json=as_json)
 
 
 def _drilled(
@@ -155,7 +144,7 @@ def _drilled(
 
 
 def _drilled_on_spark(
-    source: str, asked: DrillWish, where: Where, assumptions: Assumptions
+    source: str, request: DrillRequest, where: Where, assumptions: Assumptions
 ) -> tuple[Drill, float]:
     """Play it on Spark: a large snapshot stays where it is; return that, and how long it took."""
     if Path(source).is_dir() and is_large(Path(source)):
@@ -165,18 +154,18 @@ def _drilled_on_spark(
         cluster = LargeCluster.of(where.session(), Path(source), Line())
         settings = assumptions.settings_of(cluster.skeleton)
         started = time.perf_counter()
-        done = large_drill(cluster, settings, asked)
+        done = large_drill(cluster, settings, request)
     else:
         from core.spark.jobs.drill import drill_on_spark  # noqa: PLC0415  # the same
 
         snapshot, settings = _drilled(source, where.config, assumptions)
         spark = where.session()
         started = time.perf_counter()
-        done = drill_on_spark(spark, snapshot, settings, asked, Line())
+        done = drill_on_spark(spark, snapshot, settings, request, Line())
     return done, (time.perf_counter() - started) * 1000
 
 
-def _show_drill(done: Drill, wish: DrillCommand) -> None:
+def _show_drill(done: Drill, request: DrillRequest) -> None:
     say(done.sentence)
     say()
     table(
@@ -217,7 +206,7 @@ def _show_drill(done: Drill, wish: DrillCommand) -> None:
             f"{row['brokers_before']} brokers, {row['unplaced']:,} of {row['bundles']:,} bundles "
             f"find none; the coolest is at {format_ratio(row['coolest_usage'])}."
         )
-    say(f"Hot is a usage of {format_ratio(wish.hot_line)} and more.")
+    say(f"Hot is a usage of {format_ratio(request.hot_line)} and more.")
 
 
 def _is_pegasus(source: str, config: Path | None) -> bool:
@@ -228,16 +217,16 @@ def _is_pegasus(source: str, config: Path | None) -> bool:
     return source in [one.name for one in loaded.clusters if one.kind == "pegasus"]
 
 
-def _drill_pegasus(source: str, wish: DrillCommand, where: Where, *, as_json: bool) -> int:
+def _drill_pegasus(source: str, request: DrillRequest, where: Where, *, as_json: bool) -> int:
     facts = PegasusFacts(pegasus_snapshot(source, where.config))
     spark = where.session() if where.is_spark else None
     started = time.perf_counter()
     if spark is not None:
         from core.spark.jobs.drill import drill_pegasus_on_spark  # noqa: PLC0415  # takes seconds
 
-        done = drill_pegasus_on_spark(spark, facts, Line(), only=wish.only)
+        done = drill_pegasus_on_spark(spark, facts, Line(), only=request.only)
     else:
-        done = drill_pegasus(facts, Line(), only=wish.only)
+        done = drill_pegasus(facts, Line(), only=request.only)
     elapsed_ms = (time.perf_counter() - started) * 1000
     write_tables(where.out, {"nodes": done.failures})
     body: dict[str, Any] = {

@@ -46,6 +46,7 @@ def unload(
 ) -> int:
     """``trimtab unload``: a plan file, or the first reason why there cannot be one."""
     snapshot = load_snapshot(directory)
+    assumptions.settings_of(snapshot)  # warns of what the release does not have
     plan = build_unload_plan(
         snapshot,
         bundles,

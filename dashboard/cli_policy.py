@@ -12,17 +12,17 @@ from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.policy import PolicyWish
 from core.plan.policy_impact import PolicyImpact
-from core.plan.policy_kinds import POLICY_KINDS, policy_kind
 from core.plan.policy_moves import PolicyOutlook, change_policies
 from core.plan.policy_state import policies_of
 from core.plan.preview import OtherPreview, preview_plan
-from core.plan.steps import SetPolicy
 from core.planning.limit_effects import limit_effects
-from core.pulsar.settings import effective_settings
+from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
+from core.pulsar.steps.policy import policy_steps
 from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, emit, say, table
 from dashboard.cli_plans import refusal, tell_plan_file, write_plan
+from dashboard.cli_releases import active_settings
 from dashboard.cli_source import pulsar_cluster
 
 _SHOWN = 12
@@ -89,8 +89,8 @@ def change_policy(
     if change.plan_file is not None:
         write_plan(change.plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others
-    limits = [step for step in plan.steps if isinstance(step, SetPolicy)]
-    effects = limit_effects(snapshot, effective_settings(snapshot), limits)
+    limits = policy_steps(plan.steps)
+    effects = limit_effects(snapshot, active_settings(snapshot), limits)
     body = {
         "plan": cli_plan_json.plan(plan),
         "steps": [cli_plan_json.other(item) for item in others],

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from core.errors import UnknownNameError
+from core.history.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
-from dashboard import services, services_history
+from dashboard import services, services_history, services_leader
+from dashboard.cli_leader_next import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli_moments import moment, span
-from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_output import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+)
+from dashboard.presenters import leader_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +46,7 @@ EVENT_NAMES: Final = (
 )
 BY_NAMES: Final = ("cluster", "trimtab")
 _MOST_SHOWN: Final = 60
+_MOST_NAMED: Final = 8
 _REACH: Final = 2.5
 """Minutes farther apart than so many usual distances have a gap between them."""
 
@@ -73,11 +89,39 @@ class Past:
             UnknownNameError: Nothing of it is recorded.
         """
         found = self.store.span(cluster)
+        if found is None and (bad := self.store.problems(cluster, ["minutes"], is_deep=False)):
+            raise HistoryError(
+                f"The recorded minutes of {cluster} cannot be read: {bad[0]}", hint=REPAIR
+            )
         if found is None:
             raise UnknownNameError.of(
                 "recorded cluster", cluster, self.store.clusters(), place=self.place
             )
         return found
+
+
+REPAIR: Final = "`trimtab history repair` shows what can be put back, and what is lost."
+
+
+def _incomplete(
+    past: Past,
+    cluster: str,
+    kinds: Sequence[str] | None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> list[str]:
+    """Return what of these kinds is damaged, and say it: the answer is less than was recorded."""
+    found = [str(one) for one in past.store.problems(cluster, kinds, start, end)]
+    for one in found[:_MOST_NAMED]:
+        note(f"{cluster}: the answer is incomplete: {one}")
+    if found:
+        more = f"... and {len(found) - _MOST_NAMED:,} more. " if len(found) > _MOST_NAMED else ""
+        note(f"{more}{REPAIR}")
+    return found
+
+
+def _code(problems: Sequence[str]) -> int:
+    return EXIT_INCOMPLETE if problems else EXIT_DONE
 
 
 def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
@@ -87,6 +131,7 @@ def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
     found = past.store.minutes(cluster, start, end)
     times: list[int] = found["taken_at"].to_pylist()
     gaps = gaps_in(times)
+    problems = _incomplete(past, cluster, None, start, end)
     sizes = past.store.sizes(cluster)
     held = sum(size.bytes for size in sizes.values())
     body = {
@@ -98,6 +143,8 @@ def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
             name: {"files": size.files, "bytes": size.bytes, "rows": size.rows}
             for name, size in sizes.items()
         },
+        "problems": problems,
+        "isolated": past.store.isolated(),
     }
 
     def show() -> None:
@@ -115,7 +162,7 @@ def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
         ]
         table(("nothing after", "until", "for"), rows[-_MOST_SHOWN:])
 
-    return emit(Answer(body, show), as_json=as_json)
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def known_word(what: str, name: str, known: tuple[str, ...]) -> None:
@@ -165,7 +212,13 @@ def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: b
         for row in rows
         if (not only.kinds or row["kind"] in only.kinds) and only.by in (None, row["by"] or "")
     ]
-    body = {"cluster": cluster, "history": past.place, "events": [_event(row) for row in chosen]}
+    problems = _incomplete(past, cluster, ["minutes", "events"], start, end)
+    body = {
+        "cluster": cluster,
+        "history": past.place,
+        "events": [_event(row) for row in chosen],
+        "problems": problems,
+    }
 
     def show() -> None:
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
@@ -188,7 +241,7 @@ def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: b
         if len(chosen) > _MOST_SHOWN:
             say(f"... and {len(chosen) - _MOST_SHOWN:,} before; --json has them all.")
 
-    return emit(Answer(body, show), as_json=as_json)
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def _event(row: dict[str, Any]) -> dict[str, Any]:
@@ -231,8 +284,21 @@ def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -
         if wish.strategy is not None and wish.strategy not in known:
             raise UnknownNameError.of("foretelling strategy", wish.strategy, known, place=cluster)
     found = compared(shadow, events, strategy=wish.strategy, until=until)
+    kinds = None if wish.replayed_minute_s is not None else ["minutes", "events", "shadow"]
+    problems = _incomplete(past, cluster, kinds, start, end)
     body = {"cluster": cluster, "history": past.place} | agreement_json(found)
-    return emit(Answer(body, lambda: _show_agreement(found)), as_json=as_json)
+    body["problems"] = problems
+    forecast = services_leader.leader_forecast(past.config, cluster)
+    body["by_lead"] = [] if forecast is None else msgspec.to_builtins(forecast.accuracy)
+
+    def show() -> None:
+        _show_agreement(found)
+        if forecast is not None and forecast.accuracy:
+            until = leader_words.measured_note(forecast, services.now().timestamp())
+            say(f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip())
+            table(ACCURACY_COLUMNS, accuracy_rows(forecast))
+
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def _foretold_anew(
@@ -316,18 +382,21 @@ def snapshot(past: Past, cluster: str, at: str, out: Path, *, as_json: bool) -> 
     past.span_of(cluster)
     found = past.store.snapshot_at(cluster, wanted)
     save_snapshot(found, out)
+    # a minute that is missing makes this an earlier one than was asked for
+    problems = _incomplete(past, cluster, None, found.manifest.taken_at, wanted)
     taken_at = datetime_to_ms(found.manifest.taken_at)
     body = {
         "cluster": cluster,
         "snapshot_id": found.snapshot_id,
         "taken_at": as_iso(taken_at),
         "out": str(out),
+        "problems": problems,
     }
 
     def show() -> None:
         say(f"{out}: {cluster} as it was at {as_iso(taken_at)}, snapshot {found.snapshot_id}.")
 
-    return emit(Answer(body, show), as_json=as_json)
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
 def told_span(count: int, first: int, last: int) -> str:

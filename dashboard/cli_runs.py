@@ -13,29 +13,23 @@ from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
 from core.actions.words import EMPTY, told, told_value, why_nothing_lasts
 from core.errors import InputError
-from core.plan.model import SetDynamicSetting, SplitBundle, UnloadBundle
-from core.plan.pegasus_steps import (
-    AwaitState,
-    CloseReplicas,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.steps import SetPolicy
-from core.plan.words import describe
+from core.step import SettingChange
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured_journal
 from dashboard.cli_output import (
     EXIT_DONE,
+    EXIT_INCOMPLETE,
     EXIT_REFUSED,
     Answer,
     UsageFaultError,
     emit,
+    note,
     say,
     table,
 )
 from dashboard.presenters.run_waits import waiting_step
+from dashboard.presenters.skipped_steps import same_reason
 
 _BATCH = 1000
 
@@ -116,11 +110,28 @@ def _list(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
         columns = ("run", "asked for (UTC)", "who", "cluster", "state", "done", "failed")
         table((*columns, "unknown", "skipped", "of", "why"), [_row(view) for view in views])
 
+    problems = _problems(services.journal(config), views)
+    for one in problems:
+        note(one)
     body = {
         "runs": [cli_runs_json.summary(view) for view in views],
         "journal": services.journal(config).place,
+        "problems": problems,
     }
-    return emit(Answer(body, show), as_json=as_json)
+    code = EXIT_INCOMPLETE if problems else EXIT_DONE
+    return emit(Answer(body, show, code), as_json=as_json)
+
+
+def _problems(journal: services.Journal, views: Sequence[RunView]) -> list[str]:
+    """Return what of the journal is not as it was written: of these runs, and at its end."""
+    found = [f"Run {view.run_id} is damaged: {view.damage}" for view in views if view.damage]
+    damage = journal.recent_damage()
+    if damage is not None and not any(f"Entry {damage.seq} " in one for one in found):
+        found.append(
+            f"Entry {damage.seq} of the journal {journal.place} is not as it was written: "
+            f"{damage.what} Check it with `trimtab runs --verify`; restore it from a copy."
+        )
+    return found
 
 
 def _row(view: RunView) -> list[str]:
@@ -149,9 +160,13 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         waits = waiting_step(view)
         if waits is not None:
             say(f"Step {waits.index + 1} waits: {waits.waiting}")
+        skipped = same_reason(view.steps)
         for step in view.steps:
-            if step.ending is not None and step.state != "DONE":
+            is_new = step.index not in skipped.repeated
+            if step.ending is not None and step.state != "DONE" and is_new:
                 say(f"Step {step.index + 1}: {step.ending.sentence} {step.ending.hint}".rstrip())
+        for sentence in skipped.sentences:
+            say(sentence)
         _say_rest(view)
         say()
         rows = [_entry_row(entry, view.disregarded) for entry in entries]
@@ -185,6 +200,8 @@ def _say_settings(view: RunView) -> None:
         before = told_value(setting.before) or "not set"
         during = told_value(setting.during) or EMPTY
         say(f"{setting.key}: {before} before the run, {during} during it. {left}")
+        for sentence in setting.set_again:
+            say(sentence)
     if view.is_ended and (nothing := why_nothing_lasts(view)):
         say(nothing)
 
@@ -194,7 +211,7 @@ def _say_rest(view: RunView) -> None:
     for move in view.foreign_moves:
         say(move.sentence)
     for step in view.next_moves:
-        say(f"{step.bundle} could still go from {step.owner} to {step.destination}.")
+        say(f"{step.subject} could still go from {step.owner} to {step.destination}.")
     rows = list(_compared(view))
     if rows:
         say()
@@ -268,28 +285,24 @@ def _ways(view: StepView) -> tuple[str, str, str]:
     """Where the subject was, where it should go, where it is: holders, or values of a setting."""
     step, seen = view.step, view.before
     after = view.ending.after if view.ending and view.begun_at else None
-    match step:
-        case UnloadBundle():
-            wanted = step.destination or (f"any ({step.likely[0]})" if step.likely else "any")
-            before = seen.holder if seen else step.owner
-            return before or "nobody", wanted, (after.holder or "nobody") if after else ""
-        case SplitBundle():
-            wanted = "split and unload" if step.is_unloaded else "split"
-            came = "" if after is None else "whole" if after.exists else "in parts"
-            return (seen.holder if seen else step.owner) or "nobody", wanted, came
-        case SetDynamicSetting() | SetPolicy():
-            value = seen.value if seen else step.before
-            return value or "not set", step.value or "not set", _value(after)
-        case SetMetaLevel() | SetServerSetting():
-            value = seen.value if seen else step.before
-            wanted = step.level if isinstance(step, SetMetaLevel) else step.value
-            was = "unknown" if value is None else told_value(value) or EMPTY
-            return was, wanted or EMPTY, "" if after is None else told_value(after.value) or EMPTY
-        case AwaitState() | CloseReplicas() | ProposeMany():  # nothing goes from or to the node
-            return "", describe(step), ""
-        case _:
-            before = (seen.holder if seen else None) or step.owner or ""
-            return before, step.destination or "", (after.holder or "") if after else ""
+    if step.setting is not None:
+        return _values(step.setting, seen, after)
+    if not step.has_before_and_after:
+        return "", step.describe(), ""
+    now = "" if after is None else step.describe_after(after)
+    return step.describe_before(seen), step.describe_target(), now
+
+
+def _values(
+    change: SettingChange, seen: Observation | None, after: Observation | None
+) -> tuple[str, str, str]:
+    """Values of a setting: before, asked for, read at the end."""
+    value = seen.value if seen else change.before
+    if change.is_persistent:
+        return value or "not set", change.value or "not set", _value(after)
+    was = "unknown" if value is None else told_value(value) or EMPTY
+    now = "" if after is None else told_value(after.value) or EMPTY
+    return was, change.value or EMPTY, now
 
 
 def _value(after: Observation | None) -> str:

@@ -8,7 +8,6 @@ import msgspec
 
 from core.actions.events import Entry
 from core.actions.views import RunView, StepView
-from core.plan.words import describe
 
 
 def summary(view: RunView) -> dict[str, Any]:
@@ -60,7 +59,7 @@ def step(view: StepView) -> dict[str, Any]:
         "kind": view.step.kind,
         "subject": view.step.subject,
         "bundle": None if view.step.namespace is None else view.step.subject,
-        "what": describe(view.step),
+        "what": view.step.describe(),
         "owner": view.step.owner,
         "destination": view.step.destination,
         "foreseen": dict(view.step.foreseen),

@@ -19,17 +19,18 @@ from core.health.measures import TARGETS, Measures, Target, measure
 from core.pulsar.lookup import lookup_topic
 from core.pulsar.placement import STRATEGIES, place_bundle
 from core.pulsar.settings import (
-    RELEASES,
     EffectiveSettings,
-    effective_settings,
+    find_release,
     parse_set_options,
 )
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
-from core.snapshot.store import load_snapshot
-from core.units import format_age, format_ratio
+from core.snapshot.pegasus import KIND as PEGASUS
+from core.snapshot.store import load_manifest, load_snapshot
+from core.units import format_ago, format_ratio
 from dashboard import cli_json
 from dashboard.cli_output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli_releases import active_settings
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Assumptions:
     Attributes:
         strategy: Placement strategy, ``None``: the one in force.
         overrides: Upstream key to typed value.
-        release: Release line, ``None``: the brokers' own version decides.
+        release: Release line or version, ``None``: the brokers' own version decides.
     """
 
     strategy: str | None
@@ -57,8 +58,8 @@ class Assumptions:
         """
         try:
             overrides = parse_set_options(settings or [])
-            if release is not None and release not in RELEASES:
-                raise UnknownNameError.of("release line", release, RELEASES)
+            if release is not None:
+                find_release(release)
             known = strategy_names()
             if strategy is not None and strategy.rpartition(".")[2] not in known:
                 raise UnknownNameError.of("placement strategy", strategy, known)
@@ -68,7 +69,7 @@ class Assumptions:
 
     def settings_of(self, snapshot: PulsarSnapshot) -> EffectiveSettings:
         """Return the cluster's settings with the assumptions on top."""
-        return effective_settings(snapshot, overrides=self.overrides, release=self.release)
+        return active_settings(snapshot, self.overrides, self.release)
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,13 @@ class PlaceWish:
         bundle: Name.
         candidates: Broker ids with commas between; ``None``: all of them.
         with_filters: Whether the load manager's filters come first.
+        non_persistent: Whether its topics are non-persistent; ``None``: as the snapshot shows.
     """
 
     bundle: str
     candidates: str | None
     with_filters: bool
+    non_persistent: bool | None = None
 
 
 def strategy_names() -> list[str]:
@@ -92,10 +95,14 @@ def strategy_names() -> list[str]:
 
 
 def health(directory: Path, target_code: str, *, as_json: bool) -> int:
-    """``trimtab health``."""
+    """``trimtab health``, of a cluster of either system."""
+    if load_manifest(directory)[1].kind == PEGASUS:
+        from dashboard import cli_pegasus_reading  # noqa: PLC0415  # commands start fast
+
+        return cli_pegasus_reading.health(str(directory), None, as_json=as_json)
     target = target_of(target_code)
     snapshot = load_snapshot(directory)
-    settings = effective_settings(snapshot)
+    settings = active_settings(snapshot)
     measures = measure(snapshot, settings)
     findings = assess(snapshot, settings, target=target)
     identity = (snapshot.snapshot_id, snapshot.manifest)
@@ -203,6 +210,7 @@ def tell_place(
         strategy=assumptions.strategy,
         candidates=chosen,
         with_filters=wish.with_filters,
+        non_persistent=wish.non_persistent,
     )
     elapsed_ms = (time.perf_counter() - started) * 1000
 
@@ -261,7 +269,7 @@ def _candidates(text: str | None, known: Sequence[str]) -> list[str] | None:
 
 def _age(manifest: Manifest) -> str:
     age_s = (datetime.now(tz=UTC) - manifest.taken_at).total_seconds()
-    return f"taken {format_age(age_s)} ago"
+    return f"taken {format_ago(age_s)}" if age_s >= 0 else format_ago(age_s)
 
 
 def _score(value: Any) -> str:

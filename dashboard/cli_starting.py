@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from dashboard.cli_options import Config, Json, StateDir
+from dashboard.cli_options import MAX_PORT, Config, Json, StateDir
 
 starting = typer.Typer()
 
-Brokers = Annotated[int, typer.Option(min=1, help="Simulated brokers.")]
-BundleCount = Annotated[int, typer.Option(min=1, help="Bundles of the simulated fleet.")]
+Brokers = Annotated[int, typer.Option(min=1, max=1_000, help="Simulated brokers.")]
+BundleCount = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="Bundles of the simulated fleet.")
+]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
 
 
@@ -25,7 +27,8 @@ def demo(
     bundles: BundleCount = 600,
     seed: Seed = 7,
     port: Annotated[
-        int, typer.Option(help="Port of the pages; the next free one if taken.")
+        int,
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages; the next free one if taken."),
     ] = 8501,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     state_dir: StateDir = None,
@@ -62,6 +65,10 @@ def sandbox(
         list[str] | None,
         typer.Option("--dynamic", metavar="KEY=VALUE", help="Dynamic setting set from the start."),
     ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(help="Release line (2.8 to 5.0) or version that the Pulsar brokers present."),
+    ] = None,
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
@@ -70,7 +77,9 @@ def sandbox(
 
     if kind == "pegasus":
         return cli_demo.pegasus_sandbox(seed, write_config, as_json=as_json)
-    size = services_sandbox.FleetWish(brokers, bundles, seed, minute_s, tuple(dynamic or ()))
+    size = services_sandbox.FleetWish(
+        brokers, bundles, seed, minute_s, tuple(dynamic or ()), release
+    )
     files = cli_demo.SandboxFiles(write_config, state_dir)
     return cli_demo.sandbox(size, files, as_json=as_json)
 
@@ -83,7 +92,9 @@ def sandbox_node(
     ] = "",
     doing: Annotated[
         str,
-        typer.Argument(metavar="[CHANGE]", help="stop, start, restart, mute or unmute."),
+        typer.Argument(
+            metavar="[CHANGE]", help="stop, start, restart, freeze, thaw, mute or unmute."
+        ),
     ] = "",
     config: Config = None,
     as_json: Json = False,

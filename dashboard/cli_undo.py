@@ -16,7 +16,6 @@ from core.plan.edit import Ground
 from core.plan.model import Diagnostic, Plan
 from core.plan.pegasus_preview import preview_pegasus
 from core.plan.preview import preview_plan
-from core.plan.words import describe
 from core.units import counted
 from dashboard import cli_plan_json, services, services_pegasus
 from dashboard.cli_apply import ApplyWish, carry_out
@@ -70,7 +69,7 @@ def _show(sentence: str, plan: Plan) -> None:
     note(sentence)
     if len(plan.steps) <= _MOST_STEPS:  # else the sentence counts them
         for step in plan.steps:
-            note(f"  {describe(step)}")
+            note(f"  {step.describe()}")
     else:
         note(f"  {counted(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
     for items in _alike(plan.diagnostics):

@@ -18,7 +18,7 @@ from core.plan.preview import Preview, preview_plan
 from core.plan.setting import build_setting_plan
 from core.plan.split import SplitWish, build_split_plan
 from core.pulsar.explain import Explanation
-from core.pulsar.leader import LeaderFacts, SeenMove, Sighting, leader_facts
+from core.pulsar.leader.facts import LeaderFacts, SeenMove, Sighting, leader_facts
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.what_if import TurningPoint
 from core.pulsar.view import LoadView

@@ -10,6 +10,7 @@ from core.plan.bare import Terms
 from core.plan.model import Plan
 from core.plan.pegasus_build import AskedMove, moves_plan
 from core.plan.pegasus_wizards import (
+    MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
     REBALANCE_RATE_MB_PER_S,
     drain_plan,
@@ -77,6 +78,8 @@ class WizardRequest:
         wizard: Which, as the command line calls it.
         nodes: Registered names, in order; none for a rebalance.
         rate_mb_per_s: What a disk may receive meanwhile; ``None``: where it does not matter.
+        max_under_replicated: Partitions that may lack a replica at a time; ``None``: where it does
+            not matter.
         only_move_primary: Of a rebalance.
         exclusions: Tables that the configuration keeps out of plans.
     """
@@ -85,6 +88,7 @@ class WizardRequest:
     wizard: Wizard
     nodes: tuple[str, ...] = ()
     rate_mb_per_s: int | None = None
+    max_under_replicated: int | None = None
     only_move_primary: bool = False
     exclusions: tuple[str, ...] = ()
 
@@ -107,16 +111,19 @@ def _maintained(key: tuple[WizardRequest, int]) -> Plan:
         reason=f"{one.wizard}, prepared on the Maintenance page",
         exclusions=frozenset(one.exclusions),
     )
+    limit = MAX_UNDER_REPLICATED if one.max_under_replicated is None else one.max_under_replicated
     match one.wizard:
         case "migrate":
             if len(one.nodes) != 1:
                 raise InputError("One node at a time.", hint="Name one.")
             return migrate_plan(snapshot, one.nodes[0], terms)
         case "drain":
-            return drain_plan(snapshot, one.nodes, terms)
+            return drain_plan(snapshot, one.nodes, terms, max_under_replicated=limit)
         case "offline":
             rate = OFFLINE_RATE_MB_PER_S if one.rate_mb_per_s is None else one.rate_mb_per_s
-            return offline_plan(snapshot, one.nodes, terms, rate_mb_per_s=rate)
+            return offline_plan(
+                snapshot, one.nodes, terms, rate_mb_per_s=rate, max_under_replicated=limit
+            )
         case "rolling-update":
             return rolling_update_plan(snapshot, one.nodes, terms)
         case "rebalance":

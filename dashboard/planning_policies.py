@@ -9,12 +9,12 @@ from core.plan.bare import Terms
 from core.plan.model import Plan
 from core.plan.policy import PolicyWish, build_policy_plan
 from core.plan.preview import Preview, preview_plan
-from core.plan.steps import SetPolicy
 from core.planning.group_use import GroupUse, SharedLimit, group_uses, period_of, shared_limit
 from core.planning.limit_effects import limit_effects
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RateLimit, rate_limits
 from core.planning.tenants import TenantUse, tenant_uses
+from core.pulsar.steps.policy import policy_steps
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo
@@ -111,7 +111,7 @@ def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     one = reading(request.shelved)
     terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_policy_plan(one.snapshot, request.wishes, terms)
-    steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
+    steps = policy_steps(plan.steps)
     effects = limit_effects(one.snapshot, one.settings, steps)
     return PolicyAnswer(plan, preview_plan(one.snapshot, plan), tuple(effects))
 

@@ -23,7 +23,8 @@ from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf, Shelved, load_snapshot
+from core.snapshot.store import Shelf, Shelved, current, load_snapshot
+from dashboard import services
 from dashboard.memo import Memo
 from dashboard.presenters.fleet import ClusterSummary, summary
 from dashboard.presenters.moves import Move, moves_between
@@ -270,7 +271,9 @@ def shelf_state(shelf: Shelf, cluster: str) -> ShelfState:
         changed = (shelf.root / cluster).stat().st_mtime_ns
     except OSError:
         return ShelfState(())
-    return _listings((shelf.root, cluster, changed))
+    listed = _listings((shelf.root, cluster, changed))
+    entries = current(listed.entries, services.now())
+    return listed if len(entries) == len(listed.entries) else ShelfState(tuple(entries))
 
 
 def collector_status(path: Path) -> dict[str, object]:

@@ -17,6 +17,7 @@ from core.history.asking import HistoryReader, Period, is_local, local_paths
 from core.history.query import Evenness, Grid, HistoryQueries, Recorded, event_step_of, step_of
 from core.history.query_events import EventQueries
 from core.pulsar.load import WEIGHED, resource_weights
+from core.snapshot.clock import is_ahead
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
 from dashboard import services, services_history
@@ -63,6 +64,10 @@ class ClusterHistory:
     def span(self) -> tuple[datetime, datetime] | None:
         """Return the first and the last recorded minute."""
         return _spans(self)
+
+    def damage(self) -> tuple[str, ...]:
+        """Return what of it is damaged or missing, by names and sizes of its files."""
+        return _damage(self)
 
     def minutes(self, period: Period) -> Recorded:
         """Return the recorded minutes of a period."""
@@ -183,10 +188,25 @@ one); ``None`` where it was not asked."""
 def _span_of(history: ClusterHistory) -> tuple[datetime, datetime] | None:
     if not history.version[0]:  # nothing was ever recorded here
         return None
-    return history.store.span(history.cluster)
+    span = history.store.span(history.cluster)
+    now = services.now()
+    if span is None or not is_ahead(span[1], now):
+        return span
+    believed = history.store.minutes(history.cluster, None, now)["taken_at"]
+    return (span[0], ms_to_datetime(believed[-1].as_py())) if len(believed) else span
 
 
 _spans = Memo(_span_of, max_entries=_MAX_ANSWERS)
+
+
+def _damage_of(history: ClusterHistory) -> tuple[str, ...]:
+    try:
+        return tuple(map(str, history.store.problems(history.cluster, is_deep=False)))
+    except SnapshotError:
+        return ()  # the page itself says why
+
+
+_damage = Memo(_damage_of, max_entries=_MAX_ANSWERS)
 
 
 def _minutes_of(key: tuple[ClusterHistory, Period]) -> Recorded:

@@ -17,7 +17,7 @@ from core.plan.build import build_unload_plan
 from core.plan.checks import Basis, check_destination, check_move
 from core.plan.clients import ClientImpact, client_impact
 from core.plan.edit import Ground, dropped, retargeted
-from core.plan.model import Plan, UnloadBundle
+from core.plan.model import Plan
 from core.plan.preview import Preview, preview_plan
 from core.pulsar.combinations import Combination, half_a_pair
 from core.pulsar.placement import STRATEGY_NAMES, place_bundle, placement_in_force
@@ -298,7 +298,7 @@ def _edited(request: PlanRequest, ground: Ground) -> Plan:
 
 
 def _bundles_of(plan: Plan) -> set[str]:
-    return {step.bundle for step in plan.steps if isinstance(step, UnloadBundle)}
+    return {step.subject for step in plan.steps if step.is_placed_by_cluster}
 
 
 def _built(request: PlanRequest, ground: Ground) -> Plan:

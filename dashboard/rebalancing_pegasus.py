@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.pegasus.balance.model import BalanceOptions, BalancePlan
+from core.pegasus.balance.node_order import LikelyPlan, likely_plans
 from core.pegasus.balance.preconditions import obstacles
 from core.pegasus.balance.rounds import (
     BalanceRound,
@@ -33,6 +34,7 @@ from core.pegasus.even.weights import (
     rate_weights,
     replica_weights,
 )
+from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.view import NOBODY, ClusterView
 from core.snapshot.store import Shelved
 from dashboard.later import Later
@@ -40,7 +42,7 @@ from dashboard.memo import Memo
 from dashboard.reading_pegasus import pegasus_reading
 
 Floats = NDArray[np.float64]
-Order = Literal["names", "reversed", "drawn"]
+Order = Literal["learned", "names", "reversed", "drawn"]
 Measure = Literal["primaries", "replicas", "disk", "requests", "capacity units"]
 
 MEASURES: Final[tuple[Measure, ...]] = (
@@ -50,7 +52,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
     "requests",
     "capacity units",
 )
-ORDERS: Final[tuple[Order, ...]] = ("names", "reversed", "drawn")
+ORDERS: Final[tuple[Order, ...]] = ("learned", "names", "reversed", "drawn")
 SYNC_PARTITIONS: Final = 5_000
 """Up to so many partitions everything is answered within the page; beyond, beside it."""
 
@@ -73,6 +75,7 @@ class Ground:
         disk_counts: Disks by node; 0: unknown.
         copy_rate_mb_per_s: What a disk may receive a second; ``None``: unknown, or no limit is set.
         obstacles: Why the meta server would not balance in this state.
+        orders: Orders of the nodes that are known to fit.
     """
 
     view: ClusterView
@@ -83,6 +86,7 @@ class Ground:
     disk_counts: dict[str, int]
     copy_rate_mb_per_s: float | None
     obstacles: tuple[str, ...]
+    orders: KnownOrders
 
     def weights(self, measure: Measure, view: ClusterView) -> Weights:
         """Return what every replica weighs by a measure."""
@@ -124,6 +128,7 @@ def _ground(shelved: Shelved) -> Ground:
         disk_counts=disks,
         copy_rate_mb_per_s=min(rates) if rates else None,
         obstacles=tuple(obstacles(view)),
+        orders=known_orders(one.facts, view.nodes),
     )
 
 
@@ -141,7 +146,8 @@ class Way:
     Attributes:
         shelved: The snapshot.
         options: The policy and its switches.
-        order: Of the nodes where two are equally good.
+        order: Of the nodes where two are equally good; ``learned``: that of the snapshot, by names
+            where nothing is known.
         seed: Of the drawn order, and of the draw among equal disks there.
     """
 
@@ -155,6 +161,8 @@ class Way:
         view = ground(self.shelved).view
         if self.order == "names":
             return view
+        if self.order == "learned":
+            return view.renumbered(ground(self.shelved).orders.orders[0])
         if self.order == "reversed":
             return view.renumbered(view.nodes[::-1])
         places = np.random.default_rng(self.seed).permutation(len(view.nodes)).tolist()
@@ -225,6 +233,18 @@ def _settled(way: Way) -> Settled:
         is_settled=is_settled,
         marks=tuple(marks),
     )
+
+
+def _likely(key: tuple[Shelved, BalanceOptions]) -> list[LikelyPlan]:
+    shelved, options = key
+    found = ground(shelved)
+    is_small = found.view.partition_count <= SYNC_PARTITIONS
+    orders = found.orders.orders if is_small else found.orders.orders[:4]
+    return likely_plans(found.view, options, orders)
+
+
+likely = Memo(_likely, max_entries=16)
+"""The changes of a policy's next round under every node order that fits, with their share."""
 
 
 settled = Memo(_settled, max_entries=16)

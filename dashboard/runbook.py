@@ -7,6 +7,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import Protocol
 
+import msgspec
+
 from core.actions.events import Entry
 from core.actions.model import RunId
 from core.actions.ports import Journal
@@ -107,7 +109,16 @@ def grown(view: RunView | None, entries: Iterable[Entry]) -> RunView | None:
         try:
             view = fold([entry], onto=view)
         except InvariantError as error:
+            if view is None and entry.damage:  # shown as damaged, rather than not at all
+                view = _begun_damaged(entry)
             if view is None:
                 return None
             view = replace(view, damage=str(error))
     return view
+
+
+def _begun_damaged(entry: Entry) -> RunView | None:
+    try:
+        return fold([msgspec.structs.replace(entry, damage="")])
+    except InvariantError:
+        return None

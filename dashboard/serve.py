@@ -6,29 +6,36 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from streamlit.web import cli
+import streamlit as st
+from starlette.middleware import Middleware
 
+from dashboard.host_guard import HostGuard, host_names
 from dashboard.supervisor import end_with_parent
 
 PAGE: Final = Path(__file__).with_name("app.py")
 
 
 def main() -> None:
-    """Run Streamlit on the port given as the only argument."""
+    """Run Streamlit on the port of the first argument; the others are hosts of a proxy."""
     end_with_parent()
-    sys.argv = [
-        "streamlit",
-        "run",
-        str(PAGE),
-        f"--server.port={sys.argv[1]}",
-        "--server.address=127.0.0.1",
-        "--server.headless=true",
-        "--server.fileWatcherType=none",
-        "--browser.gatherUsageStats=false",
-        # inputs that follow the cluster have a beginning and are moved on: both are meant
-        "--global.disableWidgetStateDuplicationWarning=true",
-    ]
-    cli.main()
+    program, port, *hosts = sys.argv
+    sys.argv = [program]  # the rest would be arguments of the page
+    app = st.App(PAGE, middleware=[Middleware(HostGuard, allowed_hosts=hosts)])
+    app.run(
+        config={
+            "server.port": int(port),
+            "server.address": "127.0.0.1",
+            "server.headless": True,
+            "server.fileWatcherType": "none",
+            "server.allowedHosts": sorted(host_names(hosts)),
+            "browser.gatherUsageStats": False,
+            # its CSV and its clipboard hand out cells that a spreadsheet takes for formulas; our
+            # own downloads do not
+            "client.disableDataExport": True,
+            # inputs that follow the cluster have a beginning and are moved on: both are meant
+            "global.disableWidgetStateDuplicationWarning": True,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     Cluster = ClusterConfig
     Config = TrimtabConfig
-    """What the pages call the two; they import nothing of the connectors."""
+    Journal = SqlJournal
+    """What the pages call them; they import nothing of the connectors."""
 
 CONFIG_ENV: Final = "TRIMTAB_CONFIG"
 """Path of the configuration file, set by the command line for the pages."""
@@ -259,9 +260,23 @@ def load_config(path: Path | None) -> TrimtabConfig:
     return TrimtabConfig.load(path)
 
 
+def keep_private(state_dir: Path) -> None:
+    """Make the state folder its owner's alone, and write privately from now on."""
+    from connectors.private import keep_private as tightened  # noqa: PLC0415  # commands start fast
+
+    tightened(state_dir)
+
+
+def exposed_secrets(config: TrimtabConfig) -> list[str]:
+    """Return a sentence for each file with secrets that others than its owner may read."""
+    from connectors.private import exposed_secrets as exposed  # noqa: PLC0415  # the same
+
+    return exposed(config)
+
+
 def has_snapshots(path: Path, cluster: str) -> bool:
     """Return whether a snapshot is kept of that cluster of a configuration."""
-    return shelf(load_config(path)).latest(cluster) is not None
+    return shelf(load_config(path)).latest(cluster, now()) is not None
 
 
 def capture(cluster: ClusterConfig) -> PulsarSnapshot:
@@ -281,6 +296,7 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
 
 def keep(config: TrimtabConfig, snapshot: PulsarSnapshot) -> Shelved:
     """Put a snapshot on the shelf."""
+    keep_private(config.state_dir)
     return shelf(config).put(snapshot, config.keep.retention())
 
 

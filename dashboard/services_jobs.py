@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Job = _folder.Job
     JobKind = _model.JobKind
+    Asked = _model.Asked
     Rows = _results.Rows
     """What the pages call them; they import nothing of the connectors."""
 
@@ -32,7 +33,7 @@ def kinds() -> Mapping[str, JobKind]:
     return catalogue.kinds()
 
 
-def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel:
+def checked(kind: JobKind, asked: Mapping[str, Any]) -> BaseModel | Asked:
     """Return what a person gave, as the kind's model.
 
     Raises:

@@ -74,7 +74,7 @@ def change_sandbox_node(meta_servers: Sequence[str], node: str, doing: str) -> S
     Args:
         meta_servers: ``host:port`` of the sandbox's meta servers.
         node: Registered name; empty: nothing is changed.
-        doing: ``stop``, ``start``, ``restart``, ``mute`` or ``unmute``.
+        doing: ``stop``, ``start``, ``restart``, ``freeze``, ``thaw``, ``mute`` or ``unmute``.
     Raises:
         GuardRefusedError: They are not on loopback, or no sandbox.
         InputError: There is no such node or no such change.

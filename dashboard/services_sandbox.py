@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +34,7 @@ class FleetWish:
         seed: Everything random follows from it.
         minute_s: Seconds that count as a minute of the leader's intervals.
         dynamic: ``KEY=VALUE``, dynamic settings that are set from the start.
+        release: Line or version that the brokers report; ``None``: the newest that is known well.
     """
 
     brokers: int
@@ -41,17 +42,22 @@ class FleetWish:
     seed: int
     minute_s: float = 60.0
     dynamic: tuple[str, ...] = ()
+    release: str | None = None
 
 
 def sandbox(wish: FleetWish, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
     """Return a local fleet that runs within the ``with`` block.
 
     Raises:
+        UnknownNameError: No such release.
         InputError: A dynamic setting is not ``KEY=VALUE``, or the brokers know no such setting.
     """
     from connectors.sandbox.fleet import Sandbox  # noqa: PLC0415  # commands must start fast
     from connectors.sandbox.options import SandboxOptions  # noqa: PLC0415  # the same
-    from core.pulsar.settings import known_setting  # noqa: PLC0415  # the same
+    from core.pulsar.settings import (  # noqa: PLC0415  # the same
+        find_release,
+        known_setting,
+    )
 
     options = SandboxOptions(
         brokers=wish.brokers,
@@ -63,6 +69,8 @@ def sandbox(wish: FleetWish, data_dir: Path | None) -> AbstractContextManager[Ru
         report_check_ms=min(5000, round(wish.minute_s * 250)),
         day_s=60.0 * wish.minute_s,
     )
+    if wish.release is not None:
+        options = replace(options, release=find_release(wish.release).name)
     for text in wish.dynamic:
         key, equals, value = text.partition("=")
         if not equals:

@@ -12,7 +12,7 @@ class Entry:
     """One page.
 
     Attributes:
-        name: Of its file in ``app_pages/``, and in the address.
+        name: Of its folder in ``app_pages/``, and in the address.
         title: In the navigation.
         icon: Name of a Material symbol.
         answers: The question that it answers, shown on hover; empty: not in the navigation.

@@ -16,6 +16,8 @@ import pyarrow as pa
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from dashboard.legible import original
+
 # -- query parameters, shared by every page --------------------------------------------------------
 CLUSTER: Final = "cluster"
 AT: Final = "at"
@@ -95,25 +97,25 @@ _PAGE: Final = "_page"
 _DRAWN: Final = "_drawn"
 
 PAGES: Final[Mapping[str, str]] = {
-    "fleet": "app_pages/fleet.py",
-    "brokers": "app_pages/brokers.py",
-    "broker": "app_pages/broker.py",
-    "bundles": "app_pages/bundles.py",
-    "bundle": "app_pages/bundle.py",
-    "unload": "app_pages/unload.py",
+    "fleet": "app_pages/fleet/page.py",
+    "brokers": "app_pages/brokers/page.py",
+    "broker": "app_pages/broker/page.py",
+    "bundles": "app_pages/bundles/page.py",
+    "bundle": "app_pages/bundle/page.py",
+    "unload": "app_pages/unload/page.py",
     "rebalance": "app_pages/rebalance.py",
-    "splits": "app_pages/splits.py",
-    "advisors": "app_pages/advisors.py",
-    "settings": "app_pages/settings.py",
-    "lookup": "app_pages/lookup.py",
-    "ownership": "app_pages/ownership.py",
-    "policies": "app_pages/policies.py",
-    "isolation": "app_pages/isolation.py",
-    "run": "app_pages/run.py",
-    "activity": "app_pages/activity.py",
-    "backtest": "app_pages/backtest.py",
-    "jobs": "app_pages/jobs.py",
-    "history": "app_pages/history.py",
+    "splits": "app_pages/splits/page.py",
+    "advisors": "app_pages/advisors/page.py",
+    "settings": "app_pages/settings/page.py",
+    "lookup": "app_pages/lookup/page.py",
+    "ownership": "app_pages/ownership/page.py",
+    "policies": "app_pages/policies/page.py",
+    "isolation": "app_pages/isolation/page.py",
+    "run": "app_pages/run/page.py",
+    "activity": "app_pages/activity/page.py",
+    "backtest": "app_pages/backtest/page.py",
+    "jobs": "app_pages/jobs/page.py",
+    "history": "app_pages/history/page.py",
     "pegasus": "app_pages/pegasus.py",
     "pegasus_tables": "app_pages/pegasus_tables.py",
     "pegasus_balance": "app_pages/pegasus_balance.py",
@@ -238,7 +240,11 @@ def go(page: str, **params: str | list[str]) -> None:
         page: Key of :data:`PAGES`.
         params: Query parameter to value; empty ones are left out.
     """
-    chosen = {key: value for key, value in params.items() if value}
+    chosen = {
+        key: original(value) if isinstance(value, str) else [original(one) for one in value]
+        for key, value in params.items()
+        if value
+    }
     if st.session_state.get(_PAGE) == page:  # its widgets hold these parameters already
         for key, value in chosen.items():
             if key in (RUN, UNDO, JOB):  # no widget has these

@@ -138,7 +138,6 @@ class Supervisor:
         name: str,
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
-        directory: Path | None = None,
     ) -> Child:
         """Start one child; its output goes to ``<log_dir>/<name>.log``."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
@@ -152,7 +151,6 @@ class Supervisor:
                     stdout=sink,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, **(environment or {}), "TRIMTAB_CHILD": "1"},
-                    cwd=directory,
                     start_new_session=True,  # Ctrl-C reaches us alone; we end them in order
                 )
 

@@ -19,11 +19,12 @@ from dashboard.components import (
 )
 from dashboard.components.pegasus_node_columns import node_columns
 from dashboard.presenters import pegasus_cluster as presenter
+from dashboard.presenters import pegasus_headline as headline
 
 page = frame.open_pegasus_page("Cluster")
 facts = page.facts
 verdict = page.reading.verdict
-words.answer(presenter.answer(facts, verdict))
+words.answer(headline.answer(facts, verdict))
 pegasus_past.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No node is in this snapshot", page.snapshot.manifest)

@@ -69,6 +69,8 @@ with answer:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         words.badge(presenter.verdict_badge(page.reading.verdict))
         st.caption(words.plain(presenter.forecast(page.facts)), width="content")
+    if first.plans:
+        dials.draw_node_order(page, ground, own)
 with compared_here:
     ways.draw_table(compared)
     ways.draw_progress(compared)

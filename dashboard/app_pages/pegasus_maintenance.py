@@ -35,5 +35,7 @@ if plan.applyable:
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
 words.section("In a terminal", f"Prepares the same plan; stands for {wizard.script} of Pegasus.")
-line = presenter.command(wizard, page.name, request.nodes, request.rate_mb_per_s)
+line = presenter.command(
+    wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
+)
 st.code(f"{line}{words_of(page.config)}", language="bash")

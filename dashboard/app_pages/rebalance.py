@@ -13,6 +13,7 @@ from dashboard.components import (
     dials,
     fleet_what_if,
     frame,
+    leader_round,
     why_moves,
     words,
 )
@@ -26,6 +27,7 @@ in_force = candidates.strategy_in_force(page)
 names = candidates.known_strategies(page)
 pinned = state.listed(state.PIN)
 
+leader_round.next_round(page)
 supposed = st.container()
 answer = st.container()
 words.section("Side by side", "Every way on this snapshot. Click one to choose it.")

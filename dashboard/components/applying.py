@@ -65,7 +65,7 @@ class Ask:
     @property
     def may_pause(self) -> bool:
         """Whether there is shedding to pause, and moves that it could disturb."""
-        return self.is_shedding and bool(self.plan.unloads)
+        return self.is_shedding and self.plan.is_placed_by_cluster
 
 
 def draw_choices(ask: Ask, now: datetime) -> str:

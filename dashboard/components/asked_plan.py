@@ -15,6 +15,7 @@ from core.pulsar.placement import STRATEGY_NAMES
 from dashboard import runs, services, state
 from dashboard.components import words
 from dashboard.components.activity import run_link
+from dashboard.legible import option
 from dashboard.planning import UndoRequest, UnloadRequest, undo_preview, unload_preview
 from dashboard.presenters.naming import clock
 from dashboard.reading import shelf_state
@@ -36,6 +37,7 @@ def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
     bundles = st.multiselect(
         "Bundles to unload",
         list(dict.fromkeys([*asked, *reading.hottest])),
+        format_func=option,
         key=state.BUNDLES,
         bind="query-params",
         accept_new_options=True,
@@ -46,6 +48,7 @@ def picked_plan(page: PageContext) -> tuple[Plan, Preview] | None:
         destination = st.selectbox(
             "Destination",
             [ANY, *reading.measures.brokers],
+            format_func=option,
             key=state.TO,
             bind="query-params",
             width=240,

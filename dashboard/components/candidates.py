@@ -209,7 +209,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
                 "Back", help="Bundles that returned to a broker they had left.", width=46
             ),
         }
-    st.dataframe(
+    tables.grid(
         rows,
         hide_index=True,
         column_order=[*columns, "verdict", "placement", "settings"],

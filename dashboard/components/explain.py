@@ -9,11 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.pulsar.leader import LeaderFacts
+from core.pulsar.leader.facts import LeaderFacts
 from core.pulsar.split import explain_split
 from core.units import counted
 from dashboard import explaining, runs, state
-from dashboard.components import frame, tables, words
+from dashboard.components import frame, leader_round, tables, words
 from dashboard.presenters import explain as presenter
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _own_moves(page: PageContext) -> dict[str, list[datetime]]:
     moves: dict[str, list[datetime]] = {}
     for view in views:
         for step in view.steps:
-            if step.begun_at is not None and step.step.kind == "unload_bundle":
+            if step.begun_at is not None and step.step.is_placed_by_cluster:
                 moves.setdefault(step.step.subject, []).append(step.begun_at)
     return moves
 
@@ -78,6 +78,7 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
     words.section("Why it sheds, or stays", f"{name} in its next round, gate by gate.")
     reason = explanation.of_broker(broker)
     off = presenter.off_words(explanation)
+    leader_round.one_line(page, broker=broker)
     st.markdown(words.plain(f"{off} {reason.sentence}".strip()))
     if reason.gates:
         _because(
@@ -112,7 +113,7 @@ def _because(rows: pd.DataFrame, columns: dict[str, tables.Column], *, key: str,
     """Draw a table whose last column is a sentence: it is wrapped, never cut."""
     height = presenter.sentence_px(rows["why"])
     because = st.column_config.TextColumn("Because", width=presenter.SENTENCE_WIDTH_PX)
-    st.dataframe(
+    tables.grid(
         rows,
         hide_index=True,
         column_order=[*columns, "why"],
@@ -183,10 +184,11 @@ def _leader_panel(page: PageContext, facts: LeaderFacts) -> None:
         key="leader_timers",
         alt="Timers of the leader",
     )
+    leader_round.next_round(page)
     explanation = explaining.explanation(page.shelved, _resting(facts))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        st.markdown("**Looks at next**")
+        st.markdown("**Next round, from this snapshot**")
         st.caption(words.plain(explanation.sentence))
         rows = presenter.next_table(explanation)
         if not rows.empty:
@@ -231,6 +233,7 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
     """Explain one bundle: whether it is shed next, and how near it is to a split."""
     facts = leader_facts_of(page)
     words.section("Would it be shed?", "What it has to get over in the next round, in order.")
+    leader_round.one_line(page, bundle=bundle)
     explanation = explaining.explanation(page.shelved, _resting(facts))
     try:
         reason = explanation.of_bundle(bundle)

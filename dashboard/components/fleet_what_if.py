@@ -11,6 +11,7 @@ from core.pulsar.isolation import parse_failure_domains
 from dashboard import rebalancing as kernel
 from dashboard import state, what_if
 from dashboard.components import words
+from dashboard.legible import option
 from dashboard.presenters import what_if as presenter
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def control(page: PageContext) -> what_if.Fleet:
         failing = st.multiselect(
             "Brokers that leave or fail",
             brokers,
+            format_func=option,
             key=state.FAIL,
             bind="query-params",
             select_all=False,
@@ -54,6 +56,7 @@ def control(page: PageContext) -> what_if.Fleet:
         failed = st.multiselect(
             "Failure domains that fail",
             domains,
+            format_func=option,
             key=state.FAIL_DOMAIN,
             bind="query-params",
             select_all=False,

@@ -15,7 +15,7 @@ from dashboard import services, state
 from dashboard.components import misnamed, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.drawers import Searching, problems_drawer, search_dialog
-from dashboard.presenters import freshness
+from dashboard.presenters import freshness, pegasus_headline
 from dashboard.presenters.applying import read_only_words
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NOW: Final = "now"
 _ANY: Final = "_any_minute"
-REFRESH_S: Final = {"off": None, "15 s": 15, "30 s": 30, "60 s": 60}
+REFRESH_S: Final = {"off": None, "5 s": 5, "15 s": 15, "60 s": 60}
 RUNNING_S: Final = 2
 """How often the header looks while a run is in progress."""
 
@@ -257,8 +257,13 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     manifest = _manifest(choice)
     if manifest is not None:
         assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
-        own = 0 if choice.cluster.kind == PEGASUS else _own_bundles(choice.shelved)
-        words.badge(freshness.coverage_badge(manifest, own))
+        if choice.cluster.kind == PEGASUS:
+            trouble = pegasus_headline.trouble(pegasus_reading(choice.shelved).facts)
+            words.badge(freshness.coverage_badge(manifest, trouble=trouble))
+        else:
+            words.badge(freshness.coverage_badge(manifest, _own_bundles(choice.shelved)))
+            if (unknown := freshness.release_badge(manifest)) is not None:
+                words.badge(unknown)
         item = freshness.problems_badge(manifest)
         if manifest.problems and st.button(
             item.text, icon=item.icon, type="tertiary", help=item.help, key="_problems_button"

@@ -11,6 +11,7 @@ from core.plan.preview import Preview
 from dashboard import rebalancing as kernel
 from dashboard import state
 from dashboard.components.candidates import forget_edits
+from dashboard.legible import option
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -47,6 +48,7 @@ def edits_panel() -> None:
                     _LABELS[key],
                     list(values),
                     default=None if key in st.session_state else list(values),
+                    format_func=option,
                     key=key,
                     select_all=False,
                     on_change=partial(_chips_changed, key),
@@ -66,7 +68,12 @@ def editor(page: PageContext, preview: Preview) -> None:
     steps = {one.step.bundle: one.step for one in preview.steps}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         bundle = st.selectbox(
-            "Edit a move", list(steps), key=state.STEP, bind="query-params", width=340
+            "Edit a move",
+            list(steps),
+            format_func=option,
+            key=state.STEP,
+            bind="query-params",
+            width=340,
         )
         allowed = kernel.allowed_destinations((page.shelved, bundle))
         now = steps[bundle].destination or PLACED
@@ -76,6 +83,7 @@ def editor(page: PageContext, preview: Preview) -> None:
         target = st.selectbox(
             "Goes to",
             options,
+            format_func=option,
             key=key,
             width=240,
             help=f"{len(allowed)} brokers may take it: policies, anti-affinity, version and "

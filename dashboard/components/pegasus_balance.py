@@ -10,8 +10,11 @@ import streamlit as st
 from core.pegasus.balance.model import BalanceOptions, Policy
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
-from dashboard.components import words
+from dashboard.components import tables, words
+from dashboard.legible import option
 from dashboard.presenters import pegasus_balance as presenter
+from dashboard.presenters import pegasus_node_order as orders
+from dashboard.presenters.pegasus_balance_lines import ties_frame
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -23,6 +26,7 @@ HAND: Final = "By hand"
 WAYS: Final = (APP, CLUSTER, EVEN, HAND)
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
 _ORDERS: Final[dict[str, kernel.Order]] = {
+    "learned": "learned",
     "by name": "names",
     "by name, backwards": "reversed",
     "drawn": "drawn",
@@ -49,7 +53,7 @@ class Dials:
     options: BalanceOptions
     here: BalanceOptions
     assumed: tuple[str, ...]
-    order: kernel.Order = "names"
+    order: kernel.Order = "learned"
     seed: int = 1
 
     def way(self, page: PegasusPage, policy: Policy) -> kernel.Way:
@@ -109,6 +113,7 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
             "`ignored_app_list`",
             sorted(names),
             default=sorted(name for name, key in names.items() if key in here.ignored_app_ids),
+            format_func=option,
             key="ignored_app_list",
             bind="query-params",
             placeholder="no table is ignored",
@@ -146,7 +151,7 @@ def _order() -> tuple[kernel.Order, int]:
                 "Draw", min_value=1, value=1, key="draw", bind="query-params", width=110
             )
         )
-    return _ORDERS[chosen or "by name"], seed
+    return _ORDERS[chosen or "learned"], seed
 
 
 def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
@@ -159,6 +164,35 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
         )
     else:
         st.caption("These are the cluster's own switches. Turning them changes only this page.")
+
+
+def draw_node_order(page: PegasusPage, ground: kernel.Ground, own: Dials) -> None:
+    """Draw from what the node order is known, and the changes that depend on it."""
+    plans = kernel.likely((page.shelved, own.here))
+    st.caption(
+        words.plain(f"{orders.orders_sentence(ground.orders)} {orders.ties_sentence(plans)}")
+    )
+    tied = ties_frame(plans)
+    if tied.empty:
+        return
+    with st.expander("Changes that depend on ties", icon=":material/call_split:"):
+        st.caption(
+            "The meta server decides equally good choices by its own node order. Share: of the "
+            "node orders that fit the rounds seen, those that lead to the change."
+        )
+        tables.table(
+            tied,
+            {
+                "partition": tables.words("Partition"),
+                "change": tables.words("Change"),
+                "source": tables.words("From"),
+                "target": tables.words("To"),
+                "share_pct": tables.percent("Share"),
+            },
+            key="node_order_ties",
+            alt="Changes of the next round that depend on the node order, with their share",
+            height=min(360, tables.height_of(len(tied))),
+        )
 
 
 def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.proposal import Move
 from core.plan.pegasus_build import AskedMove
-from core.plan.pegasus_steps import Move
 from dashboard import state
 from dashboard.components import tables, words
+from dashboard.legible import option
 from dashboard.presenters import pegasus_balance_hand as presenter
 
 if TYPE_CHECKING:
@@ -46,7 +47,12 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
         return None
     with st.container(horizontal=True, vertical_alignment="bottom"):
         table = st.selectbox(
-            "Table", sorted(known), key=state.TABLE, bind="query-params", width=260
+            "Table",
+            sorted(known),
+            format_func=option,
+            key=state.TABLE,
+            bind="query-params",
+            width=260,
         )
         count = known.get(str(table), 1)
         index = st.number_input(
@@ -80,14 +86,18 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove |
         return None
     source = givers[0]
     if len(givers) > 1:
-        source = st.selectbox("From", givers, key=state.FROM, bind="query-params", width=260)
+        source = st.selectbox(
+            "From", givers, format_func=option, key=state.FROM, bind="query-params", width=260
+        )
     rows = presenter.targets_frame(page.facts, config, move, source)
     allowed = presenter.allowed(rows)
     target = None
     if allowed:
         if st.session_state.get(state.TO) not in (None, *allowed):
             st.session_state.pop(state.TO)
-        target = st.selectbox("To", allowed, key=state.TO, bind="query-params", width=260)
+        target = st.selectbox(
+            "To", allowed, format_func=option, key=state.TO, bind="query-params", width=260
+        )
     else:
         st.info("No node may take it: each row says why.", icon=":material/block:")
     tables.table(

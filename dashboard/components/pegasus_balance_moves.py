@@ -13,6 +13,7 @@ from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, tables, words
+from dashboard.legible import option
 from dashboard.presenters import pegasus_balance as sentences
 from dashboard.presenters import pegasus_balance_moves as presenter
 
@@ -76,6 +77,7 @@ def table_choice(view: ClusterView, listed: presenter.Listed) -> str:
     chosen = st.selectbox(
         "Table",
         [ALL_TABLES, *names],
+        format_func=option,
         key=state.TABLE,
         bind="query-params",
         width=240,
@@ -113,7 +115,7 @@ def choose_moves(
         "round": tables.whole("Round"),
         "why": st.column_config.TextColumn("Why", width=560),
     }
-    event = st.dataframe(
+    event = tables.grid(
         rows,
         hide_index=True,
         column_order=list(columns),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.levels import FunctionLevel
-from core.plan.pegasus_steps import SetMetaLevel
+from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.components.pegasus_past import level_past
@@ -102,7 +102,7 @@ def _preview(page: PegasusPage, wanted: FunctionLevel) -> None:
     request = LevelRequest(shelved=page.shelved, level=wanted.word)
     made = level_plan_of(request)
     plan = pegasus_plan.in_dialog(made)
-    if not all(isinstance(step, SetMetaLevel) for step in plan.steps):
+    if not all(step.subject == LEVEL_KEY for step in plan.steps):
         plan = made
     with st.container(border=True):
         words.section(f"Preview: set the level to {wanted.word}")

@@ -105,6 +105,7 @@ def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | No
     with st.container(horizontal=True, vertical_alignment="bottom"):
         nodes = _nodes(page, one)
         rate = _rate(one)
+        limit = _max_under_replicated(one)
         only = False
         if one.wizard == "rebalance":
             only = st.toggle(
@@ -120,6 +121,7 @@ def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | No
         wizard=one.wizard,
         nodes=nodes,
         rate_mb_per_s=rate,
+        max_under_replicated=limit,
         only_move_primary=bool(only),
         exclusions=tuple(page.cluster.exclusions),
     )
@@ -160,5 +162,22 @@ def _rate(one: presenter.WizardWords) -> int | None:
             bind="query-params",
             width=230,
             help="Of every replica server while the run lasts; then put back.",
+        )
+    )
+
+
+def _max_under_replicated(one: presenter.WizardWords) -> int | None:
+    if one.max_under_replicated is None:
+        return None
+    return int(
+        st.number_input(
+            "Max under-replicated partitions",
+            min_value=1,
+            value=one.max_under_replicated,
+            key=f"under_replicated_{one.wizard}",
+            bind="query-params",
+            width=230,
+            help="Replicas leave in batches of this size; the next batch waits until every "
+            "partition is healthy.",
         )
     )

@@ -177,7 +177,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
     if not rows["reason"].any():
         del columns["next"], columns["reason"]
         row_px = tables.ROW_PX
-    st.dataframe(
+    tables.grid(
         rows,
         hide_index=True,
         column_order=list(columns),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import InputError, UnknownNameError
+from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
-from core.plan.pegasus_steps import SetServerSetting
 from dashboard import state
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
@@ -25,7 +25,7 @@ def settings_list(page: PegasusPage) -> None:
     """Draw every setting with its value, origin, default and meaning."""
     words.section("Balance settings", presenter.settings_sentence(page.facts))
     rows = presenter.settings_frame(page.facts)
-    st.dataframe(
+    tables.grid(
         rows,
         hide_index=True,
         column_config={
@@ -111,7 +111,7 @@ def _plan(page: PegasusPage, key: str, value: str) -> None:
 
 
 def _is_of_settings(plan: Plan) -> bool:
-    return all(isinstance(step, SetServerSetting) for step in plan.steps)
+    return all(step.setting is not None and step.subject != LEVEL_KEY for step in plan.steps)
 
 
 def cluster_info(page: PegasusPage) -> None:

@@ -10,7 +10,7 @@ from core.actions.model import Control, RunId
 from core.actions.views import RunView
 from core.actions.words import why_nothing_lasts
 from core.errors import OpsError
-from core.plan.model import UnloadBundle
+from core.step import StepBase
 from dashboard import runs, services, state
 from dashboard.cli_config import words_of
 from dashboard.components import words
@@ -123,22 +123,22 @@ def next_moves(view: RunView) -> None:
     for step in view.next_moves[:8]:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(
-                f":orange[:material/call_split:] {words.plain(step.bundle)} is on "
-                f"{words.plain(step.owner)}, not on {words.plain(step.destination or '')}."
+                f":orange[:material/call_split:] {words.plain(step.subject)} is on "
+                f"{words.plain(step.owner or '')}, not on {words.plain(step.destination or '')}."
             )
             st.button(
                 "Preview the next move",
                 icon=":material/swap_horiz:",
                 type="tertiary",
-                key=f"_next_{step.bundle}",
+                key=f"_next_{step.subject}",
                 on_click=_preview_next,
                 args=(view.cluster, step),
             )
 
 
-def _preview_next(cluster: str, step: UnloadBundle) -> None:
+def _preview_next(cluster: str, step: StepBase) -> None:
     st.session_state[state.CLUSTER] = cluster
-    state.go("unload", bundles=[step.bundle], to=step.destination or "", cluster=cluster)
+    state.go("unload", bundles=[step.subject], to=step.destination or "", cluster=cluster)
 
 
 def _ask(config: Config, run_id: RunId, control: Control) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
+from dashboard.legible import is_formula, legible_frame, original
 from dashboard.presenters.naming import file_name
 
 Column = Any
@@ -75,7 +76,7 @@ def opener(
     def clicked() -> None:
         click = st.session_state.get(key)
         if click is not None:
-            open_row(click["label"])
+            open_row(original(click["label"]))
 
     return st.column_config.ButtonColumn(
         label,
@@ -93,6 +94,11 @@ def height_of(rows: int, row_px: int = ROW_PX) -> int:
     return row_px * rows + ROW_PX + 3 + SCROLL_PX
 
 
+def grid(frame: Any, **options: Any) -> Any:
+    """Show a table as ``st.dataframe`` does, with the names of others made legible."""
+    return st.dataframe(legible_frame(frame), **options)
+
+
 def table(
     frame: pd.DataFrame,
     columns: Mapping[str, Column],
@@ -103,7 +109,7 @@ def table(
     missing: str = "unknown",
 ) -> None:
     """Show a table with the configured columns, in their order; ``missing`` stands for null."""
-    st.dataframe(
+    grid(
         frame,
         hide_index=True,
         column_order=list(columns),
@@ -116,16 +122,15 @@ def table(
     )
 
 
-def _inert(frame: pd.DataFrame) -> pd.DataFrame:
+def inert(frame: pd.DataFrame) -> pd.DataFrame:
     """Mark texts that a spreadsheet would take for a formula: names and reasons are others'."""
-    texts = frame.select_dtypes(include=["object", "string"]).columns
-    marked = {
-        name: frame[name].map(
-            lambda value: f"'{value}" if isinstance(value, str) and value[:1] in "=+-@" else value
-        )
-        for name in texts
-    }
-    return frame.assign(**marked)
+    texts = frame.select_dtypes(include=["object", "string", "category"]).columns
+    marked = {name: frame[name].astype(object).map(_marked) for name in texts}
+    return frame.assign(**marked).rename(columns=_marked)
+
+
+def _marked(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and is_formula(value) else value
 
 
 def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime) -> None:
@@ -133,7 +138,7 @@ def downloads(frame: pd.DataFrame, *, cluster: str, what: str, moment: datetime)
     with st.container(horizontal=True, horizontal_alignment="right", gap="small"):
         st.download_button(
             "CSV",
-            data=lambda: _inert(frame).to_csv(index=False).encode(),
+            data=lambda: inert(frame).to_csv(index=False).encode(),
             file_name=file_name(cluster, what, moment, "csv"),
             mime="text/csv",
             icon=":material/download:",

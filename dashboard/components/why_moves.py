@@ -12,6 +12,7 @@ from core.units import counted
 from dashboard import rebalancing as kernel
 from dashboard import state
 from dashboard.components import frame, tables, words
+from dashboard.legible import option
 from dashboard.presenters import rebalance as presenter
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _one_broker(page: PageContext, candidate: kernel.Candidate, traces: list[Bro
         "Gate by gate",
         list(by_name),
         index=list(by_name).index(asked if asked in by_name else first),
+        format_func=option,
         key=state.BROKER,
         bind="query-params",
         width=320,

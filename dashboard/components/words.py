@@ -8,6 +8,7 @@ import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
 from core.snapshot import Manifest
+from dashboard import legible
 from dashboard.presenters.freshness import Badge
 
 STYLE = """<style>
@@ -35,7 +36,7 @@ def style() -> None:
 
 def title(text: str) -> None:
     """Show the page's name."""
-    st.title(text, anchor=False)
+    st.title(plain(text), anchor=False)
 
 
 def answer(sentence: str) -> None:
@@ -45,8 +46,9 @@ def answer(sentence: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Return ``text`` so that Markdown shows it as it is."""
-    return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:@" else sign for sign in text)
+    """Return ``text`` so that Markdown shows it as it is, without links and invisible letters."""
+    shown = legible.without_links(legible.sentence(text))
+    return "".join("\\" + sign if sign in "\\`*_[]<>$#~|:@" else sign for sign in shown)
 
 
 def coded(text: str) -> str:
@@ -54,7 +56,9 @@ def coded(text: str) -> str:
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return plain(text)
-    return "".join(f"`{part}`" if at % 2 else plain(part) for at, part in enumerate(parts))
+    return "".join(
+        f"`{legible.sentence(part)}`" if at % 2 else plain(part) for at, part in enumerate(parts)
+    )
 
 
 def badge(item: Badge) -> None:

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.pegasus.levels import FunctionLevel
 from core.plan.model import Plan
-from core.plan.pegasus_steps import AwaitState, ProposeMany, SetMetaLevel
 from core.plan.steps import Step
-from core.plan.words import describe, things
+from core.plan.words import things
 from core.units import counted, format_age
 from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState
@@ -26,15 +24,6 @@ FREE_BROKERS: Final = 2
 
 MOST_LINES: Final = 12
 """Steps that the dialog tells one by one; the page has them all."""
-
-_MORE: Final = {
-    "split_bundle": "a split cannot be taken back",
-    "set_dynamic_setting": "a setting of all brokers changes",
-}
-"""Kinds of steps that are more than a move, and why."""
-
-_REPAIRING: Final = frozenset(one.word for one in FunctionLevel if one >= FunctionLevel.STEADY)
-"""Levels at which the meta server repairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +62,8 @@ def _of_plan(standing: Standing) -> str | None:
         return "This is an earlier snapshot. Choose Now under Time: a plan is made on the newest."
     if not plan.applyable:
         return "The plan has an error, or nothing to do: see above."
+    if problem := plan.bad_lifetime(standing.now):
+        return f"{problem} Preview again."
     if plan.is_expired(standing.now):
         return expired_words(plan)
     if len(plan.steps) > standing.max_steps:
@@ -124,31 +115,24 @@ def touched_brokers(plan: Plan) -> int:
 
 def emptied_nodes(plan: Plan) -> int:
     """Return how many nodes of a Pegasus cluster lose many replicas at once."""
-    return len({step.node for step in plan.steps if isinstance(step, ProposeMany)})
+    return len({step.emptied_node for step in plan.steps} - {None})
 
 
 def step_lines(plan: Plan) -> list[str]:
     """Return the first steps of a plan as orders, and how many more there are."""
-    lines = [f"{describe(step)}." for step in plan.steps[:MOST_LINES]]
+    lines = [f"{step.describe()}." for step in plan.steps[:MOST_LINES]]
     more = len(plan.steps) - len(lines)
     return [*lines, f"{more:,} more steps, all of them on the page."] if more > 0 else lines
 
 
 def _is_lasting(step: Step) -> bool:
     """Whether something of a step is left when its run has ended."""
-    return not (isinstance(step, AwaitState) or getattr(step, "is_restored", False))
-
-
-def _more_than_a_move(step: Step) -> str | None:
-    """Return why a step is confirmed by name whatever its number, ``None`` for all others."""
-    if isinstance(step, SetMetaLevel) and step.level not in _REPAIRING:
-        return f"at level {step.level} nothing is repaired any more"
-    return _MORE.get(step.kind)
+    return step.wait is None and step.temporary_value is None
 
 
 def must_type_name(plan: Plan, environment: str) -> str | None:
     """Return why the cluster's name must be typed, ``None`` when a click is enough."""
-    more = next((why for step in plan.steps if (why := _more_than_a_move(step)) is not None), None)
+    more = next((step.confirmation for step in plan.steps if step.confirmation), None)
     lasting = [step for step in plan.steps if _is_lasting(step)]
     steps, brokers, emptied = len(lasting), touched_brokers(plan), emptied_nodes(plan)
     counted_things = things(lasting)

@@ -1,9 +1,8 @@
-"""What the bundles page shows: the filtered table, the treemap, the ring of a namespace."""
+"""Bundles for people: rows of a table, numbers of a treemap and of a ring."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
@@ -13,93 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.ids import range_text
-from core.units import counted, format_bytes_per_s
+from core.units import counted
 from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
 
 Floats = NDArray[np.float64]
 GroupBy = Literal["owner", "namespace"]
-SORTS: Final = {
-    "traffic": "throughput",
-    "rate": "msg_rate",
-    "topics": "topic_count",
-    "clients": "clients",
-    "name": "bundle",
-}
-"""Word in the URL to column; names ascend, numbers descend."""
 
 MAX_GROUPS: Final = 14
 MAX_LEAVES: Final = 6
 MAX_RING: Final = 1_024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleFilter:
-    """Which bundles are asked for.
-
-    Attributes:
-        contains: Part of the bundle name, any case.
-        owner: Broker id, :data:`NOT_OWNED`, or empty for all.
-        namespace: Whole namespace name, or empty for all.
-        sort: Key of :data:`SORTS`.
-        limit: Rows of the answer.
-    """
-
-    contains: str = ""
-    owner: str = ""
-    namespace: str = ""
-    sort: str = "traffic"
-    limit: int = 500
-
-
-@dataclass(frozen=True, eq=False)
-class BundlePage:
-    """The rows that were asked for.
-
-    Attributes:
-        rows: At most ``limit`` of them, sorted.
-        matching: How many there are.
-        total: How many the filter looked at.
-    """
-
-    rows: pd.DataFrame
-    matching: int
-    total: int
-
-
-def filtered(bundles: pa.Table, wanted: BundleFilter) -> pa.Table:
-    """Return the rows of ``bundles`` that the filter asks for, in their order."""
-    table = bundles
-    if wanted.namespace:
-        table = table.filter(pc.equal(table["namespace"], wanted.namespace))
-    if wanted.owner == NOT_OWNED:
-        nobody = pc.and_(pc.is_null(table["owner"]), pc.is_valid(table["owner_source"]))
-        table = table.filter(nobody)
-    elif wanted.owner:
-        table = table.filter(pc.fill_null(pc.equal(table["owner"], wanted.owner), False))  # noqa: FBT003  # Arrow's own signature
-    if wanted.contains:
-        mask = pc.match_substring(table["bundle"], wanted.contains, ignore_case=True)
-        table = table.filter(mask)
-    return table
-
-
-def bundle_page(bundles: pa.Table, wanted: BundleFilter) -> BundlePage:
-    """Return the table's page.
-
-    Args:
-        bundles: Bundles with ``throughput`` and ``msg_rate``.
-        wanted: Filter, order and limit; applied here, not in the browser.
-    Cost:
-        O(bundles) in Arrow, O(limit) in Python.
-    """
-    table = filtered(bundles, wanted)
-    clients = pc.add(table["producer_count"], table["consumer_count"])
-    table = table.append_column("clients", clients)
-    column = SORTS.get(wanted.sort, "throughput")
-    order = "ascending" if column == "bundle" else "descending"
-    matching = table.num_rows
-    picks = pc.select_k_unstable(table, min(wanted.limit, matching), [(column, order)])
-    return BundlePage(rows_of(table.take(picks)), matching, bundles.num_rows)
 
 
 def rows_of(table: pa.Table) -> pd.DataFrame:
@@ -156,30 +78,6 @@ def ring_share(table: pa.Table) -> Floats:
     return shares
 
 
-def answer(bundles: pa.Table) -> str:
-    """Return the sentence that says where the load is, over bundles that can move."""
-    total = bundles.num_rows
-    if total == 0:
-        return "No bundle that can move is known from this snapshot."
-    load = np.nan_to_num(np.array(bundles["throughput"].cast(pa.float64())))
-    unsure = pc.and_(pc.is_null(bundles["owner"]), pc.is_null(bundles["owner_source"]))
-    unclear = int(pc.sum(unsure).as_py() or 0)
-    homeless = int(bundles["owner"].null_count) - unclear
-    carried = float(load.sum())
-    if carried <= 0:
-        head = f"None of the {total:,} bundles reports traffic"
-    else:
-        ranked = np.sort(load)[::-1]
-        half = int(np.searchsorted(np.cumsum(ranked), carried / 2)) + 1
-        head = (
-            f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
-            f"the hottest carries {ranked[0] / carried * 100:.1f} %"
-        )
-    tails = [f"nobody owns {homeless:,} of them"] if homeless else []
-    tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []
-    return f"{head}; {', '.join(tails) or 'every bundle has an owner'}."
-
-
 def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
     """Return the largest groups with their largest bundles; the rest of each is one leaf.
 
@@ -207,15 +105,6 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
             text = f"{len(rest):,} more"
             nodes.leaf(f"{names[group]}{REST}", text, names[group], float(load[rest].sum()), text)
     return nodes.data()
-
-
-def treemap_note(bundles: pa.Table, group_by: GroupBy) -> str:
-    """Return what the treemap draws, and what it leaves out."""
-    total = pc.count_distinct(bundles[group_by]).as_py()
-    if total <= MAX_GROUPS:
-        return "Area is traffic (in plus out); a click opens a group."
-    noun = "brokers" if group_by == "owner" else "namespaces"
-    return f"Area is traffic (in plus out). The {MAX_GROUPS} busiest of {total:,} {noun} are drawn."
 
 
 class _Nodes:

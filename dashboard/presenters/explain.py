@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from core.pulsar.explain import BrokerReason, BundleReason, Explanation
-from core.pulsar.leader import LeaderFacts
+from core.pulsar.leader.facts import LeaderFacts
 from core.pulsar.load import weighted_max_usage
 from core.pulsar.reports import ReportedLoad, ReportTrigger, report_triggers
 from core.pulsar.settings import EffectiveSettings

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
+from core.pulsar.releases import Release
 from core.snapshot import Manifest
-from core.units import counted, format_age
+from core.snapshot.clock import is_ahead
+from core.units import counted, format_age, format_ago
 
 STALE_AFTER_INTERVALS: Final = 3.0
 
@@ -33,7 +35,9 @@ class Badge:
 
 
 def is_stale(manifest: Manifest, *, now: datetime, every_s: float) -> bool:
-    """Return whether three collections have been missed since the reading."""
+    """Return whether three collections were missed, or the reading is from the future."""
+    if is_ahead(manifest.taken_at, now):
+        return True
     return (now - manifest.taken_at).total_seconds() > STALE_AFTER_INTERVALS * every_s
 
 
@@ -47,7 +51,7 @@ def freshness_badge(
 ) -> Badge:
     """Return how old the reading is; stale after three missed collections is never called live."""
     age_s = (now - manifest.taken_at).total_seconds()
-    text = f"{format_age(max(0.0, age_s))} ago"
+    text = format_ago(age_s)
     if is_past:
         return Badge(
             text=text,
@@ -56,6 +60,14 @@ def freshness_badge(
             help="An earlier snapshot, chosen by its time; Time, now leads back to the newest.",
         )
     error = last_error(status)
+    if is_ahead(manifest.taken_at, now):
+        return Badge(
+            text=text,
+            icon=":material/history_toggle_off:",
+            tone="orange",
+            help="The snapshot is dated in the future: check the clock of the collector's machine.",
+        )
+    paused = str(status.get("retention_paused") or "")
     if is_stale(manifest, now=now, every_s=every_s):
         why = f" The collector's last error: {error}" if error else ""
         return Badge(
@@ -67,9 +79,10 @@ def freshness_badge(
     return Badge(
         text=text,
         icon=":material/schedule:",
-        tone="gray" if not error else "orange",
+        tone="gray" if not error and not paused else "orange",
         help=f"Read in {manifest.duration_s:.1f} s, a new snapshot every {format_age(every_s)}."
-        + (f" The last collection failed: {error}" if error else ""),
+        + (f" The last collection failed: {error}" if error else "")
+        + (f" {paused}" if paused else ""),
     )
 
 
@@ -80,13 +93,26 @@ _LEFT_OUT: Final = (
 )
 
 
-def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
+def coverage_badge(manifest: Manifest, own_bundles: int = 0, trouble: Badge | None = None) -> Badge:
     """Return how much of what should be there was read: what carries load, and the load.
 
     Args:
         manifest: Of the snapshot.
         own_bundles: The brokers' own among its bundles, which never move: not counted.
+        trouble: What is wrong with what was read. It takes the place of the tick; what is missing
+            from the reading is added to it.
     """
+    coverage, is_whole = _coverage(manifest, own_bundles)
+    if trouble is None:
+        return coverage
+    if is_whole:
+        return trouble
+    return replace(
+        trouble, text=f"{trouble.text}, {coverage.text}", help=f"{trouble.help} {coverage.help}"
+    )
+
+
+def _coverage(manifest: Manifest, own_bundles: int) -> tuple[Badge, bool]:
     parts: list[str] = []
     is_whole, is_known = True, True
     for name in _COUNTED.get(manifest.kind, _COUNTED["pulsar"]):
@@ -102,13 +128,14 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
         is_whole &= rows >= expected
         parts.append(f"{rows:,}{'' if rows >= expected else f' of {expected:,}'} {name}")
     if is_whole and not is_known:
-        return Badge(
+        unknown = Badge(
             text=", ".join(parts),
             icon=":material/help:",
             tone="gray",
             help="How many there should be is unknown, so whether that is all of them is, too.",
         )
-    return Badge(
+        return unknown, is_whole
+    badge = Badge(
         text=", ".join(parts),
         icon=":material/task_alt:" if is_whole else ":material/incomplete_circle:",
         tone="gray" if is_whole else "orange",
@@ -117,6 +144,7 @@ def coverage_badge(manifest: Manifest, own_bundles: int = 0) -> Badge:
         if is_whole
         else "Some of it could not be read: the problems say what. Missing numbers are unknown.",
     )
+    return badge, is_whole
 
 
 def problems_badge(manifest: Manifest) -> Badge:
@@ -128,6 +156,19 @@ def problems_badge(manifest: Manifest) -> Badge:
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
         help="What could not be read, and what was done instead.",
+    )
+
+
+def release_badge(manifest: Manifest) -> Badge | None:
+    """Return the badge of a Pulsar release that is unknown; ``None`` if it is known."""
+    release = Release.of(manifest.release)
+    if release.is_known or manifest.release is None:
+        return None
+    return Badge(
+        text=f"release {release.label}",
+        icon=":material/help:",
+        tone="orange",
+        help=release.warning,
     )
 
 

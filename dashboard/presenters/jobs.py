@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from core.units import counted, format_age
-from dashboard.presenters.workers import LOST_AFTER_S
+from dashboard.presenters.workers import LOST_AFTER_S, ended_or_lost
 
 if TYPE_CHECKING:
     from dashboard.services_jobs import Job, JobKind
@@ -64,10 +64,10 @@ def server_state(
         return ServerState(
             is_alive=False, sentence="No job server has ever run here.", remedy=remedy
         )
-    silent_s = max(0.0, (now - seen_at).total_seconds())
-    if status.get("stopped_at") or silent_s > LOST_AFTER_S:
+    silent_s = (now - seen_at).total_seconds()
+    if status.get("stopped_at") or abs(silent_s) > LOST_AFTER_S:
         how = "was ended" if status.get("stopped_at") else "was last heard of"
-        sentence = f"The job server {how} {format_age(silent_s)} ago."
+        sentence = f"The job server {ended_or_lost(how, silent_s)}."
         return ServerState(is_alive=False, sentence=sentence, remedy=remedy)
     error = status.get("last_error")
     if isinstance(error, dict):

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
+from core.pegasus.balance.preconditions import disk_doubts
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.planner import EvenPlan
@@ -18,6 +19,7 @@ from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import counted, format_age, format_mb, format_ratio
 from dashboard.presenters.freshness import Badge, Tone
+from dashboard.presenters.pegasus_headline import minus_one
 from dashboard.rebalancing_pegasus import Ground, Measure, Settled
 
 KIND_WORDS: Final = {
@@ -113,7 +115,9 @@ def answer(
     name = POLICY_NAMES[policy].lower()
     head = f"Level is {level.word if level else 'unknown'}"
     if ground.obstacles:
-        return f"{head}; the {name} waits: the cluster is in no state to be balanced."
+        unhealthy = not facts.columns.is_guardian_healthy.all()
+        why = facts.verdict().sentence if unhealthy else ground.obstacles[0]
+        return f"{head}; the {name} waits. {why}"
     if not first.plans:
         return f"{head}; the {name} finds nothing to do."
     changes = changes_words(first.plans, copy_cost(first.before, first.plans, ground.sizes_mb))
@@ -143,10 +147,7 @@ def forecast(facts: PegasusFacts) -> str:
     if told is None:
         return "The meta server did not tell how many changes it counts."
     if told.total < 0:
-        return (
-            "The meta server counts -1: it does not know the disks of all replicas, which is not "
-            "the same as balanced."
-        )
+        return f"{minus_one(facts)} That is not the same as balanced."
     parts = (
         f"move_pri {told.move_primary}, copy_pri {told.copy_primary}, "
         f"copy_sec {told.copy_secondary}"
@@ -169,14 +170,14 @@ def why_not(
     facts: PegasusFacts, ground: Ground, first: BalanceRound, options: BalanceOptions
 ) -> list[str]:
     """Return why the balancer does not move anything now, one sentence each; empty: it does."""
-    found = list(ground.obstacles)
+    found = [*ground.obstacles, *disk_doubts(ground.view, options.policy)]
     level = facts.effective_level
     if level is None:
         found.append("The level in force is unknown; only at lively the balancer acts.")
     elif level < FunctionLevel.LIVELY:
         counts = "counts what it would do" if level is FunctionLevel.STEADY else "does not look"
         found.append(f"At level {level.word} the balancer {counts} and moves nothing.")
-    if not first.plans and not ground.view.has_unknown_disk:
+    if not first.plans:
         found += nothing_words(ground.view, options)
     return found
 

@@ -11,10 +11,8 @@ import pandas as pd
 from core.errors import GuardRefusedError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.proposal import ClusterSight, propose_move
+from core.pegasus.proposal import MOVE_KINDS, ClusterSight, Move, propose_move
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.pegasus_draft import KINDS
-from core.plan.pegasus_steps import Move
 
 MOVES: Final[dict[str, Move]] = {
     "move the primary": "move_pri",
@@ -89,7 +87,7 @@ def _verdict(
     if target == source:
         return "not: it leads it already" if source == config.primary else "not: it is the giver"
     try:
-        propose_move(sight, config, KINDS[move], source, target)
+        propose_move(sight, config, MOVE_KINDS[move], source, target)
     except GuardRefusedError as refused:
         head = f"The proposal for partition {config.gpid} is refused: "
         reason = refused.message.removeprefix(head).rstrip(".")

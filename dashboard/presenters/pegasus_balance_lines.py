@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.score import count_spread
 from core.pegasus.even.planner import EvenPlan, deviation
 from core.pegasus.even.weights import node_loads
 from core.pegasus.view import ClusterView
 from core.units import counted
-from dashboard.presenters.pegasus_balance import time_words, total_cost
+from dashboard.presenters.pegasus_balance import KIND_WORDS, time_words, total_cost
 from dashboard.rebalancing_pegasus import Ground, Measure, Settled
 
 
@@ -155,3 +156,17 @@ def lines_frame(lines: Sequence[Line]) -> pd.DataFrame:
 
 def _column(values: Iterable[float | None]) -> pd.Series[float]:
     return pd.Series(list(values), dtype="float64")
+
+
+def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
+    """Return the changes that depend on the node order, the likeliest first."""
+    tied = sorted((one for one in plans if one.share < 1), key=lambda one: -one.share)
+    return pd.DataFrame(
+        {
+            "partition": [one.gpid for one in tied],
+            "change": [KIND_WORDS[one.kind] for one in tied],
+            "source": [one.source for one in tied],
+            "target": [one.target for one in tied],
+            "share_pct": [one.share * 100 for one in tied],
+        }
+    )

@@ -16,6 +16,12 @@ from core.pegasus.verdict import BalanceVerdict
 from core.units import counted
 from dashboard.charts.pegasus_nodes import NodeBars
 from dashboard.presenters.naming import UNKNOWN
+from dashboard.presenters.pegasus_headline import (
+    NODE_STATUS_WORDS,
+    minus_one,
+    node_status_words,
+    waits,
+)
 
 BALANCE_WORDS: Final = {
     "balanced": "● balanced",
@@ -50,43 +56,6 @@ Figure = tuple[str, str, str]
 """Label, value, help."""
 
 
-def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
-    """Return the sentence that says how the cluster is."""
-    columns = facts.columns
-    healthy, total = int(columns.is_guardian_healthy.sum()), len(columns.part_table)
-    alive, nodes = int(columns.is_alive.sum()), columns.node_count
-    parts = "all" if healthy == total else f"{healthy:,} of"
-    unread = int(columns.partition_counts.sum()) - total
-    rest = f" ({unread:,} were not read)" if unread > 0 else ""
-    who = "all" if alive == nodes else f"{alive:,} of"
-    by = "" if healthy == total else ", as the guardian counts"
-    state = {"balanced": "Balanced", "not_balanced": "Not balanced"}.get(
-        verdict.state, "Balance unknown"
-    )
-    return (
-        f"{level_sentence(facts)}; {parts} {counted(total, 'partition')} healthy{by}{rest}; "
-        f"{who} {counted(nodes, 'node')} alive. {state}: {_lowered(verdict.sentence)}"
-    )
-
-
-def level_sentence(facts: PegasusFacts) -> str:
-    """Return which level is stored and in force, without a full stop."""
-    stored, effective = facts.stored_level, facts.effective_level
-    if effective is None:
-        return (
-            f"Level {stored.word} is stored, which one is in force is unknown"
-            if stored
-            else ("The level is unknown")
-        )
-    if stored is not None and stored is not effective:
-        return f"Level {stored.word} is stored, but {effective.word} is in force"
-    return f"Level is {effective.word}"
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
 # -- key figures --------------------------------------------------------------------------------
 
 
@@ -98,8 +67,8 @@ def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
     return [
         (
             "Nodes alive",
-            f"{int(columns.is_alive.sum())} of {columns.node_count}",
-            "As the meta server's failure detector sees them.",
+            _alive_figure(columns),
+            ". ".join((*node_status_words(columns), "By the meta server's failure detector.")),
         ),
         ("Balance", BALANCE_WORDS[verdict.state], verdict.sentence),
         ("Changes counted", *forecast(facts)),
@@ -118,29 +87,26 @@ def key_figures(facts: PegasusFacts, verdict: BalanceVerdict) -> list[Figure]:
     ]
 
 
+def _alive_figure(columns: PegasusColumns) -> str:
+    silent = int(columns.is_silent.sum())
+    text = f"{int(columns.is_alive.sum())} of {columns.node_count}"
+    return f"{text}, {silent} not answering" if silent else text
+
+
 def forecast(facts: PegasusFacts) -> tuple[str, str]:
     """Return what the meta server counts for one round, and what the count is worth."""
     counts = facts.operations
     if counts is None:
         return UNKNOWN, "The meta server did not tell its balance_operation_count."
     if counts.total < 0:
-        return (
-            UNKNOWN,
-            "It says -1: it does not know the disks of all replicas, so it cannot count.",
-        )
+        return UNKNOWN, minus_one(facts)
     level = facts.effective_level
     by_kind = (
         f"move_pri {counts.move_primary}, copy_pri {counts.copy_primary}, "
         f"copy_sec {counts.copy_secondary}."
     )
-    unhealthy = int((~facts.columns.is_guardian_healthy).sum())
-    if unhealthy:
-        is_one = unhealthy == 1
-        worth = (
-            f"Stale: {counted(unhealthy, 'partition')} {'is' if is_one else 'are'} not healthy, "
-            "and until then nothing is counted anew."
-        )
-        return f"{counted(counts.total, 'change')}, stale", f"{by_kind} {worth}"
+    if stale := waits(facts):
+        return f"{counted(counts.total, 'change')}, stale", f"{by_kind} Stale: {stale}"
     if level is not None and level < FunctionLevel.STEADY:
         return f"{counted(counts.total, 'change')}, old", (
             f"{by_kind} At level {level.word} nothing is counted: the number is old."
@@ -178,7 +144,7 @@ def word_of(level: FunctionLevel | None) -> str:
 
 
 def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
-    """Return one row a node, dead ones first; NaN or ``None`` is unknown.
+    """Return one row a node, those down first, then silent ones; NaN or ``None`` is unknown.
 
     Replicas and capacity units are over all replicas of the node, as ``nodes -d -u -q`` has them.
     """
@@ -188,7 +154,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "node": rows["node"],
-            "status": np.where(columns.is_alive, "● alive", "✖ DOWN"),
+            "status": [NODE_STATUS_WORDS[one] for one in columns.node_statuses],
             "replicas": held,
             "primaries": led,
             "secondaries": held - led,
@@ -211,7 +177,8 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     )
     _add_disks(frame, facts)
     frame.loc[~columns.is_alive, list(_TOLD_BY_NODE)] = np.nan
-    order = np.argsort(columns.is_alive, kind="stable")
+    ranks = [list(NODE_STATUS_WORDS).index(one) for one in columns.node_statuses]
+    order = np.argsort(ranks, kind="stable")
     return frame.iloc[order].reset_index(drop=True)
 
 
@@ -269,10 +236,10 @@ def node_bars(facts: PegasusFacts, measure: str) -> NodeBars:
 
 
 def node_labels(columns: PegasusColumns) -> list[str]:
-    """Return the nodes' names, those that are down marked."""
+    """Return the nodes' names, with the status of those that are down or do not answer."""
     return [
-        name if is_alive else f"{name} (down)"
-        for name, is_alive in zip(columns.nodes, columns.is_alive.tolist(), strict=True)
+        name if status == "alive" else f"{name} ({status})"
+        for name, status in zip(columns.nodes, columns.node_statuses, strict=True)
     ]
 
 

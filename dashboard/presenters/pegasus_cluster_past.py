@@ -13,7 +13,6 @@ import pandas as pd
 from core.actions.views import RunView, StepView
 from core.errors import UnknownNameError
 from core.pegasus.levels import level_of
-from core.plan.pegasus_steps import SetMetaLevel, SetServerSetting
 from core.units import counted
 from dashboard.presenters.naming import clock, listed
 from dashboard.presenters.run_ways import after_words, before_words
@@ -26,10 +25,7 @@ _COLUMNS: Final = ("run", "at", "state", "what", "from", "to", "who", "why")
 def settings_past(views: Sequence[RunView]) -> pd.DataFrame:
     """Return the steps of runs that set the level or a setting, the newest run first."""
     rows = [
-        _row(view, step)
-        for view in views
-        for step in view.steps
-        if isinstance(step.step, SetMetaLevel | SetServerSetting)
+        _row(view, step) for view in views for step in view.steps if step.step.setting is not None
     ]
     return pd.DataFrame(rows[:MOST_ROWS], columns=list(_COLUMNS))
 

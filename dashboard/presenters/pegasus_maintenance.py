@@ -12,10 +12,15 @@ import pandas as pd
 
 from core.actions.views import RunView
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.pegasus_wizards import OFFLINE_RATE_MB_PER_S, REBALANCE_RATE_MB_PER_S
+from core.plan.pegasus_wizards import (
+    MAX_UNDER_REPLICATED,
+    OFFLINE_RATE_MB_PER_S,
+    REBALANCE_RATE_MB_PER_S,
+)
 from core.units import counted
 from dashboard.planning_pegasus import Wizard
 from dashboard.presenters.naming import listed
+from dashboard.presenters.pegasus_headline import NODE_STATUS_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class WizardWords:
             none is chosen.
         rate_mb_per_s: Usual copy rate; ``None``: it does not set one.
         script: Upstream's own, which it stands for.
+        max_under_replicated: Default limit of partitions that lack a replica; ``None``: none.
     """
 
     wizard: Wizard
@@ -40,6 +46,7 @@ class WizardWords:
     nodes: str
     script: str
     rate_mb_per_s: int | None = None
+    max_under_replicated: int | None = None
 
 
 WIZARDS: Final = (
@@ -56,11 +63,12 @@ WIZARDS: Final = (
         wizard="drain",
         label="Drain",
         icon="output",
-        explained="Empties nodes one after the other: primaries move, then secondaries leave, and "
-        "the guardian copies them elsewhere. The processes go on. Afterwards the guardian and, at "
-        "lively, the balancer may use the nodes again.",
+        explained="Empties nodes one after the other: primaries move, then secondaries leave in "
+        "batches, and the guardian copies them elsewhere. Processes keep running. Afterwards the "
+        "guardian and, at lively, the balancer may use the nodes again.",
         nodes="some",
         script="migrate_node.sh, downgrade_node.sh",
+        max_under_replicated=MAX_UNDER_REPLICATED,
     ),
     WizardWords(
         wizard="offline",
@@ -71,6 +79,7 @@ WIZARDS: Final = (
         nodes="some",
         script="pegasus_offline_node_list.sh",
         rate_mb_per_s=OFFLINE_RATE_MB_PER_S,
+        max_under_replicated=MAX_UNDER_REPLICATED,
     ),
     WizardWords(
         wizard="rolling-update",
@@ -138,7 +147,7 @@ def nodes_frame(facts: PegasusFacts) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "node": names,
-            "status": ["● alive" if columns.is_alive[at] else "✖ down" for at in order],
+            "status": [NODE_STATUS_WORDS[columns.node_statuses[at]] for at in order],
             "primaries": led[order],
             "replicas": held[order],
             "size_mb": columns.per_node("size_mb", primaries_only=False)[order],
@@ -160,9 +169,17 @@ def barred_words(facts: PegasusFacts) -> str:
     )
 
 
-def command(one: WizardWords, cluster: str, nodes: Sequence[str], rate: int | None) -> str:
+def command(
+    one: WizardWords,
+    cluster: str,
+    nodes: Sequence[str],
+    rate: int | None,
+    max_under_replicated: int | None = None,
+) -> str:
     """Return the line of the command line that prepares the same plan."""
     line = ["trimtab", "pegasus", one.wizard, cluster, *nodes]
     if one.rate_mb_per_s is not None and rate not in (None, one.rate_mb_per_s):
         line += ["--rate", str(rate)]
+    if max_under_replicated not in (None, one.max_under_replicated):
+        line += ["--max-under-replicated", str(max_under_replicated)]
     return shlex.join(line)

@@ -6,7 +6,6 @@ import pandas as pd
 
 from core.plan.model import Plan
 from core.plan.pegasus_preview import PegasusPreview, PegasusStepPreview
-from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
 
 MOST_PARTITIONS = 1_000
 
@@ -34,10 +33,10 @@ def _one_line(lines: tuple[str, ...]) -> str:
 
 def _sort(one: PegasusStepPreview) -> str:
     step = one.step
-    if isinstance(step, AwaitState):
-        return "◷ you act" if step.state in ("restarted", "gone") else "◷ wait"
-    if isinstance(step, SetMetaLevel | SetServerSetting):
-        return "⇄ for the run" if step.is_restored else "⚙ setting"
+    if step.wait is not None:
+        return "◷ you act" if step.wait.needs_operator else "◷ wait"
+    if step.setting is not None:
+        return "⚙ setting" if step.temporary_value is None else "⇄ for the run"
     return "→ change"
 
 

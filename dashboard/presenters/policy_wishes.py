@@ -10,9 +10,10 @@ import pandas as pd
 
 from core.errors import InputError
 from core.plan.policy import PolicyWish
-from core.plan.policy_kinds import policy_kind
-from core.plan.steps import SetPolicy, Step
+from core.plan.steps import Step
 from core.plan.words import tally
+from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.steps.policy import SetPolicy, policy_steps
 
 NO_LIMIT: Final = "no limit"
 NOT_SET: Final = "not set"
@@ -128,7 +129,7 @@ def _entered(kind: str, name: str, default: Any, value: Entered) -> Any:
 
 def difference(steps: Iterable[Step]) -> pd.DataFrame:
     """Return what changes, a row a field: policy, whose, field, now, then."""
-    rows = [row for step in steps if isinstance(step, SetPolicy) for row in _changes(step)]
+    rows = [row for step in policy_steps(steps) for row in _changes(step)]
     return pd.DataFrame(rows, columns=["policy", "of", "field", "now", "then"])
 
 

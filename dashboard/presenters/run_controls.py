@@ -5,10 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from core.actions.model import Control
-from core.actions.undo_setting import is_set
 from core.actions.views import RunView
 from core.actions.words import why_nothing_lasts
-from core.plan.model import SplitBundle
 from core.plan.words import things
 from dashboard.presenters.runs import ago
 
@@ -55,13 +53,13 @@ def why_no_undo(view: RunView, undone_by: RunView | None) -> str | None:
     """
     if not view.is_ended:
         return "The run has not ended: stop it first."
-    done = [one.step for one in view.steps if one.state == "DONE" or is_set(one)]
+    done = [one.step for one in view.steps if one.step.has_taken_effect(one.executed)]
     if not done:
         return "Nothing of it was done: there is nothing to take back."
     if nothing := why_nothing_lasts(view):
         return nothing
-    if all(isinstance(step, SplitBundle) for step in done):
-        return "A split cannot be taken back: bundles are never merged again."
+    if all(step.why_irreversible for step in done):
+        return done[0].why_irreversible
     if undone_by is not None and not undone_by.is_ended:
         return f"Run {undone_by.run_id} is taking it back already."
     return None

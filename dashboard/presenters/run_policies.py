@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from core.actions.model import Observation
 from core.actions.views import StepView
-from core.plan.steps import SetPolicy
-from core.plan.words import NOT_THERE
+from core.pulsar.steps.policy import NOT_THERE, SetPolicy
 from dashboard.presenters.policy_wishes import difference, fields_told, says_nothing
 
 

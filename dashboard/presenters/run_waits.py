@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from core.actions.views import RunView, StepView
-from core.plan.pegasus_steps import AwaitState
-
-_COMMANDS: Final = {"restarted": "restart", "gone": "stop", "running": "start"}
-"""Waits for what a person does to a node, and the same in words of the sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +36,7 @@ def is_waiting(step: StepView) -> bool:
 
 def is_for_people(step: StepView) -> bool:
     """Return whether a step ends only when somebody does something to a node."""
-    return isinstance(step.step, AwaitState) and step.step.state in _COMMANDS
+    return step.step.wait is not None and bool(step.step.wait.node_action)
 
 
 def waiting_word(step: StepView) -> str:
@@ -52,8 +47,7 @@ def waiting_word(step: StepView) -> str:
 def has_waits_to_come(view: RunView) -> bool:
     """Return whether a step that is not settled lasts as long as a state takes to come."""
     return any(
-        isinstance(one.step, AwaitState) and one.state in ("PENDING", "RUNNING")
-        for one in view.steps
+        one.step.wait is not None and one.state in ("PENDING", "RUNNING") for one in view.steps
     )
 
 
@@ -62,13 +56,13 @@ def notice(view: RunView) -> Notice | None:
     found = waiting_step(view)
     if found is None or view.state == "PAUSED":
         return None
-    asked = found.step
+    asked, wait = found.step, found.step.wait
     is_ours = is_for_people(found)
     where = f"step {found.index + 1} of {len(view.steps)}"
     reason, demo = "", ""
-    if is_ours and isinstance(asked, AwaitState):
-        demo = f"trimtab sandbox-node {asked.node} {_COMMANDS[asked.state]}"
-        reason = "" if asked.state == "running" else asked.reason
+    if is_ours and wait is not None:
+        demo = f"trimtab sandbox-node {asked.subject} {wait.node_action}"
+        reason = asked.reason if wait.needs_operator else ""
     return Notice(
         title=f"It waits for you: {where}" if is_ours else f"It waits: {where}",
         text=f"{found.waiting} {reason}".strip(),

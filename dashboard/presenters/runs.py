@@ -13,7 +13,7 @@ from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.actions.words import told_value, waits_for
 from core.plan import words as plan_words
-from core.plan.steps import SetPolicy
+from core.pulsar.steps.policy import policy_of
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_policies import asked_told, changed_told
@@ -248,18 +248,17 @@ def landed(step: StepView) -> str | None:
 
 
 def _asked(step: StepView) -> str:
-    if step.step.kind == "unload_bundle":
+    if step.step.is_placed_by_cluster:
         return step.step.destination or "any"
-    if isinstance(step.step, SetPolicy):
-        return asked_told(step.step)
-    return plan_words.describe(step.step)
+    policy = policy_of(step.step)
+    return step.step.describe() if policy is None else asked_told(policy)
 
 
 def foreseen_words(step: StepView) -> str:
     """Return where the plan expected the bundle to land, and whether it did."""
     likely = step.step.likely
     if not likely:
-        return "unknown" if step.step.kind == "unload_bundle" else ""
+        return "unknown" if step.step.is_placed_by_cluster else ""
     chance = f"{likely[0]} ({step.step.foreseen[likely[0]] * 100:.0f} %)"
     where = landed(step)
     if step.state != "DONE" or where is None:
@@ -284,10 +283,11 @@ def what_happened(step: StepView) -> str:
     if step.ending is None:
         if step.state == "PENDING":
             return step.waiting
-        what = "new owner" if step.step.kind == "unload_bundle" else "effect"
+        what = "new owner" if step.step.is_placed_by_cluster else "effect"
         return f"Waiting for its {what} to show."
     looked = " Settled later, by looking." if step.is_by_looking else ""
-    read = changed_told(step, step.step) if isinstance(step.step, SetPolicy) else ""
+    policy = policy_of(step.step)
+    read = "" if policy is None else changed_told(step, policy)
     return (read or f"{step.ending.sentence} {step.ending.hint}".strip()) + looked
 
 

@@ -21,7 +21,7 @@ def search_pegasus(facts: PegasusFacts, query: str) -> list[Hit]:
     needle = query.strip().lower()
     if not needle:
         return []
-    nodes = {one.name: "alive" if one.is_alive else "dead" for one in facts.nodes}
+    nodes = dict(zip(facts.columns.nodes, facts.columns.node_statuses, strict=True))
     hits = [
         Hit(kind="node", name=name, detail=nodes[name], page="pegasus", params={"node": name})
         for name in _matching(list(nodes), needle)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from core.units import format_age
+from core.units import format_ago
 from dashboard.presenters.freshness import Badge
 
 LOST_AFTER_S: Final = 10.0
@@ -57,26 +57,33 @@ def worker_state(
             short="no worker",
             remedy=remedy,
         )
-    silent_s = max(0.0, (now - seen_at).total_seconds())
+    silent_s = (now - seen_at).total_seconds()
     if status.get("stopped_at"):
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} was ended {format_age(silent_s)} ago ({name}).",
+            sentence=f"The worker of {cluster} {ended_or_lost('was ended', silent_s)} ({name}).",
             short="no worker",
             remedy=remedy,
         )
-    if silent_s > LOST_AFTER_S:
-        age = format_age(silent_s)
+    if abs(silent_s) > LOST_AFTER_S:
+        how = ended_or_lost("was last heard of", silent_s)
         return WorkerState(
             is_alive=False,
-            sentence=f"The worker of {cluster} was last heard of {age} ago ({name}).",
-            short=f"not seen for {age}",
+            sentence=f"The worker of {cluster} {how} ({name}).",
+            short=f"last seen {format_ago(silent_s)}" if silent_s > 0 else format_ago(silent_s),
             remedy=remedy,
         )
     doing = str(status.get("doing") or "")
     return WorkerState(
         is_alive=True, sentence=f"The worker {name} is alive. {doing}".strip(), short="alive"
     )
+
+
+def ended_or_lost(how: str, silent_s: float) -> str:
+    """Return ``was ended 3 min ago``; with a report from the future, whose clock is ahead."""
+    if silent_s > -1:
+        return f"{how} {format_ago(silent_s)}"
+    return f"reported with its {format_ago(silent_s)}"
 
 
 def worker_badge(worker: WorkerState) -> Badge:

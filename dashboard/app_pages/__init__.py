@@ -1,0 +1,1 @@
+"""The pages, a folder each: the script, its widgets (`view`) and its numbers (`model`)."""

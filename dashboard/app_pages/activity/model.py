@@ -1,0 +1,107 @@
+"""Numbers and texts of the Activity page: the headline, and filters over runs and entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import pandas as pd
+
+from core.actions import words
+from core.actions.views import RunView
+from core.units import counted
+
+KINDS: Final = words.KINDS
+"""Kind of an entry in the journal to the word for people (and for the URL)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalFilter:
+    """What is asked of the journal; empty matches everything.
+
+    Attributes:
+        cluster: Name.
+        person: Actor.
+        state: State of a run (runs only).
+        kind: Word of :data:`KINDS` (entries only).
+        text: Part of anything that is shown.
+        since: Not before this, aware UTC.
+        until: Not after this, aware UTC.
+    """
+
+    cluster: str = ""
+    person: str = ""
+    state: str = ""
+    kind: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def matching_runs(views: Sequence[RunView], wanted: JournalFilter) -> list[RunView]:
+    """Return the runs that match, the newest first."""
+    text = wanted.text.casefold()
+    found = [
+        view
+        for view in views
+        if wanted.cluster in ("", view.cluster)
+        and wanted.person in ("", view.requested_by)
+        and wanted.state in ("", view.state.lower())
+        and _is_within(view.requested_at, wanted)
+        and (not text or text in _run_text(view))
+    ]
+    return sorted(found, key=lambda view: (view.requested_at, view.run_id), reverse=True)
+
+
+def _run_text(view: RunView) -> str:
+    names = " ".join(f"{step.step.subject} {step.step.owner}" for step in view.steps)
+    return f"{view.run_id} {view.plan.plan_id} {view.reason} {view.sentence} {names}".casefold()
+
+
+def matching_rows(frame: pd.DataFrame, wanted: JournalFilter) -> pd.DataFrame:
+    """Return the rows of :func:`entries_frame` that match, the newest first."""
+    keep = pd.Series(data=True, index=frame.index)
+    equals = (("cluster", wanted.cluster), ("who", wanted.person), ("kind", wanted.kind))
+    for column, value in equals:
+        if value:
+            keep &= frame[column] == value
+    if wanted.since is not None:
+        keep &= frame["at"] >= wanted.since
+    if wanted.until is not None:
+        keep &= frame["at"] <= wanted.until
+    if wanted.text:
+        some = pd.Series(data=False, index=frame.index)
+        for column in ("run", "what", "why", "before", "after"):
+            some |= frame[column].str.contains(wanted.text, case=False, regex=False, na=False)
+        keep &= some
+    return frame[keep].sort_values("seq", ascending=False)
+
+
+def _is_within(moment: datetime, wanted: JournalFilter) -> bool:
+    if wanted.since is not None and moment < wanted.since:
+        return False
+    return wanted.until is None or moment <= wanted.until
+
+
+def answer(views: Sequence[RunView], now: datetime) -> str:
+    """Return the sentence that says what has been done of late."""
+    if not views:
+        return "Nothing has ever been applied from here: the journal is empty."
+    day = [view for view in views if (now - view.requested_at).total_seconds() < 86_400]
+    going = [view for view in views if not view.is_ended]
+    steps = [step.step for view in day for step in view.steps if step.state == "DONE"]
+    is_moves = all(step.is_placed_by_cluster for step in steps)
+    did = f"moved {counted(len(steps), 'bundle')}"
+    if not is_moves:
+        did = f"carried out {counted(len(steps), 'step')}"
+    bad = sum(view.state in ("FAILED", "REFUSED") for view in day)
+    head = (
+        f"{counted(len(day), 'run')} in the last 24 hours {did}"
+        if day
+        else f"No run in the last 24 hours; {len(views):,} in all"
+    )
+    trouble = f", {bad} failed or refused" if bad else ""
+    now_words = f"; {len(going)} {'has' if len(going) == 1 else 'have'} not ended" if going else ""
+    return f"{head}{trouble}{now_words}."

@@ -1,0 +1,1 @@
+"""Advisors: the arithmetic behind what operators tune, with the cluster's own numbers."""

@@ -1,0 +1,467 @@
+"""The form of a back-test: which part of the history, what is tried on it, what is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import streamlit as st
+
+from core.errors import OpsError
+from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS
+from core.pulsar.settings import EffectiveSettings
+from dashboard import state
+from dashboard.app_pages.backtest import model, queries
+from dashboard.app_pages.backtest.model import GridForm
+from dashboard.components import choice, jobs, misnamed, words
+
+if TYPE_CHECKING:
+    from dashboard.app_pages.backtest.queries import Span
+    from dashboard.components.frame import FleetContext
+    from dashboard.services_jobs import Job
+
+
+# -- the form --------------------------------------------------------------------------------------
+
+WHOLE: Final = "whole record"
+OWN: Final = "from … to"
+SPANS: Final = {
+    "last hour": timedelta(hours=1),
+    "last 6 hours": timedelta(hours=6),
+    "last 24 hours": timedelta(hours=24),
+    "last 7 days": timedelta(days=7),
+}
+SHEDDING: Final = "shedding"
+PLACEMENT: Final = "placement"
+TRIED: Final = "tried"
+SEEDS: Final = "seeds"
+TARGET: Final = "target"
+ENGINE: Final = "engine"
+STRETCH: Final = "stretch"
+WINDOW, MINUTE_S, OFF, UNLOADS = "window", "minute_s", "off", "unloads"
+OWN_TARGET: Final = "own"
+_LARGE: Final = "The first is what one large operator reached and reported."
+_SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
+_PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
+
+
+@dataclass(frozen=True, eq=False)
+class Editing:
+    """What the form is about.
+
+    Attributes:
+        page: The page.
+        span: First and last recorded minute of the cluster.
+        settings: In force; class defaults where no snapshot tells them.
+        bundles: Bundles or partitions of the cluster.
+        is_pegasus: The cluster's kind.
+        minute_s: Seconds of the record that count as a minute, as the configuration says.
+    """
+
+    page: FleetContext
+    span: Span
+    settings: EffectiveSettings
+    bundles: int
+    is_pegasus: bool
+    minute_s: float
+
+
+def editing(page: FleetContext, span: Span) -> Editing:
+    """Return what the form is about, for the cluster that the header shows."""
+    config, cluster = page.config, page.choice.cluster
+    settings, bundles = EffectiveSettings.defaults(), 1_000
+    if page.pulsar is not None:
+        settings = page.pulsar.reading.settings
+        bundles = page.pulsar.reading.snapshot.bundles.num_rows
+    elif page.pegasus is not None:
+        bundles = page.pegasus.snapshot.tables["partitions"].num_rows
+    return Editing(
+        page=page,
+        span=span,
+        settings=settings,
+        bundles=bundles,
+        is_pegasus=cluster.kind == "pegasus",
+        minute_s=config.history.minute_s,
+    )
+
+
+def draw(about: Editing) -> None:
+    """Draw the form, how much it makes, and the button that starts it."""
+    _presets(about)
+    first, second, third = st.columns([0.3, 0.36, 0.34], gap="medium")
+    with first:
+        start, end = _stretch(about.span)
+        seeds, window, minute_s = _runs(about)
+    with second:
+        shedding, placement = _strategies(about)
+    with third:
+        deviation, unloads = _target(is_pegasus=about.is_pegasus)
+        engine = choice.segmented(
+            "Computed on",
+            list(model.ENGINES),
+            default=model.LOCAL,
+            key=ENGINE,
+            say=lambda one: model.ENGINES.get(one, one),
+            has_label=True,
+        )
+    values, problems = _values(about)
+    form = model.GridForm(
+        cluster=about.page.choice.cluster.name,
+        start=start,
+        end=end,
+        shedding=shedding,
+        placement=placement,
+        values=values,
+        seeds=seeds,
+        window_minutes=window,
+        deviation_pct=deviation,
+        unloads_per_day=unloads,
+        minute_s=minute_s,
+        is_pegasus=about.is_pegasus,
+    )
+    _start(about, form, str(engine or model.LOCAL), problems)
+
+
+def _start(about: Editing, form: model.GridForm, engine: str, problems: Sequence[str]) -> None:
+    """Say how much the grid is, and offer to start it."""
+    config = about.page.config
+    refusal, size = "", None
+    try:
+        size = model.size_of(form.grid(), about.span)
+    except OpsError as error:
+        refusal = str(error)
+    refusal = problems[0] if problems else refusal
+    if size is not None and not size.windows:
+        refusal = "No recorded minute lies in this range."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Start the back-test",
+            icon=":material/play_arrow:",
+            type="primary",
+            key="_start_backtest",
+            disabled=bool(refusal),
+            on_click=_ask,
+            args=(about, form, engine),
+        )
+        if refusal:
+            st.caption(f":material/block: {words.coded(refusal)}", width="content")
+        elif size is not None:
+            earlier = queries.jobs_of(config)
+            pace = queries.minutes_per_s(earlier, form.cluster, engine)
+            seconds = model.estimate_s(size, engine, about.bundles, pace)
+            told = model.size_words(size, seconds, is_measured=pace is not None)
+            st.caption(words.plain(told), width="content")
+    jobs.draw_refusal()
+
+
+def _ask(about: Editing, form: model.GridForm, engine: str) -> None:
+    body = queries.body_of(form.asked(), engine)
+    jobs.start(about.page.config, queries.KIND, body, "backtest")
+
+
+def _presets(about: Editing) -> None:
+    offered: Sequence[model.Preset] = model.PEGASUS_PRESETS
+    if not about.is_pegasus:
+        pulsar = about.page.pulsar
+        manager = pulsar.reading.snapshot.manifest.load_manager if pulsar else None
+        offered = model.presets(_in_force(about.settings), is_extensible=manager == "extensible")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("Grids that make sense:", width="content")
+        for preset in offered:
+            st.button(
+                words.plain(preset.title),
+                icon=":material/grid_view:",
+                key=f"_preset_{preset.title}",
+                help=words.plain(preset.help),
+                on_click=_take,
+                args=(about, preset),
+            )
+
+
+def _take(about: Editing, preset: model.Preset) -> None:
+    """Fill the form with a preset; for callbacks."""
+    st.session_state[SHEDDING] = list(preset.shedding)
+    if not about.is_pegasus:
+        st.session_state[PLACEMENT] = list(preset.placement)
+    st.session_state[TRIED] = list(preset.keys)
+    for key in preset.keys:
+        st.session_state[value_key(key)] = _suggested(about, key)
+
+
+def value_key(key: str) -> str:
+    """Return the key of the widget that holds the values of a setting."""
+    return f"grid_{key}"
+
+
+def _suggested(about: Editing, key: str) -> list[str]:
+    if about.is_pegasus:
+        return list(model.switch_suggestions(key))
+    return list(model.suggestions(key, about.settings))
+
+
+def _stretch(span: Span) -> tuple[datetime | None, datetime | None]:
+    """Draw the range picker; return its ends, ``None``: open."""
+    chosen = st.selectbox(
+        "Part of the record",
+        [WHOLE, *SPANS, OWN],
+        key=STRETCH,
+        bind="query-params",
+        help=f"Recorded: {span[0]:%Y-%m-%d %H:%M} to {span[1]:%Y-%m-%d %H:%M} UTC.",
+    )
+    if chosen in SPANS:
+        return span[1] - SPANS[str(chosen)], None
+    if chosen != OWN:
+        return None, None
+    misnamed.check_times(state.FROM)
+    misnamed.check_times(state.UNTIL, may_be_ahead=True)
+    first, last = (moment.astimezone(UTC).replace(tzinfo=None) for moment in span)
+    start = st.datetime_input("From (UTC)", first, key=state.FROM, bind="query-params")
+    end = st.datetime_input("To (UTC)", last, key=state.UNTIL, bind="query-params")
+    misnamed.draw(state.FROM, start)
+    misnamed.draw(state.UNTIL, end)
+    return _utc(start), _utc(end)
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def _runs(about: Editing) -> tuple[int, int, float]:
+    seeds = st.number_input(
+        "Seeds",
+        min_value=1,
+        max_value=50,
+        value=3,
+        key=SEEDS,
+        bind="query-params",
+        help="What is drawn at random is drawn anew for each: several give error bars.",
+    )
+    with st.expander("Windows and minutes", icon=":material/tune:"):
+        window = st.number_input(
+            "Longest window, minutes",
+            min_value=2,
+            max_value=44_640,
+            value=360,
+            key=WINDOW,
+            bind="query-params",
+            help="Each window begins as the record stood, so that errors do not add up.",
+        )
+        minute_s = st.number_input(
+            "A minute of the cluster, seconds",
+            min_value=0.001,
+            max_value=86_400.0,
+            value=float(about.minute_s),
+            format="%g",
+            key=MINUTE_S,
+            bind="query-params",
+            help="As minute_s in [history] of the configuration: 60, but for a sandbox that runs "
+            "in compressed time.",
+        )
+    return int(seeds or 3), int(window or 360), float(minute_s or about.minute_s)
+
+
+def _strategies(about: Editing) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if about.is_pegasus:
+        _begin_with(SHEDDING, model.POLICIES)
+        policies = st.multiselect("Policies", model.POLICIES, key=SHEDDING, bind="query-params")
+        return tuple(policies), ()
+    settings = about.settings
+    _begin_with(SHEDDING, [_in_force(settings)] if settings.shedding_off else [RECORDED])
+    _begin_with(PLACEMENT, [RECORDED])
+    shedding = st.multiselect(
+        "Shedding strategies",
+        model.SHEDDINGS,
+        key=SHEDDING,
+        bind="query-params",
+        format_func=lambda one: _named(str(one), settings, _SHEDDING),
+        help=_SHEDDING,
+    )
+    placement = st.multiselect(
+        "Placement strategies",
+        model.PLACEMENTS,
+        key=PLACEMENT,
+        bind="query-params",
+        format_func=lambda one: _named(str(one), settings, _PLACEMENT),
+        help=_PLACEMENT,
+    )
+    return tuple(shedding), tuple(placement)
+
+
+def _begin_with(key: str, values: Sequence[str]) -> None:
+    """Give a list that presets fill, too, its first values; those of the address win."""
+    if key not in st.session_state and key not in st.query_params:
+        st.session_state[key] = list(values)
+
+
+def _in_force(settings: EffectiveSettings) -> str:
+    """Return the class name of the cluster's own shedding strategy; another one: ours to offer."""
+    name = settings.text(_SHEDDING).rpartition(".")[2]
+    return name if name in model.SHEDDINGS else model.SHEDDINGS[1]
+
+
+def _named(name: str, settings: EffectiveSettings, key: str) -> str:
+    if name == NO_SHEDDING:
+        return "no shedding at all"
+    if name == RECORDED and key == _SHEDDING and settings.shedding_off:
+        return f"as recorded ({settings.shedding_off[0]}=false)"
+    if name == RECORDED:
+        return f"as recorded ({settings.text(key).rpartition('.')[2]})"
+    return name
+
+
+def _target(*, is_pegasus: bool) -> tuple[float | None, float | None]:
+    """Draw what is good enough; ``None``: the preset."""
+    preset = TARGETS["pegasus" if is_pegasus else "vivo"]
+    noun = "moves" if is_pegasus else "unloads"
+    words = f"≤ {preset.deviation:.0%} off, ≤ {preset.unloads_per_day:,g} {noun} a day"
+    chosen = choice.segmented(
+        "Good enough",
+        ["vivo", OWN_TARGET],
+        key=TARGET,
+        say=lambda one: words if one == "vivo" else "own",
+        has_label=True,
+    )
+    st.caption("A new primary copies nothing: evenness decides." if is_pegasus else _LARGE)
+    if chosen != OWN_TARGET:
+        return None, None
+    with st.container(horizontal=True):
+        deviation = st.number_input(
+            "Off the mean, %",
+            min_value=0.0,
+            value=preset.deviation * 100,
+            format="%g",
+            key=OFF,
+            bind="query-params",
+        )
+        unloads = st.number_input(
+            f"{noun.capitalize()} a day",
+            min_value=0.0,
+            value=preset.unloads_per_day,
+            format="%g",
+            key=UNLOADS,
+            bind="query-params",
+        )
+    return float(deviation or 0.0), float(unloads or 0.0)
+
+
+def _values(about: Editing) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Draw the settings that are tried; return their values, and what is wrong with them."""
+    offered = model.offered_switches() if about.is_pegasus else model.offered_settings()
+    say = model.switch_words if about.is_pegasus else model.setting_words
+    tried = st.multiselect(
+        "Switches to try" if about.is_pegasus else "Settings to try",
+        offered,
+        key=TRIED,
+        bind="query-params",
+        format_func=lambda one: f"{one}: {say(str(one))}",
+        placeholder="Choose by upstream name or by meaning",
+        help="Every combination of their values is tried with each strategy that reads them.",
+    )
+    columns = st.columns(2, gap="medium")
+    values: dict[str, tuple[str, ...]] = {}
+    problems: list[str] = []
+    for rank, key in enumerate(tried):
+        with columns[rank % 2]:
+            texts = _values_of(about, str(key), say(str(key)))
+        problem = model.problem_of(str(key), texts, is_pegasus=about.is_pegasus)
+        if problem:
+            problems.append(problem)
+            with columns[rank % 2]:
+                st.caption(f":red[:material/error: {words.plain(problem)}]")
+        if not texts:
+            problems.append(f"{key} has no value to try.")
+        values[str(key)] = texts
+    return values, problems
+
+
+def _values_of(about: Editing, key: str, meaning: str) -> tuple[str, ...]:
+    suggested = _suggested(about, key)
+    _begin_with(value_key(key), suggested)
+    kept = st.query_params.get_all(value_key(key)) or st.session_state.get(value_key(key)) or []
+    texts = st.multiselect(
+        words.plain(meaning),
+        list(dict.fromkeys([*suggested, *kept])),
+        key=value_key(key),
+        bind="query-params",
+        accept_new_options=True,
+        select_all=False,
+        placeholder="Write a value",
+    )
+    here = ""
+    if not about.is_pegasus:
+        here = f" · here {words.plain(str(about.settings.value(key)))}"
+    st.caption(f":small[{words.plain(key)}]{here}")
+    return tuple(str(text) for text in texts)
+
+
+# -- the form filled from an earlier back-test -----------------------------------------------------
+
+_REFILLED: Final = "_backtest_refilled"
+_WIDGETS: Final = (
+    SHEDDING,
+    PLACEMENT,
+    TRIED,
+    SEEDS,
+    STRETCH,
+)
+
+
+def refill(job: Job, cluster: str) -> None:
+    """Fill the form with what a job was asked, once; call it before the form is drawn.
+
+    What a link says beside the job wins.
+
+    Args:
+        job: The one that is shown.
+        cluster: The one that the header shows: a form of another cluster is left alone.
+    """
+    before = st.session_state.get(_REFILLED)
+    if before == job.id:
+        return
+    st.session_state[_REFILLED] = job.id
+    if before is None and any(key in st.query_params for key in _WIDGETS):
+        return
+    try:
+        form = GridForm.of(queries.asked_grid(job))
+    except (OpsError, ValueError, TypeError, KeyError, AttributeError):
+        return  # asked by other means, in a form that this one does not have
+    if form is None or form.cluster != cluster:
+        return
+    st.session_state.update(_widgets(form, queries.engine_of(job)))
+
+
+def _widgets(form: GridForm, engine: str) -> dict[str, Any]:
+    """Return what the widgets hold, by their keys."""
+    held: dict[str, Any] = {
+        SHEDDING: list(form.shedding),
+        TRIED: list(form.values),
+        SEEDS: form.seeds,
+        ENGINE: engine,
+        WINDOW: form.window_minutes,
+        MINUTE_S: float(form.minute_s),
+        STRETCH: WHOLE,
+        TARGET: "vivo",
+        **{value_key(key): list(texts) for key, texts in form.values.items()},
+    }
+    if not form.is_pegasus:
+        held[PLACEMENT] = list(form.placement)
+    if form.start is not None or form.end is not None:
+        held[STRETCH] = OWN
+        held |= {
+            key: _naive(moment)
+            for key, moment in ((state.FROM, form.start), (state.UNTIL, form.end))
+            if moment is not None
+        }
+    if form.deviation_pct is not None:
+        held |= {
+            TARGET: OWN_TARGET,
+            OFF: form.deviation_pct,
+            UNLOADS: float(form.unloads_per_day or 0.0),
+        }
+    return held
+
+
+def _naive(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,666 @@
+"""Numbers and texts of the back-test page: what was found, and the form with its size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from core.errors import InputError
+from core.history.backtest.advice import is_plannable
+from core.history.backtest.model import AS_RECORDED, NO_SHEDDING, RECORDED, Grid
+from core.history.backtest.parsing import grid_of
+from core.history.backtest_pegasus.rules import LEVEL, SWITCHES, pegasus_candidates
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.settings import server_setting
+from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.setting_values import typed_value
+from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
+from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
+from core.units import counted, format_age
+from dashboard.app_pages.backtest.charts import Line, Point
+from dashboard.presenters.dials import DIALS, Dial
+
+# -- what was found --------------------------------------------------------------------------------
+
+ALL_CLUSTERS: Final = "all clusters"
+MOST_LINES: Final = 5
+MOST_POINTS: Final = 1_500
+RECORD: Final = 0
+"""Number of what really happened."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The result tables of a back-test, as frames of the declared columns.
+
+    Attributes:
+        candidates: One row a candidate and cluster.
+        recommended: One row a setting to change.
+    """
+
+    candidates: pd.DataFrame
+    recommended: pd.DataFrame
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """What the ranking may be of: one cluster, or all together first."""
+        named = sorted(self.candidates["cluster"].dropna().unique())
+        has_all = bool(self.candidates["cluster"].isna().any())
+        if len(named) == 1:
+            return (named[0],)
+        return (ALL_CLUSTERS, *named) if has_all else tuple(named)
+
+    def ranking(self, cluster: str) -> pd.DataFrame:
+        """Return the candidates of a cluster, or of all together, best first."""
+        column = self.candidates["cluster"]
+        mask = column.isna() if cluster == ALL_CLUSTERS else column == cluster
+        return self.candidates[mask].reset_index(drop=True)
+
+    def changes(self, cluster: str) -> pd.DataFrame:
+        """Return what to change on a cluster."""
+        return self.recommended[self.recommended["cluster"] == cluster].reset_index(drop=True)
+
+
+def found_of(candidates: pa.Table, recommended: pa.Table | None) -> Found:
+    """Return the tables as frames; without recommendations an empty one."""
+    columns = ["cluster", "candidate", "key", "old", "new", "is_dynamic", "takes_effect", "why"]
+    changes = pd.DataFrame(columns=columns) if recommended is None else recommended.to_pandas()
+    return Found(candidates.to_pandas(), changes)
+
+
+def marks(row: Mapping[Hashable, Any]) -> str:
+    """Return what there is to know of a candidate in a few words, each with a sign."""
+    found = []
+    if row["is_record"]:
+        found.append("● what happened")
+    if row["meets_target"]:
+        found.append("✓ meets the target")
+    if row["is_pareto"] and not row["is_record"]:
+        found.append("◆ none is better in both")
+    if row["problem"]:
+        found.append("✗ not played")
+    return ", ".join(found)
+
+
+def ranking_frame(ranking: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranking as it is shown: percent, MB/s, ranges over seeds as texts."""
+    return pd.DataFrame(
+        {
+            "rank": ranking["rank"],
+            "candidate": ranking["candidate"],
+            "marks": [marks(row) for row in ranking.to_dict("records")],
+            "deviation_p95": ranking["deviation_p95"] * 100,
+            "deviation_range": _ranges(ranking, "deviation_p95", 100, " %"),
+            "unloads_per_day": ranking["unloads_per_day"],
+            "unloads_range": _ranges(ranking, "unloads_per_day", 1, ""),
+            "deviation_mean": ranking["deviation_mean"] * 100,
+            "minutes_over": ranking["minutes_over_ratio"] * 100,
+            "moved_per_day": ranking["moved_bytes_per_s_per_day"] / 1e6,
+            "client_cuts_per_day": ranking["client_cuts_per_day"],
+            "ping_pongs_per_day": ranking["ping_pongs_per_day"],
+            "splits_per_day": ranking["splits_per_day"],
+            "unowned_s_per_day": ranking["unowned_s_per_day"],
+            "runs": ranking["runs"],
+            "problem": ranking["problem"],
+        }
+    )
+
+
+def _ranges(ranking: pd.DataFrame, name: str, factor: float, suffix: str) -> list[str]:
+    """Return ``12 to 18 %`` where seeds differ, else nothing."""
+    found = []
+    for low, high in zip(ranking[f"{name}_low"], ranking[f"{name}_high"], strict=True):
+        differs = pd.notna(low) and pd.notna(high) and high - low > 1e-9
+        ends = f"{_short(low * factor)} to {_short(high * factor)}{suffix}"
+        found.append(ends if differs else "")
+    return found
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def points_of(ranking: pd.DataFrame) -> list[Point]:
+    """Return the candidates that could be played, for the Pareto chart."""
+    rows = ranking[ranking["deviation_p95"].notna() & ranking["unloads_per_day"].notna()]
+    return [
+        Point(
+            name=row["candidate"],
+            mark="" if pd.isna(row["rank"]) else f"{row['rank']:.0f}",
+            unloads_per_day=row["unloads_per_day"],
+            deviation=row["deviation_p95"],
+            unloads_range=_range_of(row, "unloads_per_day"),
+            deviation_range=_range_of(row, "deviation_p95"),
+            is_record=bool(row["is_record"]),
+            is_pareto=bool(row["is_pareto"]),
+            is_enough=bool(row["meets_target"]),
+        )
+        for row in rows.to_dict("records")
+    ]
+
+
+def _range_of(row: Mapping[Hashable, Any], name: str) -> tuple[float, float]:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    middle = row[name]
+    return (middle if pd.isna(low) else low, middle if pd.isna(high) else high)
+
+
+def default_pick(ranking: pd.DataFrame) -> list[str]:
+    """Return whose time lines are shown first: what happened, and the best."""
+    best = ranking[ranking["rank"].notna()].sort_values("rank")["candidate"].head(1)
+    record = ranking[ranking["is_record"]]["candidate"].head(1)
+    return [*record, *best]
+
+
+def candidates_of(ranking: pd.DataFrame) -> list[str]:
+    """Return the labels of those that could be played."""
+    return list(ranking[ranking["problem"].isna()]["candidate"])
+
+
+def lines_of(timeline: pa.Table, names: Sequence[str], seed: int) -> list[Line]:
+    """Return the time lines of candidates, thinned to what a screen shows, peaks kept.
+
+    Args:
+        timeline: One row a played minute of one cluster.
+        names: Labels of candidates.
+        seed: Of those that were played with several; what happened has none.
+    """
+    frame = timeline.to_pandas()
+    found = []
+    for name in names:
+        rows = frame[frame["candidate"] == name]
+        seeds = rows["seed"].unique()
+        if len(seeds):
+            chosen = seed if seed in seeds else seeds.min()
+            found.append(_line(name, rows[rows["seed"] == chosen].sort_values("taken_at")))
+    return found
+
+
+def _line(name: str, rows: pd.DataFrame) -> Line:
+    """Thin a line: of each stretch the minute with the greatest deviation."""
+    deviation = rows["deviation"].to_numpy(dtype=np.float64)
+    picks = np.arange(len(rows))
+    if len(rows) > MOST_POINTS:
+        edges = np.linspace(0, len(rows), MOST_POINTS + 1).astype(int)
+        filled = np.where(np.isnan(deviation), -1.0, deviation)
+        picks = np.array(
+            [start + int(filled[start:end].argmax()) for start, end in pairwise(edges)]
+        )
+    times = pd.to_datetime(rows["taken_at"].to_numpy(), unit="ms", utc=True)
+    return Line(
+        name=name,
+        times=[moment.to_pydatetime() for moment in times[picks]],
+        deviation=deviation[picks],
+        unloads=rows["unloads"].to_numpy(dtype=np.float64).cumsum()[picks],
+        farthest=[str(one or "") for one in rows["farthest"].to_numpy()[picks]],
+        is_record=name == AS_RECORDED,
+    )
+
+
+def moves_frame(moves: pa.Table, seed: int) -> pd.DataFrame:
+    """Return the moves of one candidate, of one seed where it was played with several."""
+    frame: pd.DataFrame = moves.to_pandas()
+    if seed in set(frame["seed"]):
+        frame = frame[frame["seed"] == seed]
+    at = pd.to_datetime(frame["taken_at"], unit="ms", utc=True)
+    shown = frame.assign(taken_at=at, moved=frame["moved_bytes_per_s"] / 1e6)
+    names = ["taken_at", "subject", "source", "destination", "kind", "moved", "clients"]
+    return pd.DataFrame(shown[names].sort_values("taken_at").reset_index(drop=True))
+
+
+def diff_text(changes: pd.DataFrame) -> str:
+    """Return the settings to change as a diff: what was recorded, and what is better."""
+    lines = []
+    for row in changes.to_dict("records"):
+        if isinstance(row["old"], str):
+            lines.append(f"- {row['key']}={_plain(row['old'])}")
+        lines.append(f"+ {row['key']}={_plain(row['new'])}")
+    return "\n".join(lines)
+
+
+def change_notes(changes: pd.DataFrame) -> list[str]:
+    """Return why, and which of the settings need more than a plan."""
+    fixed = [str(row["key"]) for row in changes.to_dict("records") if not is_plannable(_named(row))]
+    late = [f"For broker.conf and a restart: {', '.join(fixed)}."] if fixed else []
+    if fixed and len(fixed) < len(changes):
+        late.append(
+            "Restart the brokers with that first: the plan alone is only a part of the candidate, "
+            "and nobody played what comes of it."
+        )
+    return [*dict.fromkeys(str(why) for why in changes["why"]), *late]
+
+
+def _named(row: Mapping[Hashable, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
+
+
+def _plain(text: object) -> str:
+    """Return a JSON text as people write it."""
+    if not isinstance(text, str):
+        return ""
+    value = json.loads(text)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def wanted(changes: pd.DataFrame) -> dict[str, Any]:
+    """Return ``{key: value}`` of the settings that a plan can change."""
+    return {
+        str(row["key"]): json.loads(row["new"])
+        for row in changes.to_dict("records")
+        if is_plannable(_named(row))
+    }
+
+
+def set_options(changes: pd.DataFrame) -> list[str]:
+    """Return the changes as the Settings page takes them: ``KEY=JSON``."""
+    return [f"{key}={new}" for key, new in zip(changes["key"], changes["new"], strict=True)]
+
+
+def upstream_text(value: object) -> str:
+    """Return a value as the servers of Pegasus take it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def record_words(cluster: str, span: tuple[datetime, datetime] | None) -> str:
+    """Return what there is to play, in one sentence."""
+    if span is None:
+        return f"Nothing is recorded of {cluster} yet, so there is nothing to play again."
+    length = format_age((span[1] - span[0]).total_seconds())
+    return (
+        f"{length} of {cluster} are recorded, from {span[0]:%Y-%m-%d %H:%M} to "
+        f"{span[1]:%Y-%m-%d %H:%M} UTC: any strategy and setting can be played on them."
+    )
+
+
+def asked_words(grid: Mapping[str, Any]) -> str:
+    """Return what a back-test was asked, in one line."""
+    parts = [", ".join(grid.get("clusters") or ["every recorded cluster"])]
+    if grid.get("from") or grid.get("to"):
+        parts.append(f"{grid.get('from', 'the start')} to {grid.get('to', 'the end')}")
+    names = [name for name in ("shedding", "placement", "policies") if grid.get(name)]
+    parts += [f"{name} {', '.join(map(str, grid[name]))}" for name in names]
+    for name in ("settings", "switches"):
+        for key, values in (grid.get(name) or {}).items():
+            parts.append(f"{key} {', '.join(json.dumps(value) for value in values)}")
+    seeds = grid.get("seeds")
+    if isinstance(seeds, list):
+        parts.append(counted(len(seeds), "seed"))
+    return "Asked: " + " · ".join(parts)
+
+
+# -- the form and its size -------------------------------------------------------------------------
+
+LOCAL: Final = "local"
+SPARK: Final = "spark"
+ENGINES: Final[Mapping[str, str]] = {LOCAL: "this machine", SPARK: "Spark"}
+SHEDDINGS: Final = (RECORDED, *SHEDDING_STRATEGY_NAMES, NO_SHEDDING)
+PLACEMENTS: Final = (RECORDED, *STRATEGY_NAMES)
+POLICIES: Final = ("app", "cluster")
+
+_DIAL_BY_KEY: Final = {dial.key: dial for dials in DIALS.values() for dial in dials}
+_EXTENSIBLE_ONLY: Final = "TransferShedder"
+_COMPARING: Final = ("UniformLoadShedder", "AvgShedder")
+_STEPS: Final = (0.25, 0.5, 1.0, 1.5, 2.0)
+_ASSUMED_BUNDLE_MINUTES_PER_S: Final = 400_000.0
+_SPARK_START_S: Final = 25.0
+_SELECTED_BY_NAME: Final = (
+    "loadBalancerLoadSheddingStrategy",
+    "loadBalancerLoadPlacementStrategy",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridForm:
+    """What a person has put into the form.
+
+    Attributes:
+        cluster: Whose record.
+        start: From when; ``None``: its start.
+        end: Until when; ``None``: its end.
+        shedding: Strategies, or policies of Pegasus.
+        placement: Strategies; of Pegasus none.
+        values: Texts of values by upstream key.
+        seeds: How many.
+        window_minutes: Longest stretch that is played in one go.
+        deviation_pct: Own target; ``None``: that of vivo.
+        unloads_per_day: Own target.
+        minute_s: Seconds of the record that count as a minute of the cluster.
+        is_pegasus: The cluster's kind.
+    """
+
+    cluster: str
+    start: datetime | None = None
+    end: datetime | None = None
+    shedding: tuple[str, ...] = ()
+    placement: tuple[str, ...] = ()
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seeds: int = 3
+    window_minutes: int = 360
+    deviation_pct: float | None = None
+    unloads_per_day: float | None = None
+    minute_s: float = 60.0
+    is_pegasus: bool = False
+
+    def asked(self) -> dict[str, Any]:
+        """Return the grid as JSON values.
+
+        Raises:
+            InputError: A value that its setting does not take.
+        """
+        tried = {
+            key: [_value(key, text, is_pegasus=self.is_pegasus) for text in texts]
+            for key, texts in self.values.items()
+            if texts
+        }
+        body: dict[str, Any] = {
+            "clusters": [self.cluster],
+            "from": self.start and self.start.isoformat(),
+            "to": self.end and self.end.isoformat(),
+            "seeds": list(range(1, self.seeds + 1)),
+            "window_minutes": self.window_minutes,
+            "target": ("pegasus" if self.is_pegasus else "vivo")
+            if self.deviation_pct is None
+            else {
+                "deviation": self.deviation_pct / 100,
+                "unloads_per_day": self.unloads_per_day or 0.0,
+            },
+            "minute_s": self.minute_s,
+        }
+        if self.is_pegasus:
+            body |= {"policies": list(self.shedding), "switches": tried}
+        else:
+            body |= {
+                "shedding": list(self.shedding),
+                "placement": list(self.placement) or [RECORDED],
+                "settings": tried,
+            }
+        return {key: value for key, value in body.items() if value not in (None, {}, [])}
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> GridForm | None:
+        """Return the form that asks for this grid; ``None``: it is of several clusters, or none.
+
+        Args:
+            asked: As :meth:`asked` gives it.
+        """
+        clusters, target = asked.get("clusters") or [], asked.get("target")
+        own: dict[str, float] = target if isinstance(target, dict) else {}
+        is_pegasus = "policies" in asked or "switches" in asked
+        if len(clusters) != 1:
+            return None
+        tried = asked.get("switches" if is_pegasus else "settings") or {}
+        return cls(
+            cluster=clusters[0],
+            start=_moment(asked.get("from")),
+            end=_moment(asked.get("to")),
+            shedding=tuple(asked.get("policies" if is_pegasus else "shedding") or ()),
+            placement=tuple(asked.get("placement") or ()),
+            values={key: tuple(map(_text, values)) for key, values in tried.items()},
+            seeds=len(asked.get("seeds") or (1,)),
+            window_minutes=asked.get("window_minutes", 360),
+            deviation_pct=round(own["deviation"] * 100, 6) if own else None,
+            unloads_per_day=own["unloads_per_day"] if own else None,
+            minute_s=asked.get("minute_s", 60.0),
+            is_pegasus=is_pegasus,
+        )
+
+    def grid(self) -> Grid:
+        """Return the same as a grid.
+
+        Raises:
+            InputError: It cannot be; the sentence names what.
+        """
+        if not self.shedding:
+            what = "policy" if self.is_pegasus else "shedding strategy"
+            raise InputError(f"No {what} is chosen.", hint="Choose at least one, or take a preset.")
+        return grid_of(self.asked())
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _value(key: str, text: str, *, is_pegasus: bool) -> object:
+    """Return the typed value of one text.
+
+    Raises:
+        InputError: Its setting does not take it.
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text.strip()
+    if is_pegasus:
+        return text.strip() if isinstance(value, str) else value
+    typed = typed_value(known_setting(key), value)
+    return list(typed) if isinstance(typed, tuple) else typed
+
+
+def problem_of(key: str, texts: Sequence[str], *, is_pegasus: bool) -> str:
+    """Return what is wrong with the values of a setting, empty: nothing."""
+    for text in texts:
+        try:
+            _value(key, text, is_pegasus=is_pegasus)
+        except InputError as error:
+            return error.message
+    return ""
+
+
+def offered_settings() -> tuple[str, ...]:
+    """Return the keys that may be tried, those that decide shedding first."""
+    rest = [key for key in SETTING_BY_KEY if key not in _DIAL_BY_KEY]
+    return tuple(key for key in (*_DIAL_BY_KEY, *rest) if key not in _SELECTED_BY_NAME)
+
+
+def offered_switches() -> tuple[str, ...]:
+    """Return the switches of Pegasus that may be tried."""
+    return SWITCHES
+
+
+def setting_words(key: str) -> str:
+    """Return what a setting of Pulsar is, in plain words."""
+    dial = _DIAL_BY_KEY.get(key)
+    return dial.label if dial else SETTING_BY_KEY[key].meaning
+
+
+def switch_words(name: str) -> str:
+    """Return what a switch of Pegasus is, in plain words."""
+    return "Function level" if name == LEVEL else server_setting(name).meaning
+
+
+def suggestions(key: str, settings: EffectiveSettings) -> tuple[str, ...]:
+    """Return values of a setting worth trying as texts, the one in force among them."""
+    setting = SETTING_BY_KEY[key]
+    if setting.kind == "bool":
+        return ("true", "false")
+    if setting.kind in ("text", "names"):
+        return (_text(settings.value(key)),)
+    dial = _DIAL_BY_KEY.get(key, Dial(key, key, 0, 0))
+    present = dial.present(settings)
+    tried = {present, *(_within(dial, present * step) for step in _STEPS)}
+    if present == 0:
+        tried |= {_within(dial, dial.low + (dial.high - dial.low) * step / 4) for step in _STEPS}
+    return tuple(_text(value) for value in sorted(tried))
+
+
+def _within(dial: Dial, value: float) -> bool | int | float:
+    """Return a value on the dial's grid, within its span."""
+    step = dial.step or 1.0
+    rounded = round(value / step) * step if value >= step else value
+    held = min(rounded, dial.high) if dial.high else rounded
+    return dial.number(round(max(held, dial.low), 6))
+
+
+def switch_suggestions(name: str) -> tuple[str, ...]:
+    """Return values of a switch of Pegasus worth trying."""
+    if name == LEVEL:
+        return tuple(level.word for level in reversed(FunctionLevel))
+    default = server_setting(name).default
+    if default in ("true", "false"):
+        return ("true", "false")
+    if default.isdigit():
+        number = int(default)
+        return tuple(dict.fromkeys(str(int(number * step)) for step in (0.5, 1, 2, 4)))
+    return (default,) if default else ()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return json.dumps(list(value))
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A grid that makes sense.
+
+    Attributes:
+        title: For people.
+        help: What it answers.
+        shedding: Strategies or policies.
+        placement: Strategies.
+        keys: Settings to try, each at the suggested values.
+    """
+
+    title: str
+    help: str
+    shedding: tuple[str, ...]
+    placement: tuple[str, ...] = (RECORDED,)
+    keys: tuple[str, ...] = ()
+
+
+def presets(in_force: str, *, is_extensible: bool = False) -> tuple[Preset, ...]:
+    """Return the grids that are offered for Pulsar: only what can be played on such a record.
+
+    Args:
+        in_force: Class name of the cluster's own shedding strategy; empty: unknown.
+        is_extensible: The brokers run the extensible load manager.
+    """
+    sheddings = tuple(one for one in SHEDDINGS if is_extensible or one != _EXTENSIBLE_ONLY)
+    dials = DIALS.get(in_force, ())
+    found = [
+        Preset(
+            title="Every strategy",
+            help="Each shedding strategy with the cluster's own settings, and none at all.",
+            shedding=sheddings,
+        ),
+        Preset(
+            title="Every pair",
+            help="Each shedding strategy with each placement strategy.",
+            shedding=tuple(one for one in sheddings if one != RECORDED),
+            placement=PLACEMENTS,
+        ),
+    ]
+    if dials:
+        found.insert(
+            0,
+            Preset(
+                title=f"Turn {in_force}",
+                help=f"The strategy in force at several {' and '.join(d.key for d in dials[:2])}.",
+                shedding=(in_force, NO_SHEDDING),
+                keys=tuple(dial.key for dial in dials[:2]),
+            ),
+        )
+    found.append(
+        Preset(
+            title="Fewer moves",
+            help="Strategies that compare brokers, moving several shares of the gap a round.",
+            shedding=tuple(dict.fromkeys((in_force or RECORDED, *_COMPARING))),
+            keys=("maxUnloadPercentage",),
+        )
+    )
+    return tuple(found)
+
+
+PEGASUS_PRESETS: Final = (
+    Preset(
+        title="Both policies",
+        help="Balance by table, and over the cluster.",
+        shedding=POLICIES,
+    ),
+    Preset(
+        title="Both policies, both ways",
+        help="With and without copying, all tables at once and in turn.",
+        shedding=POLICIES,
+        keys=("only_move_primary", "balancer_in_turn"),
+    ),
+    Preset(
+        title="Operations a round",
+        help="How many changes the cluster policy may begin at once.",
+        shedding=("cluster",),
+        keys=("balance_op_count_per_round",),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much a grid is.
+
+    Attributes:
+        candidates: Ways that are tried, without what really happened.
+        windows: Stretches of the record.
+        runs: All together.
+        minutes: That are played, over all runs.
+    """
+
+    candidates: int
+    windows: int
+    runs: int
+    minutes: float
+
+
+def size_of(grid: Grid, span: tuple[datetime, datetime]) -> Size:
+    """Return how much a grid is on a record.
+
+    Args:
+        grid: What is tried.
+        span: First and last recorded minute.
+    """
+    candidates = pegasus_candidates(grid) if grid.is_pegasus else grid.candidates()
+    windows = grid.windows(*span)
+    tried = len(candidates) - 1
+    each = 1 + tried * len(grid.seeds)
+    length = sum((window.end - window.start).total_seconds() for window in windows)
+    return Size(
+        candidates=tried,
+        windows=len(windows),
+        runs=len(windows) * each,
+        minutes=length / grid.minute_s * each,
+    )
+
+
+def estimate_s(size: Size, engine: str, bundles: int, minutes_per_s: float | None) -> float:
+    """Return about how long a grid takes.
+
+    Args:
+        size: Of the grid.
+        engine: Where it is computed.
+        bundles: Bundles or partitions of the cluster.
+        minutes_per_s: Minutes that an earlier back-test of the cluster played in a second.
+    """
+    pace = minutes_per_s or _ASSUMED_BUNDLE_MINUTES_PER_S / max(bundles, 100)
+    return size.minutes / pace + (_SPARK_START_S if engine == SPARK else 0.5)
+
+
+def size_words(size: Size, seconds: float, *, is_measured: bool) -> str:
+    """Return how much a grid is, before it is started."""
+    if not size.windows:
+        return "No recorded minute lies in this range."
+    basis = "as the last one here" if is_measured else "a guess until one has run here"
+    way = counted(size.candidates, "way")
+    return (
+        f"{way} to try on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
+        f"{counted(size.runs, 'run')}, {size.minutes:,.0f} minutes played, "
+        f"about {format_age(seconds)} ({basis})."
+    )

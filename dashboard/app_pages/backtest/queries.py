@@ -1,0 +1,147 @@
+"""What the Back-test page works on: the record there is, how fast it is played, result tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from core.errors import OpsError
+from core.history.backtest.model import Target
+from core.history.backtest.parsing import grid_of
+from core.history.backtest.wording import PULSAR, Wording
+from dashboard import services, services_history, services_jobs
+from dashboard.app_pages.backtest.model import Found, found_of
+from dashboard.memo import Memo
+from dashboard.presenters.jobs import took_s
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dashboard.services import Config
+    from dashboard.services_jobs import Job
+
+KIND: Final = "backtest"
+_RENEW_AFTER_S: Final = 15
+
+Span = tuple[datetime, datetime]
+
+
+def span_of(config: Config, cluster: str) -> Span | None:
+    """Return the first and the last recorded minute of a cluster; ``None``: nothing is recorded.
+
+    Raises:
+        SnapshotError: The history cannot be read.
+    """
+    period = int(services.now().timestamp()) // _RENEW_AFTER_S
+    store = services_history.history(config)
+    found: Span | None = _spans((store, cluster, period))
+    return found
+
+
+def _span(key: tuple[Any, str, int]) -> Span | None:
+    store, cluster, _ = key
+    found: Span | None = store.span(cluster)
+    return found
+
+
+_spans = Memo(_span, max_entries=32)
+
+
+def jobs_of(config: Config) -> list[Job]:
+    """Return the back-tests, the newest first."""
+    return [job for job in services_jobs.jobs(config) if job.kind == KIND]
+
+
+def asked_grid(job: Job) -> dict[str, Any]:
+    """Return the grid that a job was asked, as JSON values."""
+    grid = job.request.asked.get("grid") if job.request else None
+    return grid if isinstance(grid, dict) else {}
+
+
+def engine_of(job: Job) -> str:
+    """Return where a job was computed."""
+    return str((job.request.asked if job.request else {}).get("engine", "local"))
+
+
+def body_of(grid: dict[str, Any], engine: str) -> dict[str, Any]:
+    """Return what the kind takes for a grid."""
+    return {"grid": grid, "engine": engine}
+
+
+def target_of(job: Job) -> Target | None:
+    """Return what was good enough for a job; ``None``: what it was asked cannot be read."""
+    try:
+        return grid_of(asked_grid(job)).target
+    except OpsError:
+        return None
+
+
+def nouns_of(job: Job) -> Wording:
+    """Return the terms of the system that a job asked about."""
+    try:
+        return Wording.of(is_pegasus=grid_of(asked_grid(job)).is_pegasus)
+    except OpsError:
+        return PULSAR
+
+
+def minutes_per_s(jobs: list[Job], cluster: str, engine: str) -> float | None:
+    """Return how many minutes the newest finished back-test of a cluster played in a second."""
+    for job in jobs:
+        is_like = cluster in (asked_grid(job).get("clusters") or [cluster])
+        if job.answer is None or engine_of(job) != engine or not is_like:
+            continue
+        passed_s = took_s(job, services.now())
+        played = job.answer.facts.get("minutes")
+        if isinstance(played, int | float) and played and passed_s:
+            return float(played) / passed_s
+    return None
+
+
+def found(job: Job) -> Found:
+    """Return the ranking of a finished job.
+
+    Raises:
+        UnknownNameError: It has none.
+        ComputeError: Its tables cannot be read.
+    """
+    return _found(job.id)
+
+
+def _read_found(job_id: str) -> Found:
+    job = services_jobs.job(services.page_config(), job_id)
+    has_changes = job.answer is not None and "recommended" in job.answer.tables
+    recommended = services_jobs.result(job, "recommended") if has_changes else None
+    return found_of(services_jobs.result(job, "candidates"), recommended)
+
+
+_found = Memo(_read_found, max_entries=8)
+
+
+def played(job: Job, name: str, cluster: str, candidates: Sequence[str]) -> pa.Table | None:
+    """Return the rows of a long result table on some candidates; ``None``: there is no such table.
+
+    Raises:
+        ComputeError: It cannot be read.
+    """
+    if job.answer is None or name not in job.answer.tables:
+        return None
+    return _played((job.id, name, cluster, tuple(candidates)))
+
+
+def _read_played(key: tuple[str, str, str, tuple[str, ...]]) -> pa.Table:
+    job_id, name, cluster, candidates = key
+    job = services_jobs.job(services.page_config(), job_id)
+    where = {"cluster": [cluster], "candidate": candidates}
+    return services_jobs.result_of_names(job, name, where)
+
+
+_played = Memo(_read_played, max_entries=8)
+
+
+def seeds_of(job: Job) -> tuple[int, ...]:
+    """Return the seeds that a job played."""
+    try:
+        return grid_of(asked_grid(job)).seeds
+    except OpsError:
+        return (1,)

@@ -1,0 +1,370 @@
+"""What a back-test found: ranking, Pareto chart, time lines, moves, what to change and its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import InputError, OpsError, UnknownNameError
+from core.history.backtest.model import AS_RECORDED, Target
+from dashboard import services, state
+from dashboard.app_pages.backtest import model, queries
+from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
+from dashboard.components import figures, pegasus_plan, setting_plan, tables, words
+from dashboard.legible import option
+from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
+from dashboard.presenters import candidates
+from dashboard.presenters.settings import typed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.history.backtest.wording import Wording
+    from dashboard.app_pages.backtest.model import Found
+    from dashboard.components.frame import FleetContext, PageContext, PegasusPage
+    from dashboard.services_jobs import Job
+
+
+# -- ranking, chart, time lines --------------------------------------------------------------------
+
+_MOVES: Final = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A finished back-test that is looked at.
+
+    Attributes:
+        job: The job.
+        found: Its ranking and what to change.
+        target: What was good enough.
+        nouns: Of the system that was asked about.
+        cluster: Whose ranking is shown.
+        ranking: That ranking.
+        picked: Candidates whose time lines are shown.
+    """
+
+    job: Job
+    found: Found
+    target: Target | None
+    nouns: Wording
+    cluster: str
+    ranking: pd.DataFrame
+    picked: list[str]
+
+    @property
+    def one_cluster(self) -> str:
+        """The cluster of time lines and changes: of all together there are none."""
+        if self.cluster != model.ALL_CLUSTERS:
+            return self.cluster
+        return self.found.clusters[1]
+
+
+def shown(job: Job) -> Shown | None:
+    """Draw what is looked at, and return it; ``None``: the result cannot be read."""
+    try:
+        found = queries.found(job)
+    except OpsError as error:
+        words.failed(error, what="The result cannot be read")
+        return None
+    if found.candidates.empty:
+        st.info("Nothing was played.", icon=":material/info:")
+        return None
+    cluster = found.clusters[0]
+    if len(found.clusters) > 1:
+        chosen = st.segmented_control(
+            "Cluster",
+            found.clusters,
+            default=cluster,
+            required=True,
+            format_func=option,
+            key=state.OF,
+            bind="query-params",
+        )
+        cluster = str(chosen) if chosen in found.clusters else cluster
+    ranking = found.ranking(cluster)
+    known = model.candidates_of(ranking)
+    asked = [name for name in state.listed(state.PICK) if name in known]
+    return Shown(
+        job=job,
+        found=found,
+        target=queries.target_of(job),
+        nouns=queries.nouns_of(job),
+        cluster=cluster,
+        ranking=ranking,
+        picked=asked[: model.MOST_LINES] or model.default_pick(ranking),
+    )
+
+
+def draw_pareto(view: Shown) -> None:
+    """Draw moves a day against the deviation that is left."""
+    points = model.points_of(view.ranking)
+    if not points:
+        st.info("No candidate could be played: the ranking says why.", icon=":material/info:")
+        return
+    goal, moves = view.target, view.nouns.moves.capitalize()
+    figures.chart(
+        pareto_chart(
+            points,
+            target=(goal.unloads_per_day, goal.deviation) if goal else None,
+            nouns=view.nouns,
+        ),
+        key="backtest_pareto",
+        alt=f"{moves} a day against the deviation that is left, one mark a candidate",
+    )
+    st.caption(
+        "Lower left is better; numbers are ranks, those beside each other in one label. Bars: "
+        "least and greatest over the seeds."
+    )
+
+
+def draw_ranking(view: Shown) -> None:
+    """Draw the candidates, best first; a click adds one to the time lines."""
+    rows = model.ranking_frame(view.ranking)
+    own, common = candidates.own_names(rows["candidate"].tolist(), AS_RECORDED)
+    short = candidates.short_keys(list(own.values()))
+    own = candidates.with_short_keys(own, short)
+    if common:
+        st.caption(words.plain(f"All candidates that set something: {common}"))
+    spelled = [f"{said}: {key}" for key, said in short.items() if said != key]
+    if spelled:
+        st.caption(words.plain(" · ".join(spelled)))
+    whole = {name: label for label, name in own.items()}
+    server, moves = view.nouns.server, view.nouns.moves.capitalize()
+    words.notes(candidates.not_played(view.ranking))
+    columns = {
+        "rank": tables.whole("Rank"),
+        "candidate": tables.opener(
+            "Candidate", "_ranked", partial(_toggle_own, view.picked, whole), width_px=390
+        ),
+        "deviation_p95": tables.percent("Off the mean", f"Farthest {server}, 95th percentile."),
+        "unloads_per_day": st.column_config.NumberColumn(f"{moves} a day", format="%,.1f"),
+        "marks": st.column_config.TextColumn("Marks", width=190),
+        "deviation_range": tables.words("Off, by seed", "Least and greatest over the seeds."),
+        "unloads_range": tables.words(f"{moves}, by seed", "Least and greatest over the seeds."),
+        "deviation_mean": tables.percent("Mean off", f"Farthest {server}, mean of the minutes."),
+        "minutes_over": tables.percent("Minutes over 20 %"),
+        "moved_per_day": tables.megabytes("Moved a day", "Traffic of what moved, summed."),
+        "client_cuts_per_day": tables.whole("Client cuts a day"),
+        "ping_pongs_per_day": tables.whole("Ping-pongs a day"),
+        "splits_per_day": tables.whole("Splits a day"),
+        "unowned_s_per_day": tables.seconds(
+            "Unowned a day", f"{view.nouns.subject.capitalize()} that nobody served, summed."
+        ),
+        "runs": tables.whole("Runs"),
+        "problem": tables.words("Why not played"),
+    }
+    if rows["problem"].isna().all():
+        del columns["problem"]
+    tables.table(
+        rows.assign(candidate=rows["candidate"].map(own)),
+        columns,
+        key="backtest_ranking",
+        alt="Candidates, the best first, with what really happened in its place",
+        height=min(480, tables.height_of(len(rows))),
+        missing="",
+    )
+    tables.downloads(rows, cluster=view.cluster, what="backtest", moment=services.now())
+
+
+def _toggle_own(picked: list[str], whole: Mapping[str, str], short: str) -> None:
+    _toggle(picked, whole.get(short, short))
+
+
+def _toggle(picked: list[str], name: str) -> None:
+    """Show the time line of a candidate, or no more; for callbacks."""
+    kept = [one for one in picked if one != name]
+    state.keep_list(state.PICK, kept if name in picked else [*kept, name])
+
+
+def draw_timelines(view: Shown) -> None:
+    """Draw the picked candidates over time, beside what really happened."""
+    words.section("Side by side over time", "What really happened, and what would have.")
+    names = model.candidates_of(view.ranking)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        picked = st.multiselect(
+            "Candidates",
+            names,
+            default=view.picked,
+            key=f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",
+            max_selections=model.MOST_LINES,
+            on_change=_note_picked,
+            args=(f"_lines_{view.job.id}_{view.cluster}_{'/'.join(view.picked)}",),
+        )
+        seeds = queries.seeds_of(view.job)
+        seed = st.selectbox("Seed", seeds, key="_line_seed", width=110)
+    if not picked:
+        st.caption("Choose a candidate.")
+        return
+    try:
+        _over_time(view, picked, int(seed or seeds[0]))
+    except OpsError as error:
+        words.failed(error, what="The time lines cannot be read")
+
+
+def _over_time(view: Shown, picked: list[str], seed: int) -> None:
+    timeline = queries.played(view.job, "timeline", view.one_cluster, picked)
+    lines = [] if timeline is None else model.lines_of(timeline, picked, seed)
+    if not lines:
+        st.caption("No time line of these was kept.")
+        return
+    figures.chart(
+        timeline_chart(
+            lines, target=view.target.deviation if view.target else None, nouns=view.nouns
+        ),
+        key="backtest_timeline",
+        alt=f"Deviation and {view.nouns.moves} so far of the picked candidates over time",
+    )
+    _history_link(view, lines[0].times[0], lines[0].times[-1])
+    _moves(view, picked, seed)
+
+
+def _note_picked(key: str) -> None:
+    state.keep_list(state.PICK, st.session_state.get(key) or [])
+
+
+def _history_link(view: Shown, start: datetime, end: datetime) -> None:
+    stamps = [moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S") for moment in (start, end)]
+    st.button(
+        "Open the history of this time",
+        icon=":material/history:",
+        type="tertiary",
+        key="_backtest_history",
+        on_click=_open_history,
+        args=(view.one_cluster, *stamps),
+    )
+
+
+def _open_history(cluster: str, start: str, end: str) -> None:
+    state.go("history", cluster=cluster, start=start, end=end)
+
+
+def _moves(view: Shown, picked: list[str], seed: int) -> None:
+    """Draw the moves of one of the picked candidates."""
+    if "moves" not in (view.job.answer.tables if view.job.answer else ()):
+        return
+    with st.expander("Moves", icon=":material/swap_horiz:"):
+        name = str(st.selectbox("Of", picked, index=len(picked) - 1, key="_moves_of"))
+        moves = queries.played(view.job, "moves", view.one_cluster, [name])
+        if moves is None:
+            return
+        rows = model.moves_frame(moves, seed)
+        cut = f"; the first {_MOVES:,} are shown" if len(rows) > _MOVES else ""
+        st.caption(f"{len(rows):,} moves{cut}.")
+        tables.table(
+            rows.head(_MOVES),
+            {
+                "taken_at": st.column_config.DatetimeColumn(
+                    "When (UTC)", format="YYYY-MM-DD HH:mm:ss"
+                ),
+                "source": tables.words("From"),
+                "destination": tables.words("To"),
+                "kind": tables.words("Kind"),
+                "moved": tables.megabytes("Traffic"),
+                "clients": tables.whole("Clients"),
+                "subject": tables.words("What moved"),
+            },
+            key="backtest_moves",
+            alt=f"Moves of {name}",
+            height=min(360, tables.height_of(min(len(rows), _MOVES))),
+            missing="",
+        )
+        tables.downloads(rows, cluster=view.cluster, what="moves", moment=services.now())
+
+
+# -- what to change, and its plan ------------------------------------------------------------------
+
+PLAN: Final = "plan"
+_LEVEL: Final = "level"
+
+
+def draw_change(page: FleetContext, view: Shown) -> None:
+    """Draw what to change on the cluster, and the plan of it."""
+    name = view.one_cluster
+    changes = view.found.changes(name)
+    words.section("What to change", f"On {name}, to have the best candidate.")
+    if changes.empty:
+        st.caption(
+            ":material/check_circle: Nothing: no candidate is better than the recorded settings, "
+            "played again."
+        )
+        return
+    st.caption(words.plain(str(changes["candidate"].iloc[0])))
+    st.code(model.diff_text(changes), language="diff", wrap_lines=True)
+    words.notes(model.change_notes(changes))
+    if name != page.choice.cluster.name:
+        st.button(
+            f"Look at {words.plain(name)} to plan this",
+            icon=":material/open_in_new:",
+            on_click=_choose,
+            args=(name,),
+        )
+        return
+    if not model.wanted(changes):
+        return  # the notes say what needs a restart
+    is_planned = st.toggle(
+        "Make the plan",
+        key=PLAN,
+        bind="query-params",
+        help="The plan is previewed below; nothing is set until it is applied.",
+    )
+    if not is_planned:
+        return
+    if page.pulsar is not None:
+        _pulsar(page.pulsar, changes)
+    elif page.pegasus is not None:
+        _pegasus(page.pegasus, changes)
+    else:
+        st.info(
+            f"A plan is made on a snapshot, and there is none of {words.plain(name)} yet.",
+            icon=":material/info:",
+        )
+
+
+def _choose(cluster: str) -> None:
+    st.session_state[state.CLUSTER] = cluster
+
+
+def _pulsar(page: PageContext, changes: pd.DataFrame) -> None:
+    with st.container(border=True):
+        st.button(
+            "See what they would do at once, under Settings",
+            icon=":material/settings:",
+            type="tertiary",
+            on_click=_open_settings,
+            args=(page.name, model.set_options(changes)),
+        )
+        try:
+            setting_plan.draw_plan(page, typed(model.wanted(changes)))
+        except OpsError as error:
+            words.failed(error, what="These changes cannot be planned")
+
+
+def _open_settings(cluster: str, options: list[str]) -> None:
+    state.go("settings", cluster=cluster, set=options)
+
+
+def _pegasus(page: PegasusPage, changes: pd.DataFrame) -> None:
+    """Draw the plan of one switch: each is set by a plan of its own."""
+    wanted = model.wanted(changes)
+    keys = list(wanted)
+    key = str(st.selectbox("One switch a plan", keys, key="_planned_switch") or keys[0])
+    if key == _LEVEL:
+        st.caption("The level is a switch of its own, on the Cluster page.")
+        st.button("Open the Cluster page", on_click=state.go, args=("pegasus",))
+        return
+    request = ServerSettingRequest(
+        shelved=page.shelved, key=key, value=model.upstream_text(wanted[key])
+    )
+    try:
+        made = server_setting_plan_of(request)
+    except (InputError, UnknownNameError) as error:
+        words.failed(error, what="This value cannot be set")
+        return
+    with st.container(border=True):
+        pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(made))

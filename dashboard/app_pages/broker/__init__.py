@@ -1,0 +1,1 @@
+"""One broker: its resources against their limits, its bundles, what it gained and lost."""

@@ -1,0 +1,1 @@
+"""Brokers: who is hot, against what, since when."""

@@ -1,0 +1,203 @@
+"""What the page of one bundle shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from core.health.metrics import BrokerMetrics
+from core.ids import namespace_of, parse_range
+from core.snapshot import PulsarSnapshot
+from core.units import counted, format_bytes_per_s, format_msgs_per_s
+from dashboard.charts.lines import Series
+from dashboard.presenters.metrics import METRICS_FROM
+from dashboard.presenters.moves import NOBODY, Move
+
+Row = dict[str, object]
+Floats = NDArray[np.float64]
+
+
+def find_row(bundles: pa.Table, name: str) -> Row | None:
+    """Return the bundle's row, ``None`` when the snapshot does not have it."""
+    row = pc.index(bundles["bundle"], name).as_py()
+    return None if row < 0 else dict(bundles.slice(row, 1).to_pylist()[0])
+
+
+def bundles_in(bundles: pa.Table, namespace: str) -> list[str]:
+    """Return the names of the bundles of a namespace."""
+    same = bundles.filter(pc.equal(bundles["namespace"], namespace))
+    return same["bundle"].to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+
+
+def children_of(bundles: pa.Table, name: str) -> list[str]:
+    """Return the bundles that lie in the range of a bundle that is no longer there."""
+    namespace = namespace_of(name)
+    lower, upper = parse_range(name.rpartition("/")[2])
+    inside = bundles.filter(
+        pc.and_(
+            pc.equal(bundles["namespace"], namespace),
+            pc.and_(
+                pc.greater_equal(bundles["lower"], lower), pc.less_equal(bundles["upper"], upper)
+            ),
+        )
+    )
+    return inside["bundle"].to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+
+
+def answer(row: Row, fleet_total: float | None) -> str:
+    """Return the sentence that says where the bundle is and what it carries."""
+    owner = row["owner"]
+    where = (
+        f"is on {owner}"
+        if owner
+        else "has no owner: its topics answer nobody until it is looked up"
+        if row["owner_source"]
+        else "has an unknown owner: it could not be read"
+    )
+    throughput = _number(row["throughput"])
+    if throughput is None:
+        return f"{row['bundle']} {where}; what it carries is unknown."
+    share = f" ({throughput / fleet_total * 100:.1f} % of the fleet)" if fleet_total else ""
+    topics, clients = _number(row["topic_count"]), _clients(row)
+    who = "" if topics is None else f" over {counted(int(topics), 'topic')}"
+    whom = "" if clients is None else f" for {counted(clients, 'client')}"
+    return (
+        f"{row['bundle']} {where} and carries {format_bytes_per_s(throughput)}{share}, "
+        f"{format_msgs_per_s(_number(row['msg_rate']))}{who}{whom}."
+    )
+
+
+def _clients(row: Row) -> int | None:
+    sides = [_number(row[f"{side}_count"]) for side in ("producer", "consumer")]
+    return None if None in sides else int(sum(side for side in sides if side is not None))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def averages_table(row: Row, exposed: Row | None = None) -> pd.DataFrame:
+    """Return the last report against the short and the long average, each in its unit.
+
+    Args:
+        row: The bundle.
+        exposed: What metrics tell of it (:func:`exposed_rates`); ``None``: nothing, no column.
+    """
+    lines = (
+        ("Messages in", "msg_rate_in", format_msgs_per_s),
+        ("Messages out", "msg_rate_out", format_msgs_per_s),
+        ("Traffic in", "msg_throughput_in", format_bytes_per_s),
+        ("Traffic out", "msg_throughput_out", format_bytes_per_s),
+    )
+    told = (
+        {} if exposed is None else {"metrics": [text(_number(exposed[n])) for _, n, text in lines]}
+    )
+    return pd.DataFrame(
+        {
+            "": [label for label, _, _ in lines],
+            "last report": [text(_number(row[name])) for _, name, text in lines],
+            **told,
+            "short average": [text(_number(row[f"short_{name}"])) for _, name, text in lines],
+            "long average": [text(_number(row[f"long_{name}"])) for _, name, text in lines],
+        }
+    ).set_index("")
+
+
+def exposed_rates(snapshot: PulsarSnapshot, row: Row) -> Row | None:
+    """Return the row of ``bundle_metrics`` of a bundle: its owner's, else another broker's."""
+    table = snapshot.bundle_metrics
+    rows: list[Row] = table.filter(pc.equal(table["bundle"], str(row["bundle"]))).to_pylist()
+    of_owner = [one for one in rows if one["broker"] == row["owner"]]
+    return next(iter(of_owner or rows), None)
+
+
+def exposed_note(snapshot: PulsarSnapshot, exposed: Row | None, owner: object) -> str:
+    """Return where the column of metrics comes from; empty where there is none."""
+    if exposed is None:
+        return ""
+    source = BrokerMetrics(snapshot).source
+    told = f"Metrics: what {exposed['broker']} exposes of it"
+    if source in METRICS_FROM:
+        told += f", read from {METRICS_FROM[source]}"
+    return f"{told}." if exposed["broker"] == owner else f"{told}, which does not own it now."
+
+
+def samples_note(row: Row) -> str:
+    """Return how many samples stand behind the averages."""
+    short, long = _number(row["short_samples"]), _number(row["long_samples"])
+    if short is None or long is None:
+        return "The leader holds no averages of this bundle: only the hottest are written."
+    return (
+        f"{counted(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
+        "placement goes by the long one."
+    )
+
+
+def history_series(history: pa.Table) -> tuple[list[datetime], list[Series], list[Move]]:
+    """Return times, traffic lines and the changes of owner of one bundle, oldest first."""
+    if history.num_rows == 0:
+        return [], [], []
+    times: list[datetime] = history["taken_at"].to_pylist()
+    series = [
+        Series(f"traffic {way}", _column(history, f"msg_throughput_{way}")) for way in ("in", "out")
+    ]
+    names: list[str] = history["bundle"].to_pylist()
+    owners: list[str | None] = history["owner"].to_pylist()
+    sources = history["owner_source"].to_pylist()
+    # an owner that could not be read is no move
+    known = [at for at, owner in enumerate(owners) if owner or sources[at]]
+    moves = [
+        Move(seen_at=times[at], bundle=names[at], from_broker=owners[before], to_broker=owners[at])
+        for before, at in pairwise(known)
+        if owners[at] != owners[before]
+    ]
+    return times, series, moves
+
+
+def events_of(moves: Sequence[Move]) -> list[tuple[datetime, str]]:
+    """Return time and text of each change of owner, for the chart."""
+    return [
+        (move.seen_at, f"{move.from_broker or NOBODY} → {move.to_broker or NOBODY}")
+        for move in moves
+    ]
+
+
+def topics_table(topics: pa.Table) -> pd.DataFrame:
+    """Return the topics as a table, the one with most traffic first."""
+    traffic = _column(topics, "msg_throughput_in") + _column(topics, "msg_throughput_out")
+    frame = pd.DataFrame(
+        {
+            "topic": topics["topic"].to_pylist(),
+            "hash": [f"0x{value:08x}" for value in topics["hash"].to_pylist()],
+            "traffic": traffic / 1e6,
+            "rate": _column(topics, "msg_rate_in") + _column(topics, "msg_rate_out"),
+            "producers": _column(topics, "producer_count"),
+            "consumers": _column(topics, "consumer_count"),
+            "subscriptions": _column(topics, "subscription_count"),
+            "backlog": _column(topics, "backlog"),
+            "storage": _column(topics, "storage_bytes") / 1e6,
+        }
+    )
+    return frame.sort_values("traffic", ascending=False, ignore_index=True)
+
+
+def topics_note(topics: pa.Table) -> str:
+    """Return whether one topic carries the bundle: then a split cannot help."""
+    traffic = _column(topics, "msg_throughput_in") + _column(topics, "msg_throughput_out")
+    total = float(np.nansum(traffic))
+    if total <= 0 or topics.num_rows < 2:
+        return f"{counted(topics.num_rows, 'topic')}."
+    top = float(np.nanmax(traffic)) / total
+    tail = " A split cannot divide one topic." if top > 0.5 else ""
+    return f"{counted(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
+
+
+def _column(table: pa.Table, name: str) -> Floats:
+    return np.array(table[name].cast(pa.float64()), dtype=np.float64)

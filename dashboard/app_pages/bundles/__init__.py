@@ -1,0 +1,1 @@
+"""Bundles: where the load is, by broker or namespace, and how a namespace cuts its ring."""

@@ -1,0 +1,1 @@
+"""History: what happened, minute by minute; any past minute, and the difference between two."""

@@ -1,0 +1,91 @@
+"""The states in which the History page has little to show: each says why, and what to do."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from dashboard import services
+from dashboard.app_pages.history.model import span_words
+from dashboard.cli_config import words_of
+from dashboard.components import words
+from dashboard.components.header import Choice
+from dashboard.presenters.moments import stamp
+from dashboard.reading_history import ClusterHistory, history_of
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+
+_LOOK_EVERY_S: Final = 3.0
+_MOST_NAMED: Final = 8
+_LATE_AFTER: Final = 3.0
+_SWITCH: Final = """[history]
+is_recorded = true
+"""
+
+
+def nothing_recorded(config: Config, choice: Choice) -> None:
+    """Say why there is no history, and show the page as soon as there is one."""
+    name = choice.cluster.name
+    if not config.history.is_recorded:
+        words.answer(f"Recording is switched off: nothing of {name} is kept for good.")
+        st.markdown(f"Switch it on in `{config.file or 'trimtab.toml'}`:")
+        st.code(_SWITCH, language="toml")
+        return
+    words.answer(f"Nothing of {name} is recorded yet.")
+    st.markdown(
+        "While a collector runs, every snapshot is recorded for good: load, owners, settings, and "
+        "everything that happened in between. The first minute stands here with the first snapshot "
+        f"of a collector, about {config.collect_every_s:g} s after it has begun; times are UTC."
+    )
+    st.code(f"trimtab collect {name}{words_of(config)}", language="bash")
+    st.markdown("An export of another machine opens with:")
+    st.code(f"trimtab history import FILE{words_of(config)}", language="bash")
+    st.fragment(partial(_look, config, choice), run_every=_LOOK_EVERY_S)()
+
+
+def _look(config: Config, choice: Choice) -> None:
+    st.caption(f"Looking for a recorded minute every {_LOOK_EVERY_S:.0f} s.")
+    if history_of(config, choice.cluster).span() is not None:
+        st.rerun()
+
+
+def outside(span: tuple[datetime, datetime]) -> None:
+    """Say which time the history covers."""
+    st.caption(f"The history covers {stamp(span[0])} to {stamp(span[1])} UTC.")
+
+
+def tell_gap(config: Config, choice: Choice, last: datetime) -> None:
+    """Say that recording stands still, where it does."""
+    silent = services.now() - last
+    if choice.is_past or silent <= timedelta(seconds=_LATE_AFTER * config.collect_every_s):
+        return
+    why = (
+        "Recording is switched off."
+        if not config.history.is_recorded
+        else "No collector has recorded since; see the collector's last error on the Fleet page, "
+        f"or start one: `trimtab collect {choice.cluster.name}{words_of(config)}`"
+    )
+    st.warning(
+        words.coded(why),
+        title=f"The newest recorded minute is {span_words(silent)} old",
+        icon=":material/history_toggle_off:",
+    )
+
+
+def tell_damage(history: ClusterHistory) -> None:
+    """Show what of the history is damaged: what the page shows is less than was recorded."""
+    found = history.damage()
+    if found:
+        lines = [f"- {words.plain(one)}" for one in found[:_MOST_NAMED]]
+        lines += [f"- {len(found) - _MOST_NAMED:,} more"] if len(found) > _MOST_NAMED else []
+        lines.append("")
+        lines.append("`trimtab history repair` shows what can be put back, and what is lost.")
+        st.warning(
+            "\n".join(lines),
+            title="This history is incomplete",
+            icon=":material/broken_image:",
+        )

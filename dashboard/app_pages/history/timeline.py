@@ -1,0 +1,371 @@
+"""The upper part of the History page: its range, the picture, and the minute that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import streamlit as st
+
+from core.errors import InputError
+from core.history.asking import Period
+from core.history.query import Recorded
+from core.units import ms_to_datetime
+from dashboard import state
+from dashboard.app_pages.history import model
+from dashboard.app_pages.history.charts import history_timeline
+from dashboard.app_pages.history.events import LANES, lane_of, lanes
+from dashboard.app_pages.history.model import (
+    FREE,
+    PRESETS,
+    HistoryMeasure,
+    history_measure,
+    measures_of,
+    period_of,
+)
+from dashboard.charts.scale import scale_of
+from dashboard.components import choice, figures, misnamed, tables, words
+from dashboard.presenters.moments import parse_stamp, stamp
+from dashboard.reading_history import Asked, Picture
+
+# -- range and measure -----------------------------------------------------------------------------
+
+_FIRST_PRESET = "6 h"
+
+
+def pick_range(
+    span: tuple[datetime, datetime], newest: datetime, system: str
+) -> tuple[Period, HistoryMeasure]:
+    """Draw the pickers; return the period and the measure.
+
+    Args:
+        span: First and last recorded minute.
+        newest: Where presets end.
+        system: ``pulsar`` or ``pegasus``.
+    """
+    misnamed.check_times(state.START)
+    misnamed.check_times(state.END, may_be_ahead=True)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        preset = st.segmented_control(
+            "Range",
+            [*PRESETS, FREE],
+            default=_FIRST_PRESET,
+            required=True,
+            key=state.RANGE,
+            bind="query-params",
+            label_visibility="collapsed",
+            help="Presets end at the minute that the header shows",
+        )
+        known = measures_of(system)
+        key = choice.segmented(
+            "Measure",
+            [one.key for one in known],
+            key=state.MEASURE,
+            say=lambda key: history_measure(system, key).label,
+        )
+        free = _dates(span) if preset == FREE else (None, None)
+    for name, end in ((state.START, free[0]), (state.END, free[1])):
+        misnamed.draw(name, (preset, end))
+    return (
+        period_of(str(preset or _FIRST_PRESET), span[0], newest, free),
+        history_measure(system, key),
+    )
+
+
+def _dates(span: tuple[datetime, datetime]) -> tuple[datetime | None, datetime | None]:
+    first, last = (one.replace(tzinfo=None, second=0, microsecond=0) for one in span)
+    last += timedelta(minutes=1)
+    picked = [
+        st.datetime_input(
+            label,
+            value,
+            step=60,
+            key=key,
+            bind="query-params",
+            width=210,
+        )
+        for label, value, key in (
+            ("From (UTC)", first, state.START),
+            ("To (UTC)", last, state.END),
+        )
+    ]
+    start, end = (None if one is None else one.replace(tzinfo=UTC) for one in picked)
+    return start, end
+
+
+# -- the picture -----------------------------------------------------------------------------------
+
+_KEY: Final = "history_picture"
+
+
+def pick_lanes(picture: Picture) -> list[str]:
+    """Draw the filter of events; return the wanted lanes, empty: all."""
+    found = {
+        lane.key: lane.name
+        for kind, by in zip(
+            picture.counts["kind"].to_pylist(), picture.counts["by"].to_pylist(), strict=True
+        )
+        if (lane := lane_of(kind, by)) is not None
+    }
+    if not found:
+        return []
+    names = {lane.key: lane.name for lane in LANES}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        chosen = st.pills(
+            "Events",
+            [lane.key for lane in LANES if lane.key in found],
+            selection_mode="multi",
+            format_func=lambda key: names[key],
+            key=state.LANE,
+            bind="query-params",
+            label_visibility="collapsed",
+            width="content",
+        )
+        st.caption(
+            "Only the chosen events are shown."
+            if chosen
+            else "All events are shown; choose some to see only these.",
+            width="content",
+        )
+    return [str(one) for one in chosen]
+
+
+def draw_picture(
+    asked: Asked, picture: Picture, measure: HistoryMeasure, looked: Looked, wanted: list[str]
+) -> None:
+    """Draw the picture, the minute that is looked at marked."""
+    system = asked.history.system
+    data = model.timeline(
+        picture.grid,
+        picture.evenness,
+        measure,
+        system,
+        lanes=lanes(picture.counts, wanted),
+        period=asked.period,
+    )
+    figure = history_timeline(replace(data, marked=looked.moment))
+    words.section(measure.label, model.picture_note(picture.grid, system))
+    figures.plot(
+        figure,
+        key=_KEY,
+        on_select=_clicked,
+        selection_mode="points",
+        alt=f"{measure.label} of each server over time, with everything that happened below; "
+        f"the hottest on average is {data.rows[0] if data.rows else 'unknown'}.",
+    )
+
+
+def _clicked() -> None:
+    """Look at the minute of the event that was clicked."""
+    selection = st.session_state.get(_KEY, {}).get("selection", {})
+    for point in selection.get("points", []):
+        held = point.get("customdata")
+        if isinstance(held, (list, tuple)) and len(held) == 3:
+            look_at(datetime.fromisoformat(str(held[1])))
+            return
+
+
+# -- the minute that is shown ----------------------------------------------------------------------
+
+_SLIDER: Final = "_scrub"
+_SECOND: Final = timedelta(seconds=1)
+_OPEN: Final = {
+    "pulsar": (
+        ("fleet", "Fleet"),
+        ("brokers", "Brokers"),
+        ("bundles", "Bundles"),
+        ("rebalance", "Rebalance"),
+        ("splits", "Splits"),
+        ("lookup", "Placement & lookup"),
+        ("settings", "Settings"),
+    ),
+    "pegasus": (
+        ("fleet", "Fleet"),
+        ("pegasus", "Cluster"),
+        ("pegasus_tables", "Tables & partitions"),
+        ("pegasus_balance", "Balance"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The minute that is looked at.
+
+    Attributes:
+        at_ms: When it was recorded.
+        newest_ms: The newest recorded minute.
+    """
+
+    at_ms: int
+    newest_ms: int
+
+    @property
+    def moment(self) -> datetime:
+        """When it was recorded."""
+        return ms_to_datetime(self.at_ms)
+
+
+def look_at(moment: datetime) -> None:
+    """Look at another minute; from a callback."""
+    st.session_state[state.MINUTE] = stamp(moment)
+
+
+def looked_at(minutes: Recorded, newest_ms: int, default: datetime) -> Looked:
+    """Return the minute that the address names, or the default; within the recorded ones.
+
+    Args:
+        minutes: Of the period; one at least.
+        newest_ms: The newest of all.
+        default: What is looked at when the address names nothing in the period.
+    """
+    is_new = state.is_new_in_address(state.MINUTE)
+    text = state.from_address(state.MINUTE)
+    asked = parse_stamp(text)
+    row = None
+    if asked is not None and asked + _SECOND > minutes.moment(0):
+        row = minutes.row_at(asked + _SECOND - timedelta(milliseconds=1))
+    if row is None or (asked is not None and asked > minutes.moment(len(minutes) - 1) + _SECOND):
+        row = minutes.row_at(default)
+        if is_new:
+            misnamed.tell(state.MINUTE, _not_there(text))
+    at_ms = int(minutes.at_ms[row if row is not None else len(minutes) - 1])
+    shown = stamp(ms_to_datetime(at_ms))
+    is_default = shown == stamp(default)
+    kept = "" if is_default else shown  # what nobody chose goes on with time
+    st.session_state[state.MINUTE] = kept
+    state.keep_in_address(state.MINUTE, kept, default="")
+    misnamed.draw(state.MINUTE, kept)
+    return Looked(at_ms, newest_ms)
+
+
+def _not_there(text: str) -> InputError:
+    """Return what is wrong with a minute of the address that is not among the recorded ones."""
+    return misnamed.time_error(state.MINUTE, text) or InputError(
+        f"minute={text} does not lie in this range.", hint="Choose another range, or minute."
+    )
+
+
+def draw_scrubber(asked: Asked, picture: Picture, looked: Looked) -> None:
+    """Draw slider and buttons that lead from minute to minute and from event to event."""
+    minutes = picture.minutes
+    row = minutes.row_at(looked.moment) or 0
+    before, after = asked.history.events().neighbours(looked.at_ms, asked.period)
+    steps = (
+        ("event before", ":material/skip_previous:", before),
+        ("minute before", ":material/chevron_left:", _at(minutes, row - 1)),
+    )
+    further = (
+        ("next minute", ":material/chevron_right:", _at(minutes, row + 1)),
+        ("next event", ":material/skip_next:", after),
+    )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        _steps(steps)
+        if len(minutes) > 1:
+            first, last = _plain(minutes.moment(0)), _plain(minutes.moment(len(minutes) - 1))
+            st.session_state[_SLIDER] = _plain(looked.moment)
+            st.slider(
+                "Minute (UTC)",
+                first,
+                last,
+                step=max(timedelta(milliseconds=minutes.every_ms), (last - first) / 1_000),
+                format="D MMM, HH:mm:ss",
+                key=_SLIDER,
+                on_change=_slid,
+                label_visibility="collapsed",
+            )
+        _steps(further)
+
+
+def _at(minutes: Recorded, row: int) -> int | None:
+    return int(minutes.at_ms[row]) if 0 <= row < len(minutes) else None
+
+
+def _plain(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def _slid() -> None:
+    picked = st.session_state.get(_SLIDER)
+    if isinstance(picked, datetime):
+        look_at(picked.replace(tzinfo=UTC))
+
+
+def _steps(steps: Sequence[tuple[str, str, int | None]]) -> None:
+    for name, icon, at_ms in steps:
+        st.button(
+            "",
+            icon=icon,
+            key=f"_to_{name.replace(' ', '_')}",
+            help=name.capitalize(),
+            disabled=at_ms is None,
+            on_click=look_at,
+            args=(ms_to_datetime(at_ms or 0),),
+            type="tertiary",
+        )
+
+
+def draw_minute(asked: Asked, measure: HistoryMeasure, looked: Looked) -> None:
+    """Draw the servers of the minute beside now, and the links to the pages at that minute."""
+    system = asked.history.system
+    queries = asked.history.queries()
+    then = queries.servers_at(looked.at_ms, weights=asked.weighed)
+    now = queries.servers_at(looked.newest_ms, weights=asked.weighed)
+    is_now = looked.at_ms == looked.newest_ms
+    words.section(
+        f"{stamp(looked.moment)} UTC",
+        "the newest recorded minute" if is_now else "beside the newest recorded minute",
+    )
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.caption("Open at this minute:", width="content")
+        for page, name in _OPEN[system]:
+            st.button(
+                name,
+                key=f"_open_{page}",
+                type="tertiary",
+                icon=":material/open_in_new:",
+                on_click=state.go,
+                args=(page,),
+                kwargs={"at": "now" if is_now else stamp(looked.moment)},
+            )
+    rows = model.then_and_now(then, now, system, measure)
+    tables.table(
+        rows,
+        _columns(system, measure, is_now=is_now),
+        key="history_minute",
+        alt=f"{measure.label} of every server at {stamp(looked.moment)} and now",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(
+        rows, cluster=asked.history.cluster, what="history-minute", moment=looked.moment
+    )
+
+
+def _columns(system: str, measure: HistoryMeasure, *, is_now: bool) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "subject": tables.words("Node" if system == "pegasus" else "Broker", pinned=True)
+    }
+    if not is_now:
+        columns["then"] = _number(f"{measure.label} then", measure)
+        columns["now"] = _number("Now", measure)
+        columns["difference"] = _number("Now minus then", measure, sign="+")
+    for one in measures_of(system):
+        if is_now or one.key != measure.key:
+            columns[one.key] = _number(one.label if is_now else f"{one.label} then", one)
+    return columns
+
+
+def _number(label: str, measure: HistoryMeasure, sign: str = "") -> Any:
+    scale = scale_of(measure.unit)
+    digits = {"ratio": 1, "bytes/s": 2}.get(measure.unit, 0)
+    suffix = " %%" if measure.unit == "ratio" else ""
+    head = f"{label} {scale.title}" if measure.unit in ("bytes/s", "msgs/s", "MB") else label
+    grouped = "" if sign or digits else ","
+    return st.column_config.NumberColumn(head, format=f"%{sign}{grouped}.{digits}f{suffix}")
+
+
+def period_words(period: Period) -> str:
+    """Return the ends of a period for people."""
+    return f"{stamp(period.start)} to {stamp(period.end)} UTC"

@@ -1,0 +1,598 @@
+"""Below the picture of the History page: events, agreement, export, compare, movers, series."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import streamlit as st
+
+from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish, flap_answer, flaps_of
+from core.units import ms_to_datetime
+from dashboard import services, state
+from dashboard.app_pages.history import model
+from dashboard.app_pages.history.charts import moves_by_time
+from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_frame
+from dashboard.app_pages.history.model import HistoryMeasure, measures_of
+from dashboard.app_pages.history.timeline import Looked, look_at, period_words
+from dashboard.charts.lines import Series, history_lines
+from dashboard.cli_config import words_of
+from dashboard.components import choice, figures, leader_round, tables, words
+from dashboard.components.activity import run_link
+from dashboard.components.header import Choice
+from dashboard.legible import option
+from dashboard.presenters.moments import parse_stamp, stamp
+from dashboard.presenters.naming import file_name
+from dashboard.reading import reading
+from dashboard.reading_history import Asked, Picture, foretold, shelved_at
+from dashboard.reading_pegasus import pegasus_reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from core.pulsar.leader.prediction import Forecast
+    from core.snapshot.store import Shelved
+    from dashboard.reading_history import Asked
+    from dashboard.services import Config
+
+
+# -- events, agreement, export ---------------------------------------------------------------------
+
+STAMP: Final = "YYYY-MM-DD HH:mm:ss"
+MAX_EVENTS: Final = 2_000
+MOST_BYTES: Final = 200_000_000
+"""Larger exports are left to the command line: a browser's download is held in memory."""
+_ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
+_EVENTS: Final = "_history_events"
+
+
+def draw_events(asked: Asked, wanted: Sequence[str]) -> None:
+    """Draw the events of the period, filtered; a ticked row is told in full."""
+    text = st.text_input(
+        "Contains",
+        key=state.CONTAINS,
+        bind="query-params",
+        placeholder="bundle, broker, node, setting",
+        width=260,
+        label_visibility="collapsed",
+    )
+    table = asked.history.events().events(
+        asked.period, subject=(text or "").strip(), most=MAX_EVENTS
+    )
+    rows = events_frame(table, wanted)
+    more = f" The newest {MAX_EVENTS:,} are shown." if table.num_rows == MAX_EVENTS else ""
+    st.caption(f"{len(rows):,} events.{more} Tick one to look at its minute.")
+    if rows.empty:
+        return
+    tables.grid(
+        rows,
+        hide_index=True,
+        column_order=("at", "what", "subject", "before", "after", "by", "who", "why", "run"),
+        column_config={
+            "at": st.column_config.DatetimeColumn("Seen at (UTC)", format=STAMP, timezone="UTC"),
+            "what": tables.words("What"),
+            "subject": tables.words("Of"),
+            "before": tables.words("Before"),
+            "after": tables.words("After"),
+            "by": tables.words("By", "Trimtab: a step of a run; else the cluster itself."),
+            "who": tables.words("Who"),
+            "why": tables.words("Why"),
+            "run": tables.opener("Run", "_history_run", run_link, is_pinned=False),
+        },
+        key=_EVENTS,
+        on_select="rerun",
+        selection_mode="single-row",
+        height=min(460, tables.height_of(len(rows))),
+        row_height=tables.ROW_PX,
+        placeholder="",
+        alt="Events of the period, the newest first",
+    )
+    _draw_ticked(rows)
+    tables.downloads(
+        rows, cluster=asked.history.cluster, what="history-events", moment=asked.period.end
+    )
+
+
+def _draw_ticked(rows: pd.DataFrame) -> None:
+    held = st.session_state.get(_EVENTS, {})
+    ticked = [row for row in held.get("selection", {}).get("rows", []) if row < len(rows)]
+    state.note_ticked(is_any=bool(ticked))
+    for row in ticked:
+        event = rows.iloc[row]
+        with st.container(border=True, gap="xsmall"):
+            moment = event["at"].to_pydatetime()
+            st.markdown(
+                f"**{words.plain(event['subject'])}** {words.plain(event['what'])}, "
+                f"seen at {stamp(moment)} UTC"
+            )
+            if event["before"] or event["after"]:
+                st.markdown(
+                    f"{words.plain(event['before'] or 'none')} → "
+                    f"{words.plain(event['after'] or 'none')}"
+                )
+            for name, value in details_of(event["details"]):
+                st.caption(f"{words.plain(name)}: {words.plain(value)}")
+            st.button(
+                "Look at this minute",
+                icon=":material/schedule:",
+                key="_look_at_event",
+                on_click=look_at,
+                args=(moment,),
+            )
+
+
+def draw_agreement(asked: Asked, forecast: Forecast | None = None) -> None:
+    """Draw what the shadow balancer foretold against what the real leader did.
+
+    Args:
+        asked: Cluster and period.
+        forecast: What the leader observer published last, with its measured accuracy.
+    """
+    if forecast is not None and forecast.accuracy:
+        words.section("Accuracy by lead time", "Predicted from ZooKeeper events, newest rounds.")
+        leader_round.accuracy(forecast)
+        words.section("By snapshots")
+    cluster, period = asked.history.cluster, asked.period
+    known = foretold((asked.history, period, None))
+    if known is None:
+        st.caption(
+            "Nothing was foretold in this time. While a collector records, the cluster's own "
+            "strategy is asked at every snapshot; more of them by `shadow` under `[history]`."
+        )
+        return
+    configured = model.configured_words(list(known.in_force))
+    chosen = choice.selected(
+        "Strategy",
+        [model.CONFIGURED, *known.strategies],
+        key=state.STRATEGY,
+        say=lambda one: configured if one == model.CONFIGURED else one,
+        width=360,
+    )
+    if chosen != model.CONFIGURED:
+        known = foretold((asked.history, period, chosen)) or known
+    found = known.agreement
+    st.markdown(words.plain(found.sentence))
+    words.notes(model.notes(found))
+    rows = model.agreement_frame(found)
+    acting = st.toggle("Only rounds with a move, foretold or made", value=True, key="_acting")
+    shown = rows[rows["acting"]] if acting else rows
+    tables.table(
+        shown.head(MAX_EVENTS),
+        {
+            "at": st.column_config.DatetimeColumn("Round (UTC)", format=STAMP, timezone="UTC"),
+            "verdict": tables.words("Verdict", pinned=True),
+            "why": st.column_config.TextColumn("Not judged because", width=170),
+            "both": st.column_config.NumberColumn("Both", format="%,.0f", width=60),
+            "early": st.column_config.NumberColumn(
+                "Early", format="%,.0f", width=60, help="Foretold a round or two before."
+            ),
+            "foretold": st.column_config.TextColumn("Foretold", width=200),
+            "moved": st.column_config.TextColumn("Moved by the leader", width=200),
+            "brokers": tables.words("Brokers", "Whether both took from the same brokers."),
+            "sentence": st.column_config.TextColumn("In its own words", width="large"),
+        },
+        key="history_rounds",
+        alt="Rounds: what was foretold and what came",
+        missing="",
+        height=min(460, tables.height_of(len(shown))),
+    )
+    tables.downloads(rows, cluster=cluster, what="history-agreement", moment=period.end)
+
+
+def draw_export(config: Config, asked: Asked) -> None:
+    """Offer the period as one file."""
+    history, period = asked.history, asked.period
+    name = file_name(history.cluster, "history", period.end, "zip")
+    st.markdown(
+        words.plain(
+            f"Everything recorded of {history.cluster} from {period_words(period)}, in one file, "
+            "from the full hour on: it opens on another machine with "
+        )
+        + "`trimtab history import FILE`."
+    )
+
+    def made() -> bytes:
+        with tempfile.TemporaryDirectory(prefix="trimtab-export-") as folder:
+            file = Path(folder) / name
+            history.store.export(history.cluster, period.start, period.end, file)
+            return file.read_bytes()
+
+    sizes = history.store.sizes(history.cluster)
+    total = sum(one.bytes for one in sizes.values())
+    files = sum(one.files for one in sizes.values())
+    if total * _share(asked) > MOST_BYTES:
+        st.caption(
+            f"This range is too long for a browser, which gets {MOST_BYTES / 1e6:,.0f} MB at most: "
+            "choose a shorter one, or write it on the command line:"
+        )
+    else:
+        st.download_button(
+            "Export this range",
+            data=made,
+            file_name=name,
+            icon=":material/download:",
+            key="_history_export",
+            on_click="ignore",
+        )
+        st.caption("The same on the command line, for ranges too long for a browser:")
+    st.code(
+        f'trimtab history export {history.cluster} --from "{period.start:{_ISO}}" '
+        f'--to "{period.end:{_ISO}}" --out {name}{words_of(config)}',
+        language="bash",
+    )
+    st.caption(
+        words.plain(
+            f"The history of {history.cluster} takes {total / 1e6:,.1f} MB in {files:,} files at "
+            f"{config.history_uri}. {_kept_words(config)}"
+        )
+    )
+
+
+def _share(asked: Asked) -> float:
+    """Return the share of the recorded time that a period takes."""
+    span = asked.history.span()
+    if span is None or span[0] == span[1]:
+        return 1.0
+    start, end = max(asked.period.start, span[0]), min(asked.period.end, span[1])
+    return max(0.0, (end - start) / (span[1] - span[0]))
+
+
+def _kept_words(config: Config) -> str:
+    limits = config.history
+    return (
+        f"Days older than {limits.max_age_days:g} days are dropped, and the oldest ones beyond "
+        f"{limits.max_bytes / 1e9:,.0f} GB. It is {services.now():%H:%M} UTC."
+    )
+
+
+# -- two minutes compared --------------------------------------------------------------------------
+
+_NEWEST: Final = "the newest minute"
+_FIRST: Final = "the first minute of the range"
+_LAST: Final = "the last minute of the range"
+_BEFORE: Final = "the minute before"
+_OTHER: Final = "another minute"
+_MAX_ROWS: Final = 5_000
+
+
+def draw_compare(
+    config: Config, choice: Choice, asked: Asked, picture: Picture, looked: Looked
+) -> None:
+    """Draw what differs between the minute that is looked at and another one."""
+    other = _pick(picture, looked)
+    if other is None:
+        st.caption("Write the other minute as 2026-11-21 14:05 (UTC), between two the earlier one.")
+        return
+    first, second = sorted((looked.moment, other))
+    pair = [shelved_at(config, choice.cluster, choice.kept, one) for one in (first, second)]
+    if pair[0] is None or pair[1] is None:
+        st.caption("Nothing was recorded until then.")
+        return
+    if pair[0].snapshot_id == pair[1].snapshot_id:
+        st.caption("It is the same minute: look at another one above, or compare with another.")
+        return
+    found = _compared(asked.history.system, pair[0], pair[1])
+    st.markdown(words.plain(found.sentence))
+    if found.rows.empty:
+        return
+    columns = {
+        "what": tables.words("What"),
+        "subject": tables.words("Of"),
+        "before": tables.words("Before"),
+        "after": tables.words("After"),
+    }
+    if "throughput" in found.rows:
+        columns |= {
+            "throughput": tables.megabytes("Traffic", "Of what moved, at the later minute."),
+            "msg_rate": tables.rate("Rate"),
+            "clients": tables.whole("Clients", "Producers and consumers."),
+        }
+    tables.table(
+        found.rows.head(_MAX_ROWS),
+        columns,
+        key="history_compare",
+        alt="What differs between the two minutes",
+        missing="",
+        height=min(460, tables.height_of(len(found.rows))),
+    )
+    tables.downloads(
+        found.rows, cluster=choice.cluster.name, what="history-difference", moment=second
+    )
+
+
+def _compared(system: str, first: Shelved, second: Shelved) -> model.Compared:
+    if system == "pegasus":
+        one, two = pegasus_reading(first), pegasus_reading(second)
+        even = model.even_words_pegasus(one.nodes, two.nodes)
+        return model.compare(one.snapshot, two.snapshot, even)
+    earlier, later = reading(first), reading(second)
+    even = model.even_words(earlier.measures, later.measures)
+    return model.compare(earlier.snapshot, later.snapshot, even)
+
+
+def _pick(picture: Picture, looked: Looked) -> datetime | None:
+    """Draw the choice of the other minute; return it, ``None`` where it is not told yet."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            f"{stamp(looked.moment)} UTC against",
+            [_FIRST, _BEFORE, _NEWEST, _LAST, _OTHER],
+            key=state.AGAINST,
+            bind="query-params",
+            width=300,
+        )
+        text = (
+            st.text_input(
+                "Minute (UTC)", key=state.PICK, bind="query-params", placeholder="2026-11-21 14:05"
+            )
+            if chosen == _OTHER
+            else ""
+        )
+    minutes = picture.minutes
+    row = minutes.row_at(looked.moment) or 0
+    known = {
+        _NEWEST: ms_to_datetime(looked.newest_ms),
+        _FIRST: minutes.moment(0),
+        _LAST: minutes.moment(len(minutes) - 1),
+        _BEFORE: minutes.moment(max(0, row - 1)),
+    }
+    return known.get(str(chosen)) or parse_stamp(text or "")
+
+
+# -- movers and flaps ------------------------------------------------------------------------------
+
+_MAX_MOVES: Final = 200_000
+_SIDE: Final = "history_flaps_side"
+_SETTLE: Final = "history_flaps_settle"
+
+
+def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
+    """Draw the moves by time, the top movers, the flaps, and the rounds that did not help.
+
+    Args:
+        asked: What the page is about.
+        picture: What was read for its picture.
+        minute_s: Seconds that count as a minute of the cluster, as the configuration says.
+    """
+    cluster, events = asked.history.cluster, asked.history.events()
+    is_pegasus = asked.history.system == "pegasus"
+    moves = events.events(asked.period, kinds=MOVE_KINDS, most=_MAX_MOVES)
+    if not moves.num_rows:
+        noun = "partition" if is_pegasus else "bundle"
+        st.caption(f"No {noun} changed hands in this time.")
+        return
+    evenness = picture.evenness
+    minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
+    found = flaps_of(moves, minutes, _wish(minute_s))
+    st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
+    by_time = model.by_time(moves, asked.period)
+    figures.chart(
+        moves_by_time(by_time),
+        key="history_moves",
+        alt=f"Moves in each {by_time.each} of the range, by whom they were",
+    )
+    left, right = st.columns(2)
+    with left:
+        _draw_top(asked, is_pegasus=is_pegasus)
+    with right:
+        _draw_flaps(found["flaps"], cluster, asked)
+    _draw_rounds(found["rounds"], asked, minute_s)
+
+
+def _wish(minute_s: float) -> FlapWish:
+    """Return how moves are judged, as the fields beside "Did it help?" say."""
+    side = st.session_state.get(_SIDE, SIDE_MINUTES)
+    settle = st.session_state.get(_SETTLE, SETTLE_MINUTES)
+    return FlapWish(side_minutes=float(side), settle_minutes=float(settle), minute_s=minute_s)
+
+
+def _draw_top(asked: Asked, *, is_pegasus: bool) -> None:
+    rows = model.movers_frame(asked.history.events().movers(asked.period))
+    words.section("Moved most often")
+    opener = (
+        tables.words("Partition", pinned=True)
+        if is_pegasus
+        else tables.opener("Bundle", "_open_mover", lambda name: state.go("bundle", bundle=name))
+    )
+    tables.table(
+        rows,
+        {
+            "subject": opener,
+            "moves": tables.whole("Moves"),
+            "returns": tables.whole("Came back", "Moves back to where the one before came from."),
+            "by_trimtab": tables.whole("By Trimtab"),
+            "shortest_stay_min": st.column_config.NumberColumn(
+                "Shortest stay min", format="%.1f", help="Between two moves."
+            ),
+            "last_at": st.column_config.DatetimeColumn("Last (UTC)", format=STAMP, timezone="UTC"),
+        },
+        key="history_movers",
+        alt="What moved most, those that came back first",
+        missing="",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(
+        rows, cluster=asked.history.cluster, what="history-movers", moment=asked.period.end
+    )
+
+
+def _draw_flaps(flaps: pa.Table, cluster: str, asked: Asked) -> None:
+    rows = model.flaps_frame(flaps)
+    words.section("Went and came back")
+    if rows.empty:
+        st.caption("None: no move brought anything back to where it had been.")
+        return
+    tables.table(
+        rows,
+        {
+            "subject": st.column_config.TextColumn("Of", pinned=True),
+            "home": tables.words("From and back to"),
+            "away": tables.words("Was at"),
+            "away_min": st.column_config.NumberColumn("Away min", format="%.1f"),
+            "back_at": st.column_config.DatetimeColumn("Back (UTC)", format=STAMP, timezone="UTC"),
+            "by": tables.words("By", "Who moved it away, and who back."),
+        },
+        key="history_flaps",
+        alt="Moves that were taken back, the newest first",
+        missing="",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(rows, cluster=cluster, what="history-flaps", moment=asked.period.end)
+
+
+def _draw_rounds(rounds: pa.Table, asked: Asked, minute_s: float) -> None:
+    rows = model.rounds_frame(rounds)
+    words.section(
+        "Did it help?",
+        "Deviation on average over some minutes before moves were seen, and over as many once they "
+        "have settled; lower by more than half a point has helped. Where other moves fall into "
+        f"these minutes it cannot be told. {model.minute_words(minute_s)}Click a time to look "
+        "at it.",
+    )
+    left, right, _ = st.columns([1, 1, 3])
+    left.number_input(
+        "Minutes on either side",
+        min_value=1,
+        max_value=240,
+        value=SIDE_MINUTES,
+        key=_SIDE,
+        help="Shorter: fewer rounds run into each other, and each is less sure.",
+    )
+    right.number_input(
+        "Minutes to settle",
+        min_value=0,
+        max_value=120,
+        value=SETTLE_MINUTES,
+        key=_SETTLE,
+        help="Left out after the moves: averages and reports come late.",
+    )
+
+    def look(text: str) -> None:
+        moment = parse_stamp(text)
+        if moment is not None:
+            look_at(moment)
+
+    tables.table(
+        rows,
+        {
+            "at": tables.opener("Seen at (UTC)", "_look_at_round", look),
+            "by": tables.words("By"),
+            "moves": tables.whole("Moves"),
+            "flaps": tables.whole("Came back"),
+            "before": tables.percent("Deviation before"),
+            "after": tables.percent("Deviation after"),
+            "helped": tables.words("Helped"),
+            "others": tables.whole(
+                "Other moves",
+                "Seen from the first minute that is compared to the last: with any of them the "
+                "outcome cannot be told.",
+            ),
+        },
+        key="history_move_rounds",
+        alt="Minutes with moves, with the deviation before and after",
+        missing="unknown",
+        height=min(420, tables.height_of(len(rows))),
+    )
+    tables.downloads(
+        rows, cluster=asked.history.cluster, what="history-rounds", moment=asked.period.end
+    )
+
+
+# -- one subject over time -------------------------------------------------------------------------
+
+_BUNDLE_MEASURES = (
+    HistoryMeasure("rate", "Message rate", "msgs/s"),
+    HistoryMeasure("throughput", "Throughput", "bytes/s"),
+)
+
+
+def draw_series(asked: Asked, picture: Picture) -> None:
+    """Draw the load of one subject over the period, with what happened to it."""
+    is_pegasus = asked.history.system == "pegasus"
+    _begin_with_busiest(state.NODE if is_pegasus else state.BROKER, picture)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        server = st.selectbox(
+            "Node" if is_pegasus else "Broker",
+            list(picture.grid.subjects),
+            format_func=option,
+            key=state.NODE if is_pegasus else state.BROKER,
+            bind="query-params",
+            width=320,
+        )
+        bundle = ""
+        if not is_pegasus:
+            text = st.text_input(
+                "or a bundle",
+                key=state.BUNDLE,
+                bind="query-params",
+                placeholder="tenant/namespace/0x00000000_0x40000000",
+                width=420,
+            )
+            bundle = (text or "").strip()
+    if bundle:
+        _draw_bundle(asked, picture, bundle)
+    elif server:
+        table = asked.history.queries().server_series(
+            str(server), asked.period, step_ms=picture.step_ms, weights=asked.weighed
+        )
+        _draw(asked, str(server), table, measures_of(asked.history.system))
+
+
+def _begin_with_busiest(key: str, picture: Picture) -> None:
+    """Show the one that carried most on average, unless somebody or the address chose another."""
+    grid = picture.grid
+    if key in st.session_state or key in st.query_params or not grid.subjects:
+        return
+    known = np.isfinite(grid.mean)
+    means = np.where(known, grid.mean, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    st.session_state[key] = grid.subjects[int(means.argmax())]
+
+
+def _draw_bundle(asked: Asked, picture: Picture, bundle: str) -> None:
+    table = asked.history.queries().bundle_series(
+        bundle, picture.minutes, asked.period, picture.step_ms
+    )
+    if not np.asarray(table["rate"].to_numpy()).any():
+        st.caption(
+            words.plain(
+                f"{bundle} carried nothing in this time, or there is no bundle of that name: "
+                "names are tenant/namespace/range."
+            )
+        )
+        return
+    _draw(asked, bundle, table, _BUNDLE_MEASURES)
+
+
+def _draw(
+    asked: Asked, subject: str, table: pa.Table, measures: tuple[HistoryMeasure, ...]
+) -> None:
+    if not table.num_rows:
+        st.caption(words.plain(f"Nothing of {subject} was recorded in this range."))
+        return
+    times = [ms_to_datetime(int(at)) for at in table["at"].to_pylist()]
+    happened = events_frame(asked.history.events().events(asked.period, subject=subject, most=60))
+    marks: list[tuple[datetime, str]] = [
+        (row["at"], f"{row['what']}: {row['before'] or 'none'} → {row['after'] or 'none'}")
+        for row in happened.to_dict("records")
+    ]
+    columns = st.columns(2)
+    drawn = 0
+    for one in measures:
+        values = np.asarray(table[one.key].to_numpy(), dtype=np.float64)
+        if not np.isfinite(values).any():
+            continue
+        with columns[drawn % 2]:
+            words.section(one.label)
+            figures.chart(
+                history_lines(
+                    times, [Series(one.label, values)], one.unit, events=marks, height=200
+                ),
+                key=f"history_series_{one.key}",
+                alt=f"{one.label} of {subject} over time, with what happened to it",
+            )
+        drawn += 1

@@ -1,0 +1,1 @@
+"""Isolation & domains: who may serve what, what is wrong with it, and changing it."""

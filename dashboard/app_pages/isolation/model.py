@@ -1,0 +1,352 @@
+"""Numbers and texts of the isolation page: who serves what, groups, domains, a change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from core.ids import host_of
+from core.plan.policy_impact import NamespaceChange, PolicyImpact
+from core.plan.policy_moves import MAX_MOVES, PolicyOutlook
+from core.plan.preview import Preview
+from core.pulsar.isolation import host_expression, without_port
+from core.pulsar.policy_kinds import policy_kind
+from core.pulsar.serving import ROLES, Serving, ServingRow
+from core.pulsar.spread import Crowd, Spread
+from core.units import counted
+from dashboard.presenters.isolation_words import ROLE_WORDS, Violation, row_name
+from dashboard.presenters.naming import listed
+
+# -- as it is --------------------------------------------------------------------------------------
+
+VIEWS: Final = ("policies", "groups", "domains")
+FIXED: Final = ("policy", "namespaces", "bundles", "misplaced")
+"""Columns of the matrix that are no brokers."""
+
+ROLES_NOTE: Final = (
+    "primary: serves; secondary, stands by: would serve if fewer primaries than min_limit were "
+    "there; secondary, serves: they are; shared: no policy has it as primary, so it serves what "
+    "has no policy; no load report: placement passes it over."
+)
+MAX_COLUMNS: Final = 40
+
+
+def answer(serving: Serving, violations: Sequence[Violation], groups: int, domains: int) -> str:
+    """Return the page's one sentence."""
+    view = serving.view
+    if not view.policies:
+        kept = "No isolation policy is set: every broker may serve every namespace"
+    else:
+        governed = sum(len(row.namespaces) for row in serving.rows[:-1])
+        brokers = int(view.is_primary.any(axis=0).sum())
+        kept = (
+            f"{_policies(len(view.policies))} "
+            f"{brokers} of {counted(len(view.brokers), 'broker')} for "
+            f"{counted(governed, 'namespace')}"
+        )
+    parts = [
+        kept,
+        f"{counted(groups, 'anti-affinity group')}, {counted(domains, 'failure domain')}",
+    ]
+    wrong = int(serving.misplaced.size)
+    serious = [one for one in violations if one.severity in ("error", "warning")]
+    if wrong:
+        parts.append(
+            f"{counted(wrong, 'bundle')} {'lies' if wrong == 1 else 'lie'} where "
+            f"{'it' if wrong == 1 else 'they'} may not"
+        )
+    elif serious:
+        parts.append(f"{counted(len(serious), 'thing')} to mend")
+    else:
+        parts.append("no bundle lies where it may not")
+    return "; ".join(parts) + "."
+
+
+def _policies(count: int) -> str:
+    return "1 isolation policy keeps" if count == 1 else f"{count:,} isolation policies keep"
+
+
+def class_names(serving: Serving) -> list[str]:
+    """Return what the columns of the matrix are called: brokers that are the same to all."""
+    names = []
+    for rows in serving.broker_classes:
+        brokers = [serving.view.brokers[at] for at in rows.tolist()]
+        names.append(brokers[0] if len(brokers) == 1 else f"{brokers[0]} + {len(brokers) - 1:,}")
+    return names
+
+
+def class_help(serving: Serving, name: str) -> str:
+    """Return which brokers a column of the matrix stands for."""
+    rows = serving.broker_classes[class_names(serving).index(name)]
+    return listed([serving.view.brokers[at] for at in rows.tolist()], 12)
+
+
+def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
+    """Return a row a policy, a column a class of brokers, what each is to each.
+
+    Args:
+        serving: Who may serve what.
+        contains: Only rows whose policy or a namespace, and columns of which a broker, has this;
+            where nothing has it in one direction, that direction is whole.
+    """
+    rows = serving.rows
+    shown = [at for at, row in enumerate(rows) if contains in row_name(row)] or [
+        at for at, row in enumerate(rows) if any(contains in name for name in row.namespaces)
+    ]
+    shown = shown or list(range(len(rows)))
+    classes = serving.broker_classes
+    columns = [
+        at
+        for at, brokers in enumerate(classes)
+        if any(contains in serving.view.brokers[row] for row in brokers.tolist())
+    ] or list(range(len(classes)))
+    names = class_names(serving)
+    table = pd.DataFrame(
+        {
+            "policy": [row_name(rows[at]) for at in shown],
+            "namespaces": [_spaces(rows[at]) for at in shown],
+            "bundles": [rows[at].bundles for at in shown],
+            "misplaced": [rows[at].misplaced for at in shown],
+        }
+    )
+    for at in columns[:MAX_COLUMNS]:
+        broker = int(classes[at][0])
+        table[names[at]] = [ROLE_WORDS[serving.role(row, broker)] for row in shown]
+    return table
+
+
+def matrix_note(serving: Serving) -> str:
+    """Return how brokers are gathered into columns."""
+    classes = serving.broker_classes
+    total = len(serving.view.brokers)
+    text = (
+        f"{counted(total, 'broker')} in {counted(len(classes), 'column')}: those that are the same "
+        "to every policy stand together."
+    )
+    if len(classes) > MAX_COLUMNS:
+        text += f" The first {MAX_COLUMNS} are shown; the filter finds the others."
+    return text
+
+
+def _spaces(row: ServingRow) -> str:
+    return listed(row.namespaces, 2) if row.namespaces else "none"
+
+
+def policy_facts(serving: Serving, name: str) -> dict[str, str]:
+    """Return the facts about one policy, upstream's names beside plain words."""
+    view = serving.view
+    at = next(row for row, policy in enumerate(view.policies) if policy.name == name)
+    row, policy = serving.rows[at], view.policies[at]
+    by_role: dict[str, list[str]] = {}
+    for broker, role in zip(view.brokers, serving.roles[at].tolist(), strict=True):
+        if role:
+            by_role.setdefault(ROLE_WORDS[ROLES[role]], []).append(broker)
+    facts = {
+        "Namespaces (namespaces)": ", ".join(policy.namespaces)
+        + f": {counted(len(row.namespaces), 'namespace')} now",
+        "Primary brokers (primary)": ", ".join(policy.primary),
+        "Secondary brokers (secondary)": ", ".join(policy.secondary) or "none",
+        "Fewest primaries (min_limit)": f"{policy.min_limit}, {row.primaries} there"
+        + (": too few, secondaries serve" if row.is_short else ""),
+        "Usage threshold (usage_threshold)": f"{policy.usage_threshold} %, stored; placement does "
+        "not use it",
+        "Unloads when set (unload_scope)": policy.unload_scope or "not said: changed",
+    }
+    return facts | {f"Brokers: {role}": listed(names, 6) for role, names in sorted(by_role.items())}
+
+
+def groups_table(spread: Spread, crowds: Sequence[Crowd]) -> pd.DataFrame:
+    """Return a row a member of an anti-affinity group, those that crowd marked."""
+    crowded = {name for crowd in crowds for name in crowd.members}
+    rows = [
+        {
+            "group": group,
+            "namespace": member.namespace,
+            "bundles": member.bundles,
+            "brokers": listed(member.brokers, 3) or "nobody",
+            "domains": ", ".join(member.domains) or "none",
+            "mark": "could be further apart" if member.namespace in crowded else "as it should be",
+        }
+        for group in spread.view.groups
+        for member in spread.members(group)
+    ]
+    columns = ["group", "namespace", "bundles", "brokers", "domains", "mark"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def domains_table(serving: Serving, domains: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Return a row a failure domain, with what its brokers carry."""
+    view = serving.view
+    total = float(view.broker_throughput.sum())
+    rows = []
+    for name, brokers in domains.items():
+        at = [view.broker_index[one] for one in brokers if one in view.broker_index]
+        carried = float(view.broker_throughput[at].sum())
+        rows.append(
+            {
+                "domain": name,
+                "brokers": listed(brokers, 4) or "none",
+                "count": len(brokers),
+                "registered": len(at),
+                "traffic": carried / 1e6,
+                "share": carried / total * 100 if total else None,
+            }
+        )
+    columns = ["domain", "brokers", "count", "registered", "traffic", "share"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+# -- a change: forms to documents, before and after ------------------------------------------------
+
+MAX_ROWS: Final = 300
+
+
+def host_expressions(brokers: Sequence[str]) -> list[str]:
+    """Return an expression for the host of each broker, as a policy needs it."""
+    return [host_expression(one) for one in dict.fromkeys(map(host_of, brokers))]
+
+
+def namespace_expressions(namespaces: Sequence[str]) -> list[str]:
+    """Return expressions to choose from: whole tenants first, then each namespace."""
+    tenants = sorted({name.partition("/")[0] for name in namespaces})
+    return [f"{tenant}/.*" for tenant in tenants] + list(namespaces)
+
+
+def without_ports(expressions: Sequence[str]) -> list[str]:
+    """Return expressions without the port that placement never compares."""
+    return [without_port(one) for one in expressions]
+
+
+def isolation_body(entered: Mapping[str, Any]) -> str:
+    """Return the document of an isolation policy.
+
+    Args:
+        entered: ``namespaces``, ``primary``, ``secondary``, ``min_limit``, ``usage_threshold``
+            and ``unload_scope``, blank: not said.
+    """
+    body: dict[str, Any] = {
+        key: [one.strip() for one in entered[key] if one.strip()]
+        for key in ("namespaces", "primary", "secondary")
+    }
+    parameters = {key: str(entered[key]) for key in ("min_limit", "usage_threshold")}
+    body["auto_failover_policy"] = {"policy_type": "min_available", "parameters": parameters}
+    if entered.get("unload_scope"):
+        body["unload_scope"] = entered["unload_scope"]
+    return policy_kind("isolation").canonical(json.dumps(body))
+
+
+def domain_body(brokers: Sequence[str]) -> str:
+    """Return the document of a failure domain."""
+    body = json.dumps({"brokers": [one.strip() for one in brokers if one.strip()]})
+    return policy_kind("failure_domain").canonical(body)
+
+
+def stored_fields(value: str | None) -> dict[str, Any]:
+    """Return what a form of an isolation policy begins with."""
+    body = json.loads(value) if value else {}
+    parameters = (body.get("auto_failover_policy") or {}).get("parameters") or {}
+    return {
+        "namespaces": list(body.get("namespaces") or ()),
+        "primary": list(body.get("primary") or ()),
+        "secondary": list(body.get("secondary") or ()),
+        "min_limit": _number(parameters.get("min_limit"), 1),
+        "usage_threshold": _number(parameters.get("usage_threshold"), 100),
+        "unload_scope": body.get("unload_scope") or "",
+    }
+
+
+def _number(value: object, default: int) -> int:
+    text = str(value if value is not None else "")
+    return int(text) if text.isdigit() else default
+
+
+def impact_sentence(change: PolicyOutlook) -> str:
+    """Return what the change does, in a sentence."""
+    impact = change.impact
+    if impact is None:
+        return "Nothing would change."
+    parts = [
+        f"{counted(len(impact.changes), 'namespace')} would get other candidates",
+        f"{counted(len(impact.misplaced), 'bundle')} would have to move",
+    ]
+    if impact.unloaded:
+        parts.append(f"brokers unload {counted(len(impact.unloaded), 'bundle')} by themselves")
+    if impact.without_brokers:
+        parts.append(f"{listed(impact.without_brokers)} would have no broker at all")
+    if impact.idle_brokers:
+        parts.append(f"{listed(impact.idle_brokers)} could serve nothing")
+    return "; ".join(parts) + "."
+
+
+def namespace_table(impact: PolicyImpact) -> pd.DataFrame:
+    """Return who may serve what before and after, a row a namespace whose candidates change."""
+    rows = [_namespace_row(one) for one in impact.changes[:MAX_ROWS]]
+    columns = ["namespace", "before", "after", "added", "dropped", "bundles", "misplaced"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _namespace_row(one: NamespaceChange) -> dict[str, object]:
+    before, after = set(one.before), set(one.after)
+    return {
+        "namespace": one.namespace,
+        "before": listed(one.before, 2) or "nobody",
+        "after": listed(one.after, 2) or "nobody",
+        "added": len(after - before),
+        "dropped": len(before - after),
+        "bundles": one.bundles,
+        "misplaced": len(one.misplaced),
+    }
+
+
+def destinations(course: Preview) -> pd.DataFrame:
+    """Return what each broker is expected to lose and to get, those that get most first.
+
+    Rows are brokers that are touched: bundles now, leaving, expected to come; traffic and usage
+    now and after.
+    """
+    table = course.before_after.to_pandas()
+    table = table[table["is_touched"]].copy()
+    rows = pd.DataFrame(
+        {
+            "broker": table["broker"],
+            "leave": table["departures"],
+            "come": table["arrivals"],
+            "before": table["throughput_bytes_per_s_before"] / 1e6,
+            "after": table["throughput_bytes_per_s_after"].clip(lower=0.0) / 1e6 + 0.0,
+            "usage_before": table["usage_ratio_before"] * 100,
+            "usage_after": table["usage_ratio_after"] * 100,
+        }
+    )
+    order = np.argsort(-rows["come"].to_numpy(), kind="stable")
+    return rows.iloc[order].reset_index(drop=True)
+
+
+def overload(course: Preview) -> str:
+    """Return a warning about brokers that would get more than they can carry; blank: none."""
+    rows = destinations(course)
+    rows = rows[(rows["come"] > 0) & (rows["usage_after"] > 100)]
+    if rows.empty:
+        return ""
+    worst = rows.loc[rows["usage_after"].idxmax()]
+    return (
+        f"{listed(rows['broker'].tolist())} would get more than "
+        f"{'it' if len(rows) == 1 else 'they'} can carry ({worst['usage_after']:.0f} % at "
+        f"{worst['broker']}): placement goes by the reports from before the unloads. Let more "
+        "brokers serve these namespaces, or set unload_scope none and unload a few at a time."
+    )
+
+
+def course_note(change: PolicyOutlook) -> str:
+    """Return what the expected destinations are about."""
+    more = change.moving - MAX_MOVES
+    text = (
+        f"{counted(change.moving, 'bundle')} placed anew by the new policies: those that brokers "
+        "unload when it is set, and those that the plan unloads."
+    )
+    if more > 0:
+        text += f" Followed are the {MAX_MOVES} busiest; {more:,} more are not in these figures."
+    return text

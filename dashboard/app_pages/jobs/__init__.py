@@ -1,0 +1,1 @@
+"""Jobs: long computations over whole fleets: started, followed, read."""

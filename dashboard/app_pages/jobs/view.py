@@ -1,0 +1,372 @@
+"""Widgets of the Jobs page: the form of a kind of job, and what a job found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import pyarrow as pa
+import streamlit as st
+
+from core.errors import OpsError
+from dashboard import services, services_jobs, state
+from dashboard.app_pages.jobs import model
+from dashboard.app_pages.jobs.charts import SUFFIXES, shape_bars, shape_lines
+from dashboard.components import choice, figures, jobs, tables, words
+from dashboard.legible import option
+from dashboard.presenters.jobs import JOBS, page_of
+
+if TYPE_CHECKING:
+    from dashboard.services import Config
+    from dashboard.services_jobs import Job, JobKind
+
+
+# -- the form of a kind of job ---------------------------------------------------------------------
+
+_COLUMNS = 3
+_CARDS = 4
+
+
+def cards(kinds: Mapping[str, JobKind], shown: Job | None) -> JobKind | None:
+    """Draw a card a kind with the question it answers; return the chosen one.
+
+    Args:
+        kinds: By name.
+        shown: A job that is looked at: its kind is chosen unless the address says otherwise.
+    """
+    own = {name: kind for name, kind in kinds.items() if page_of(name) == JOBS}
+    asked = st.query_params.get(state.KIND) or (shown.kind if shown is not None else "")
+    chosen = own.get(asked) or next(iter(own.values()), None)
+    every = list(kinds.values())
+    for first in range(0, len(every), _CARDS):
+        row = every[first : first + _CARDS]
+        for column, kind in zip(st.columns(_CARDS, gap="small"), row, strict=False):
+            with column.container(border=True, height="stretch", gap="xsmall"):
+                _card(kind, is_chosen=kind is chosen, is_elsewhere=kind.name not in own)
+    return chosen
+
+
+def _card(kind: JobKind, *, is_chosen: bool, is_elsewhere: bool) -> None:
+    st.markdown(f"**{words.plain(kind.title)}**")
+    st.caption(words.plain(kind.answers))
+    st.button(
+        "Open its page" if is_elsewhere else "Chosen" if is_chosen else "Ask this",
+        icon=":material/open_in_new:" if is_elsewhere else ":material/edit_note:",
+        type="tertiary",
+        key=f"_card_{kind.name}",
+        disabled=is_chosen,
+        on_click=_choose,
+        args=(kind.name,),
+    )
+
+
+def _choose(name: str) -> None:
+    if page_of(name) != JOBS:
+        state.go(page_of(name))
+        return
+    st.query_params[state.KIND] = name
+
+
+def draw_form(config: Config, kind: JobKind, cluster: str, shown: Job | None) -> None:
+    """Draw the form of a kind, filled with what the shown job was asked.
+
+    Args:
+        config: The configuration.
+        kind: Which.
+        cluster: That the header shows.
+        shown: A job of this kind that is looked at; ``None``: none.
+    """
+    names = [one.name for one in config.clusters if kind.system in (None, one.kind)]
+    fields = model.fields_of(kind, names, cluster if cluster in names else "")
+    asked = shown.request.asked if shown and shown.request else {}
+    columns = st.columns(_COLUMNS, gap="medium")
+    given: dict[str, Any] = {}
+    stamp = shown.id if shown else "new"
+    for rank, field in enumerate(fields):
+        with columns[rank % _COLUMNS]:
+            key = f"_field_{kind.name}_{stamp}_{field.name}"
+            given[field.name] = _widget(field, asked.get(field.name, field.default), key)
+    told, body = "", {}
+    missing = model.missing_of(fields, given)
+    try:
+        body = model.asked_of(fields, given)
+        if missing:
+            told = f"To be filled in: {', '.join(missing)}."
+        else:
+            services_jobs.checked(kind, body)
+    except OpsError as found:
+        told = f"{found.message} {found.hint}".strip()
+    _start(config, kind, body, told, is_wrong=not missing)
+
+
+def _start(
+    config: Config, kind: JobKind, body: Mapping[str, Any], told: str, *, is_wrong: bool
+) -> None:
+    """Draw the button that starts a job, or why it cannot be started yet."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Start",
+            icon=":material/play_arrow:",
+            type="primary",
+            key=f"_start_{kind.name}",
+            disabled=bool(told),
+            on_click=jobs.start,
+            args=(config, kind.name, body, JOBS),
+        )
+        if told:
+            icon = ":material/block:" if is_wrong else ":material/edit:"
+            st.caption(f"{icon} {words.coded(told)}", width="content")
+    jobs.draw_refusal()
+
+
+def _widget(field: model.Field, value: Any, key: str) -> Any:
+    """Draw one field; return its value."""
+    label = words.plain(field.label) + (" *" if field.is_needed else "")
+    help_text = words.plain(field.help) or None
+    if field.form == "flag":
+        return st.toggle(label, value=bool(value), key=key, help=help_text)
+    if field.form in ("whole", "number", "percent"):
+        return _number(field, value, label, key)
+    if field.form == "choice":
+        options = list(field.options)
+        index = options.index(str(value)) if str(value) in options else None
+        return st.selectbox(label, options, index=index, key=key, help=help_text)
+    if field.form in ("choices", "texts"):
+        present = [str(one) for one in value or ()]
+        return st.multiselect(
+            label,
+            list(dict.fromkeys([*field.options, *present])),
+            default=present,
+            format_func=option,
+            key=key,
+            help=help_text,
+            accept_new_options=field.form == "texts",
+            placeholder="All" if field.name in model.CLUSTER_FIELDS else "None",
+        )
+    if field.form == "json":
+        text = "" if value in (None, {}, []) else json.dumps(value)
+        hint = 'empty: none; or JSON, as in {"key": 1}'
+        return st.text_area(label, text, key=key, help=help_text, placeholder=hint, height=80)
+    text = "" if value is None else str(value)
+    return st.text_input(label, text, key=key, help=help_text, placeholder=field.hint or None)
+
+
+def _number(field: model.Field, value: Any, label: str, key: str) -> Any:
+    help_text = words.plain(field.help) or None
+    if field.form == "whole":
+        low, high = (None if end is None else int(end) for end in (field.low, field.high))
+        whole = None if value is None else int(value)
+        return st.number_input(
+            label, low, high, whole, step=1, key=key, help=help_text, placeholder="none"
+        )
+    number = None if value is None else float(value)
+    if field.form == "percent":
+        shown = None if number is None else round(number * 100, 6)
+        share = st.number_input(
+            f"{label}, %", 0.0, None, shown, format="%g", key=key, help=help_text
+        )
+        return None if share is None else round(share / 100, 8)
+    return st.number_input(
+        label, field.low, field.high, number, format="%g", key=key, help=help_text
+    )
+
+
+# -- what a job found ------------------------------------------------------------------------------
+
+AS_WRITTEN: Final = "as written"
+MOST_ROWS: Final = 2_000
+DRAWN_ROWS: Final = 200_000
+_TRAFFIC: Final = ("msg_throughput", "throughput")
+_ONE: Final = "one line"
+
+
+def draw_tables(job: Job) -> None:
+    """Draw the picker of a job's tables, and the chosen one."""
+    known = job.answer.tables if job.answer else {}
+    if not known:
+        return
+    name = choice.segmented(
+        "Table",
+        list(known),
+        key=state.TABLE,
+        say=lambda one: one.replace("_", " ").capitalize(),
+        has_label=True,
+    )
+    st.caption(words.plain(known[name]))
+    draw_table(job, name)
+
+
+def draw_table(job: Job, name: str) -> None:
+    """Draw one table of a job: filter, order, rows, downloads, chart."""
+    try:
+        _table(job, name)
+    except OpsError as error:
+        words.failed(error, what="This table cannot be read")
+
+
+def _table(job: Job, name: str) -> None:
+    head = services_jobs.result_rows(job, name, most=50).table
+    labels = model.labels_of(head)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        contains = st.text_input(
+            "Contains",
+            key=state.CONTAINS,
+            bind="query-params",
+            placeholder="Part of any text",
+            width=230,
+        )
+        sort = st.selectbox(
+            "Sorted by",
+            [AS_WRITTEN, *labels],
+            format_func=lambda one: labels.get(str(one), str(one)),
+            key=f"_sort_{job.id}_{name}",
+            width=240,
+            help="Of the whole table; a click on a column's head sorts the rows that are shown.",
+        )
+        is_descending = st.toggle("Greatest first", value=True, key=f"_down_{job.id}_{name}")
+    wanted = (contains or "").strip()
+    found = services_jobs.result_rows(
+        job,
+        name,
+        contains=model.as_recorded(wanted) if model.is_mixed(head) else wanted,
+        sort="" if sort in (None, AS_WRITTEN) else str(sort),
+        is_descending=is_descending,
+        most=MOST_ROWS,
+    )
+    rows = model.told(found.table)
+    columns = model.shown_columns(rows)
+    frame = model.frame_of(rows, columns)
+    st.caption(model.counts(found.matching, found.total, len(frame)))
+    tables.table(
+        frame,
+        {column.name: column_of(column) for column in columns},
+        key=f"_table_{name}",
+        alt=f"Result table {name}",
+        height=min(430, tables.height_of(max(len(frame), 1))),
+        missing="",
+    )
+    tables.downloads(frame, cluster=job.kind, what=name, moment=services.now())
+    _shape(job, name, found.total)
+
+
+def column_of(column: model.Shown) -> Any:
+    """Return the configured column."""
+    makers: Mapping[str, Any] = {
+        "percent": tables.percent,
+        "megabytes": tables.megabytes,
+        "rate": tables.rate,
+        "requests": lambda label: st.column_config.NumberColumn(f"{label} req/s", format="%,.0f"),
+        "milliseconds": lambda label: st.column_config.NumberColumn(f"{label} s", format="%,.1f"),
+        "count": tables.whole,
+        "seconds": lambda label: st.column_config.NumberColumn(f"{label} s", format="%.1f"),
+        "number": lambda label: st.column_config.NumberColumn(label, format="%.4g"),
+        "flag": st.column_config.CheckboxColumn,
+        "text": tables.words,
+        "time": lambda label: st.column_config.DatetimeColumn(
+            f"{label} (UTC)", format="YYYY-MM-DD HH:mm:ss"
+        ),
+    }
+    return makers[column.form](column.label)
+
+
+def _shape(job: Job, name: str, total: int) -> None:
+    """Draw the table's shape, where it has one and is small enough to be read whole."""
+    if not 1 < total <= DRAWN_ROWS:
+        return
+    table = services_jobs.result(job, name)
+    charts = model.charts_of(table, model.shown_columns(table))
+    if not charts.is_any:
+        return
+    measures = model.measures_of(table)
+    with st.expander("Chart", icon=":material/show_chart:", expanded=bool(charts.time)):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            if measures:
+                table = model.only(table, *_pick_measure(measures, f"_measure_{job.id}_{name}"))
+            drawn = _Drawn.of(model.told(table))
+            value = _pick_value(drawn.charts, f"_value_{job.id}_{name}")
+            group = _pick_group(drawn, f"_by_{job.id}_{name}", is_by_subject=bool(measures))
+        if value is not None:
+            _draw(drawn, value, group)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A table that is drawn.
+
+    Attributes:
+        frame: As shown.
+        charts: What may be drawn of it.
+        labels: What its columns are called.
+    """
+
+    frame: pd.DataFrame
+    charts: model.Charts
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Drawn:
+        columns = model.shown_columns(table)
+        return cls(
+            model.frame_of(table, columns),
+            model.charts_of(table, columns),
+            model.labels_of(table),
+        )
+
+
+def _pick_value(charts: model.Charts, key: str) -> model.Shown | None:
+    """Draw the picker of the column that is drawn."""
+    picked = st.selectbox(
+        "Value",
+        range(len(charts.quantities)),
+        format_func=lambda at: charts.quantities[at].label,
+        key=key,
+        width=260,
+    )
+    return None if picked is None else charts.quantities[picked]
+
+
+def _pick_group(drawn: _Drawn, key: str, *, is_by_subject: bool) -> str:
+    """Draw the picker of what tells lines or bars apart; empty: one line."""
+    groups = [*drawn.charts.groups, _ONE] if drawn.charts.time else list(drawn.charts.groups)
+    group = st.selectbox(
+        "By",
+        groups,
+        index=groups.index("subject") if is_by_subject and "subject" in groups else 0,
+        format_func=lambda one: drawn.labels.get(str(one), str(one)),
+        key=key,
+        width=260,
+    )
+    return "" if group in (None, _ONE) else str(group)
+
+
+def _pick_measure(measures: list[tuple[str, str]], key: str) -> tuple[str, str]:
+    """Draw the picker of the measure that is drawn."""
+    first = next((at for at, (_, one) in enumerate(measures) if one in _TRAFFIC), 0)
+    picked = st.selectbox(
+        "Measure",
+        range(len(measures)),
+        index=first,
+        format_func=lambda at: model.words_of(*measures[at]),
+        key=key,
+    )
+    return measures[picked if picked is not None else 0]
+
+
+def _draw(drawn: _Drawn, value: model.Shown, group: str) -> None:
+    suffix = SUFFIXES.get(value.form, "")
+    frame, charts = drawn.frame, drawn.charts
+    if charts.time:
+        wide = model.lines_of(frame, charts, value.name, group)
+        figures.chart(
+            shape_lines(wide, suffix=suffix),
+            key="job_shape",
+            alt=f"{value.label} over time, {len(wide.columns)} lines",
+        )
+        if group and frame[group].nunique() > model.MOST_GROUPS:
+            st.caption(f"The {model.MOST_GROUPS} with the most are drawn.")
+        return
+    bars = model.bars_of(frame, value.name, group)
+    figures.chart(shape_bars(bars, suffix=suffix), key="job_shape", alt=f"{value.label} by {group}")

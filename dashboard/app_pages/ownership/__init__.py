@@ -1,0 +1,1 @@
+"""Ownership: who owns what, what does not fit together, who leads, what a broker failure costs."""

@@ -1,0 +1,259 @@
+"""What the page shows, as frames and texts; pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.planning.broker_death import BrokerDeath, Moment
+from core.pulsar.leaders import LeaderHistory
+from core.pulsar.owner_sessions import session_text
+from core.pulsar.owners import STATES, UNKNOWN, UNUSED, WRONG, Ownership, meaning_of, worst_first
+from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
+from dashboard.presenters.moments import stamp
+
+OWNERS: Final = "Bundles"
+SESSIONS: Final = "Sessions"
+SPREAD: Final = "Namespaces"
+LEADER: Final = "Leader"
+DEATH: Final = "A broker dies"
+VIEWS: Final = (OWNERS, SESSIONS, SPREAD, LEADER, DEATH)
+
+WRONG_ONLY: Final = "what is wrong"
+MOST: Final = 2_000
+MOST_DRAINED: Final = 200
+_MB: Final = 1e6
+_MARKS: Final = dict.fromkeys(WRONG, "✖") | {UNKNOWN: "?", UNUSED: "○"}
+
+
+def marked(state: str) -> str:
+    """Return a state with its mark: never told by colour alone."""
+    return f"{_MARKS.get(state, '●')} {state}"
+
+
+def states_table(found: Ownership) -> pd.DataFrame:
+    """Return how many bundles are in which state, and what that means."""
+    return pd.DataFrame(
+        [
+            {"state": marked(state), "bundles": count, "meaning": meaning_of(state)}
+            for state, count in found.counts.items()
+        ]
+    )
+
+
+def wrong_meanings(found: Ownership) -> list[str]:
+    """Return what the states mean that make somebody wait: a narrow table cuts its sentences."""
+    return [f"{state}: {meaning_of(state)}" for state in found.counts if state in WRONG]
+
+
+def _age(taken_at: datetime, at_ms: int | None) -> str | None:
+    return None if at_ms is None else format_age((datetime_to_ms(taken_at) - at_ms) / 1000.0)
+
+
+def choices(found: Ownership) -> list[str]:
+    """Return what the table of bundles can be narrowed to."""
+    return [WRONG_ONLY, *found.counts]
+
+
+def owned_table(
+    found: Ownership, chosen: str, contains: str, taken_at: datetime
+) -> tuple[pd.DataFrame, int]:
+    """Return the bundles in the chosen state, at most :data:`MOST`, and how many there are.
+
+    Args:
+        found: Who owns what.
+        chosen: :data:`WRONG_ONLY`, or a state.
+        contains: Part of the name of a bundle or of its owner; empty: all.
+        taken_at: Of the snapshot.
+    """
+    states = WRONG if chosen == WRONG_ONLY else (chosen,)
+    rows = worst_first(found.bundles, tuple(one for one in states if one in STATES))
+    if contains:
+        named = [
+            pc.fill_null(pc.match_substring(rows[name], contains), fill_value=False)
+            for name in ("bundle", "owner", "claimant")
+        ]
+        rows = rows.filter(pc.or_(pc.or_(named[0], named[1]), named[2]))
+    shown = rows.slice(0, MOST).to_pylist()
+    table = [
+        {
+            "bundle": row["bundle"],
+            "state": marked(row["state"]),
+            "owner": row["owner"] or "nobody",
+            "claimant": row["claimant"] or "",
+            "session": session_text(row["session_id"]) or "",
+            "held": _age(taken_at, row["held_since"]),
+            "traffic": None if row["throughput"] is None else row["throughput"] / _MB,
+            "clients": row["clients"],
+        }
+        for row in shown
+    ]
+    names = ("bundle", "state", "owner", "claimant", "session", "held", "traffic", "clients")
+    return pd.DataFrame(table, columns=list(names)), rows.num_rows
+
+
+def sessions_table(sessions: pa.Table, taken_at: datetime) -> pd.DataFrame:
+    """Return the sessions: whose, how old at least, what hangs on them."""
+    rows = [
+        {
+            "broker": row["broker"],
+            "session": row["session"] or "unknown",
+            "what": _role(row),
+            "age": _age(taken_at, row["oldest_at"]),
+            "bundles": row["bundles"],
+            "orphaned": row["orphaned"],
+            "stale": row["stale"],
+            "clients": row["clients"] or 0,
+            "traffic": (row["throughput"] or 0.0) / _MB,
+        }
+        for row in sessions.to_pylist()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _role(row: dict[str, object]) -> str:
+    if row["orphaned"]:
+        return "✖ broker gone"
+    if not row["is_registered"]:
+        return "✖ not its owner's own"
+    return "★ leads" if row["leads"] else "● registered"
+
+
+def sessions_answer(found: Ownership) -> str:
+    """Return the sentence over the sessions."""
+    table = found.sessions
+    known = table.filter(pc.is_valid(table["session_id"]))
+    if not known.num_rows:
+        return "Sessions are unknown; what each broker holds is told by its name."
+    most = max(known.to_pylist(), key=lambda row: row["bundles"])
+    old = known.filter(pc.invert(known["is_registered"])).num_rows
+    of_none = (
+        "each belongs to a registered broker"
+        if not old
+        else (f"{old} of them {'is' if old == 1 else 'are'} no registered broker's own")
+    )
+    return (
+        f"{counted(known.num_rows, 'session')}; {of_none}. Most hangs on {most['broker']}: "
+        f"{counted(most['bundles'], 'bundle')} go the moment its session ends."
+    )
+
+
+def spread_table(spread: pa.Table) -> pd.DataFrame:
+    """Return the namespaces with how wide they are spread."""
+    frame: pd.DataFrame = spread.to_pandas()
+    frame["mark"] = frame["is_crowded"].map({True: "✖ few brokers", False: "● as chance would"})
+    frame["fullest_pct"] = frame["fullest_ratio"] * 100
+    frame["hottest_pct"] = frame["hottest_ratio"] * 100
+    frame["traffic"] = frame["throughput"] / _MB
+    return frame
+
+
+def leads_table(history: LeaderHistory, now: datetime) -> pd.DataFrame:
+    """Return who led from when to when, the newest first."""
+    rows = []
+    for lead in history.leads:
+        ended = lead.until or now
+        length = None if lead.since is None else (ended - lead.since).total_seconds()
+        rows.append(
+            {
+                "broker": lead.broker or "nobody, or unknown",
+                "since": stamp(lead.since) if lead.since else "before the record",
+                "until": stamp(lead.until) if lead.until else "now",
+                "length": "unknown" if length is None else format_age(length),
+            }
+        )
+    return pd.DataFrame(rows, columns=["broker", "since", "until", "length"])
+
+
+def when(moment: Moment) -> str:
+    """Return when something happens, from the death on."""
+    if moment.to_s == moment.from_s:
+        return f"{moment.from_s:g} s"
+    return f"{moment.from_s:g} to {moment.to_s:g} s"
+
+
+def landing_table(death: BrokerDeath) -> pd.DataFrame:
+    """Return where its bundles land, summed by broker, the most traffic first."""
+    table = death.landing
+    if not table.num_rows:
+        return pd.DataFrame(columns=["to", "bundles", "clients", "traffic"])
+    by = table.group_by("to").aggregate(
+        [("bundle", "count"), ("clients", "sum"), ("throughput", "sum")]
+    )
+    rows = [
+        {
+            "to": row["to"] or "✖ nobody may take them",
+            "bundles": row["bundle_count"],
+            "clients": row["clients_sum"],
+            "traffic": row["throughput_sum"] / _MB,
+        }
+        for row in by.sort_by([("throughput_sum", "descending")]).to_pylist()
+    ]
+    return pd.DataFrame(rows)
+
+
+def bundles_of(death: BrokerDeath) -> pd.DataFrame:
+    """Return its bundles one by one, with where each lands; at most :data:`MOST`."""
+    rows = [
+        {
+            "bundle": row["bundle"],
+            "to": row["to"] or "✖ nobody",
+            "clients": row["clients"],
+            "traffic": row["throughput"] / _MB,
+        }
+        for row in death.landing.slice(0, MOST).to_pylist()
+    ]
+    return pd.DataFrame(rows, columns=["bundle", "to", "clients", "traffic"])
+
+
+def groups_table(death: BrokerDeath) -> pd.DataFrame:
+    """Return the isolation groups that the loss touches, those without room first."""
+    return pd.DataFrame(
+        [
+            {
+                "group": row["group"],
+                "room": "● has room" if row["has_room"] else "✖ no room",
+                "left": f"{row['brokers_left']} of {row['brokers_before']}",
+                "bundles": row["bundles"],
+                "unplaced": row["unplaced"],
+                "coolest": None if row["coolest_usage"] is None else row["coolest_usage"] * 100,
+            }
+            for row in death.groups.sort_by([("has_room", "ascending")]).to_pylist()
+        ]
+    )
+
+
+def hot_table(death: BrokerDeath) -> pd.DataFrame:
+    """Return the brokers over the line afterwards."""
+    return pd.DataFrame(
+        [
+            {
+                "broker": row["broker"],
+                "before": None if row["usage_before"] is None else row["usage_before"] * 100,
+                "after": None if row["usage_after"] is None else row["usage_after"] * 100,
+                "gained": row["bundles_gained"],
+                "traffic": row["gained_bytes_per_s"] / _MB,
+            }
+            for row in death.hot.to_pylist()
+        ]
+    )
+
+
+def to_drain(death: BrokerDeath) -> tuple[list[str], str]:
+    """Return the bundles to unload before the broker is stopped, and what the button says."""
+    names = death.landing["bundle"].to_pylist()
+    if len(names) <= MOST_DRAINED:
+        return names, f"Preview: drain it first ({counted(len(names), 'bundle')})"
+    return names[:MOST_DRAINED], (
+        f"Preview: drain its {MOST_DRAINED} hottest of {len(names):,} bundles first"
+    )
+
+
+def since_text(found: Ownership) -> str:
+    """Return when the oldest znode of a bundle was created, for the caption; empty: unknown."""
+    oldest = pc.min(found.bundles["held_since"]).as_py()
+    return f"The longest is held since {stamp(ms_to_datetime(oldest))} UTC." if oldest else ""

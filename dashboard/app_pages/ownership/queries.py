@@ -1,0 +1,91 @@
+"""What the page computes: each answer once a snapshot."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.history.asking import Period
+from core.planning.broker_death import BrokerDeath, broker_death
+from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
+from core.pulsar.owner_spread import spread_of
+from core.pulsar.owners import Ownership, ownership_of
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import Shelved
+from core.units import ms_to_datetime
+from dashboard.memo import Memo
+from dashboard.reading import reading
+from dashboard.reading_history import ClusterHistory, history_of
+
+if TYPE_CHECKING:
+    from dashboard.services import Cluster, Config
+
+_LEADER: Final = ("leader",)
+_MOST: Final = 500
+
+
+def _owned(shelved: Shelved) -> Ownership:
+    one = reading(shelved)
+    return ownership_of(one.snapshot, one.settings)
+
+
+ownership = Memo(_owned, max_entries=4)
+"""Who owns what in a kept snapshot."""
+
+
+def _spread(shelved: Shelved) -> pa.Table:
+    return spread_of(reading(shelved).view)
+
+
+spread = Memo(_spread, max_entries=4)
+"""How wide the namespaces of a kept snapshot are spread."""
+
+
+def _died(key: tuple[Shelved, str]) -> BrokerDeath:
+    shelved, broker = key
+    one = reading(shelved)
+    return broker_death(one.snapshot, one.settings, broker)
+
+
+death = Memo(_died, max_entries=32)
+"""What comes of the death of a broker: snapshot, broker id."""
+
+
+def _recorded(
+    key: tuple[ClusterHistory, datetime],
+) -> tuple[list[LeaderChange], tuple[datetime, datetime] | None]:
+    history, until = key
+    span = history.span()
+    if span is None or span[0] > until:
+        return [], None
+    period = Period(span[0], min(span[1], until))
+    rows = history.events().events(period, kinds=_LEADER, most=_MOST).to_pylist()
+    changes = [
+        LeaderChange(ms_to_datetime(row["taken_at"]), row["before"] or None, row["after"] or None)
+        for row in rows
+    ]
+    return changes, (period.start, period.end)
+
+
+_changes = Memo(_recorded, max_entries=16)
+
+
+def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:
+    """Return when the znode of the leader was created, ``None`` when that is unknown."""
+    claims = snapshot.claims
+    found = claims.filter(pc.equal(claims["subject_kind"], "leader"))["created_at"].to_pylist()
+    return ms_to_datetime(found[0]) if found and found[0] else None
+
+
+def leaders(config: Config, cluster: Cluster, shelved: Shelved) -> LeaderHistory:
+    """Return who led when, up to a kept snapshot.
+
+    Raises:
+        SnapshotError: The history cannot be read.
+    """
+    snapshot = reading(shelved).snapshot
+    changes, span = _changes((history_of(config, cluster), shelved.taken_at))
+    return leader_history(snapshot.manifest.leader, leader_created_at(snapshot), changes, span)

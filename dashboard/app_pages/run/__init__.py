@@ -1,0 +1,1 @@
+"""One run, live: progress, steps, owners, predicted vs. actual."""

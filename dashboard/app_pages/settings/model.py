@@ -1,0 +1,279 @@
+"""Numbers and texts of the settings page: values and their origin, diagnoses, presets, changes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from core.errors import InputError
+from core.health.doctor import AREAS, Diagnosis
+from core.health.doctor.answer import group_words
+from core.health.doctor.groups import Comparison
+from core.pulsar.presets import Difference, set_option, upstream_words
+from core.pulsar.setting_values import typed_value
+from core.pulsar.settings import RELEASES, SETTINGS, EffectiveSettings, Setting, known_setting
+from dashboard.presenters.dials import DIALS
+from dashboard.presenters.naming import ORIGINS, listed
+
+# -- settings, presets, changes --------------------------------------------------------------------
+
+SHOWN: Final = ("all", "changed", "differing", "dynamic", "not read here")
+_TAKEN_AWAY: Final = "taken away"
+_LONG: Final = "org.apache.pulsar.broker.loadbalance."
+
+
+def value_words(value: object) -> str:
+    """Return a value as people read it: class names without Pulsar's own package."""
+    if value is None or value in ((), ""):
+        return "(empty)"
+    return upstream_words(value).replace(f"{_LONG}impl.", "").replace(_LONG, "")
+
+
+def is_changed(settings: EffectiveSettings, setting: Setting) -> bool:
+    """Return whether a setting has another value than its default."""
+    return settings.value(setting.key) != settings.default_of(setting.key)
+
+
+def settings_table(
+    settings: EffectiveSettings, *, load_manager: str, shown: str, contains: str
+) -> pd.DataFrame:
+    """Return one row a setting.
+
+    Args:
+        settings: In force.
+        load_manager: Which one decides.
+        shown: One of :data:`SHOWN`.
+        contains: Part of the key or of its meaning, in any case.
+    """
+    differing = settings.differing()
+    wanted = contains.strip().lower()
+    rows = []
+    for setting in SETTINGS:
+        key = setting.key
+        passes = {
+            "changed": is_changed(settings, setting),
+            "differing": key in differing,
+            "dynamic": setting.is_dynamic,
+            "not read here": not setting.is_read_by(load_manager),
+        }
+        if not passes.get(shown, True):
+            continue
+        if wanted and wanted not in f"{key} {setting.meaning} {setting.effect}".lower():
+            continue
+        rows.append(_row(settings, setting, differing.get(key, {})))
+    return pd.DataFrame(rows, columns=list(_row(settings, SETTINGS[0], {})))
+
+
+def _row(
+    settings: EffectiveSettings, setting: Setting, by_broker: Mapping[str, Any]
+) -> dict[str, object]:
+    unit = f" {setting.unit}" if setting.unit else ""
+    return {
+        "key": setting.key,
+        "mark": _mark(settings, setting),
+        "value": value_words(settings.value(setting.key)) + unit,
+        "default": value_words(settings.default_of(setting.key)),
+        "origin": ORIGINS[settings.origin(setting.key)],
+        "dynamic": _felt(setting),
+        "brokers": _spread(by_broker),
+        "meaning": setting.meaning,
+    }
+
+
+def _mark(settings: EffectiveSettings, setting: Setting) -> str:
+    if not settings.has(setting.key):
+        return f"not in {settings.target.name}"
+    return "◆ changed" if is_changed(settings, setting) else ""
+
+
+def _felt(setting: Setting) -> str:
+    if not setting.is_dynamic:
+        return "no: broker.conf and restart"
+    return f"yes, felt {setting.takes_effect.replace('restart', 'at restart')}"
+
+
+def _spread(by_broker: Mapping[str, Any]) -> str:
+    """Who has which value, where brokers differ."""
+    holders: dict[str, list[str]] = {}
+    for broker, value in by_broker.items():
+        holders.setdefault(value_words(value), []).append(broker)
+    ranked = sorted(holders.items(), key=lambda item: len(item[1]))
+    return "; ".join(f"{value} on {listed(brokers, 2)}" for value, brokers in ranked)
+
+
+def about(settings: EffectiveSettings, setting: Setting, load_manager: str) -> dict[str, str]:
+    """Return everything that is known about one setting."""
+    by_broker = settings.differing().get(setting.key, {})
+    read = ", ".join(setting.managers)
+    missing = "" if setting.is_read_by(load_manager) else " (not this cluster's)"
+    facts = {
+        "In force": f"{value_words(settings.value(setting.key))} {setting.unit}".strip(),
+        "From": ORIGINS[settings.origin(setting.key)],
+        "Dynamic": _felt(setting),
+        "Read by": f"{read}{missing}",
+    }
+    if setting.available_in != f"{RELEASES[0]} and later":
+        facts["Available in"] = setting.available_in
+    facts |= _defaults(setting)
+    if by_broker:
+        facts["Brokers"] = _spread(by_broker)
+    return facts
+
+
+def _defaults(setting: Setting) -> dict[str, str]:
+    """Return the default of each run of release lines with the same one."""
+    found = [(line, value_words(value)) for line, value in setting.defaults_by_release.items()]
+    runs = [list(run) for _, run in itertools.groupby(found, key=lambda pair: pair[1])]
+    if len(runs) == 1:
+        return {"Default": runs[0][0][1]}
+    return {
+        f"Default {run[0][0]}" + (f" to {run[-1][0]}" if len(run) > 1 else ""): run[0][1]
+        for run in runs
+    }
+
+
+def preset_table(found: Iterable[Difference]) -> pd.DataFrame:
+    """Return what a preset has otherwise."""
+    return pd.DataFrame(
+        [
+            {
+                "key": one.setting.key,
+                "now": value_words(one.present),
+                "preset": value_words(one.wanted),
+                "unit": one.setting.unit,
+                "origin": ORIGINS[one.origin],
+                "dynamic": _felt(one.setting),
+                "meaning": one.setting.meaning,
+            }
+            for one in found
+        ],
+        columns=["key", "now", "preset", "unit", "origin", "dynamic", "meaning"],
+    )
+
+
+# -- wished changes: KEY=VALUE, VALUE being JSON, null: taken away ---------------------------------
+
+
+def parsed_changes(options: Sequence[str]) -> dict[str, Any]:
+    """Return ``{key: typed value}``, ``None``: taken away.
+
+    A value that is no JSON is taken as text.
+
+    Raises:
+        UnknownNameError: A key that no setting has.
+        InputError: No ``=``, or a value of the wrong type.
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        key, sign, text = option.partition("=")
+        setting = known_setting(key.strip())
+        if not sign:
+            raise InputError(
+                f"{key} has no value.", hint=f"Write {key}=VALUE, or {key}=null to take it away."
+            )
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text.strip()
+        found[setting.key] = None if value is None else typed_value(setting, value)
+    return found
+
+
+def round_words(decision: str, settings: EffectiveSettings) -> str:
+    """Return what the next round would be, as a supposition where shedding is off.
+
+    Args:
+        decision: The strategy's own sentence, which leaves the switches aside.
+        settings: Those of the cluster.
+    """
+    off = next(iter(settings.shedding_off), None)
+    return decision if off is None else f"None, {off} is false. Were shedding on: {decision}"
+
+
+def rebalance_params(
+    changes: Mapping[str, Any], settings: EffectiveSettings, in_force: str
+) -> dict[str, str]:
+    """Return the parameters with which the Rebalance page tries the changes; empty: it cannot.
+
+    Args:
+        changes: What is wished.
+        settings: In force.
+        in_force: Class name of the shedding strategy.
+    """
+    named = changes.get("loadBalancerLoadSheddingStrategy")
+    strategy = str(named).rpartition(".")[2] if named else in_force
+    turned = {}
+    for dial in DIALS.get(strategy, ()):
+        value = changes.get(dial.key)
+        if value is not None and value != dial.present(settings):
+            turned[dial.key] = str(value).lower() if dial.is_switch else f"{value:g}"
+    return {"pick": strategy, **turned} if turned or named else {}
+
+
+# -- the doctor ------------------------------------------------------------------------------------
+
+MOST_GROUPS: Final = 8
+_SAME: Final = "·"
+
+
+def fix_options(one: Diagnosis) -> list[str]:
+    """Return the dynamic part of a fix as changes, ``KEY=VALUE`` with VALUE as JSON."""
+    return [
+        set_option(key, list(value) if isinstance(value, tuple) else value)
+        for key, value in one.fix.wanted.items()
+    ]
+
+
+def diagnoses_table(found: Sequence[Diagnosis]) -> pd.DataFrame:
+    """Return all of it as a table, for a file."""
+    return pd.DataFrame(
+        [
+            {
+                "severity": one.severity,
+                "area": AREAS[one.area],
+                "code": one.code,
+                "evidence": one.evidence,
+                "consequence": one.consequence,
+                "fix": one.fix.sentence,
+                "dynamic": ", ".join(fix_options(one)),
+                "broker_conf": ", ".join(one.fix.lines),
+                "settings": ", ".join(one.keys),
+                "brokers": ", ".join(one.brokers),
+            }
+            for one in found
+        ],
+        columns=[
+            *("severity", "area", "code", "evidence", "consequence", "fix", "dynamic"),
+            *("broker_conf", "settings", "brokers"),
+        ],
+    )
+
+
+def comparison_table(compared: Comparison) -> pd.DataFrame:
+    """Return one row for what differs, one column for each of the largest groups of brokers.
+
+    A cell that has the most common value holds a dot, so that what is odd stands out.
+    """
+    groups = compared.groups[:MOST_GROUPS]
+    rows = []
+    for row in compared.rows:
+        common = compared.common[row]
+        cells = {
+            group_words(group): _SAME if group.values[row] == common else group.values[row]
+            for group in groups
+        }
+        rows.append({"what": row, "common": common, **cells})
+    return pd.DataFrame(rows, columns=["what", "common", *(group_words(one) for one in groups)])
+
+
+def members(compared: Comparison) -> list[str]:
+    """Return who is in each of the shown groups that has several brokers."""
+    return [
+        f"{group_words(group)}: {', '.join(group.brokers)}"
+        for group in compared.groups[:MOST_GROUPS]
+        if len(group.brokers) > 1
+    ]

@@ -1,0 +1,1 @@
+"""Splits: which bundles are near one, where they would be cut, and whether that helps."""

@@ -1,0 +1,1 @@
+"""Unload preview, and undo: who would take these bundles, what changes, and who notices."""

@@ -1,0 +1,47 @@
+"""The plan of changed settings: what is dynamic is set, the rest is left to the brokers' files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.pulsar.settings import SETTING_BY_KEY
+from dashboard import explaining, state
+from dashboard.components import moves_plan, words
+from dashboard.components.applying import Ask
+from dashboard.presenters.settings import wanted_words
+
+if TYPE_CHECKING:
+    from dashboard.components.frame import PageContext
+
+
+def draw_plan(page: PageContext, wished: Mapping[str, Any]) -> None:
+    """Draw the plan; what is not dynamic is named and left to the brokers' files."""
+    fixed = [key for key in wished if not SETTING_BY_KEY[key].is_dynamic]
+    dynamic = {key: value for key, value in wished.items() if key not in fixed}
+    if fixed:
+        st.info(
+            words.plain(
+                f"Not dynamic, so for broker.conf and a restart: {', '.join(fixed)}. "
+                "The plan leaves them out."
+            ),
+            icon=":material/block:",
+        )
+    if not dynamic:
+        return
+    request = explaining.SettingRequest(shelved=page.shelved, wanted=wanted_words(dynamic))
+    plan, preview = explaining.setting_preview(request)
+    ask = state.asking()
+    # behind an open dialog stands what it is about
+    if isinstance(ask, Ask) and ask.preview is not None:
+        plan, preview = ask.plan, ask.preview
+    words.section("The plan", "Each is checked, set, and read back from every broker.")
+    words.notes([other.sentence for other in preview.others])
+    moves_plan.draw_remarks(plan)
+    if not preview.others:
+        return
+    moves_plan.draw_apply(page, plan, preview)
+    with st.expander("The brokers' own lines", icon=":material/terminal:"):
+        st.code("\n".join(other.command for other in preview.others), language="bash")

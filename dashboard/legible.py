@@ -1,0 +1,148 @@
+"""Names of others as people can read them: nothing invisible, nothing endless, no links.
+
+What a cluster reports is text that anybody may have chosen: with characters that turn the direction
+of writing, that take no room, that a terminal obeys, or thousands of letters long. Every border to
+a person (Markdown, tables, charts, the terminal) shows text through this module, and only there:
+the data keeps its own names.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from core.units import MISLEADING, visible
+
+MAX_NAME: Final = 120
+"""Characters of a name that are shown whole."""
+
+_HEAD: Final = 72
+_TAIL: Final = 24
+_WORD: Final = re.compile(rf"\S{{{MAX_NAME + 1},}}")
+_MAX_KNOWN: Final = 2_000
+_TAG: Final = re.compile(r"<(?=\s*/?\s*(?:a|span)\b)", re.IGNORECASE)
+_LINKED: Final = re.compile(r"\bhttps?://|\bwww(?=\.)|(?<=[-.\w+])@(?=[-\w]+\.)", re.IGNORECASE)
+"""Where Markdown begins to see an address: GitHub's extended autolinks."""
+_JOINER: Final = "\u2060"
+
+_CARE: Final = re.compile(f"{MISLEADING.pattern}|{_TAG.pattern}", re.IGNORECASE)
+
+_originals: dict[str, str] = {}
+
+
+def legible(text: str) -> str:
+    """Return a name as it is shown: invisible characters as their code, the middle cut out."""
+    if len(text) <= MAX_NAME and not MISLEADING.search(text):
+        return text
+    shown = _shortened(visible(text))
+    if len(_originals) >= _MAX_KNOWN:
+        _originals.clear()
+    _originals[shown] = text
+    return shown
+
+
+def option(name: str) -> str:
+    """Return a name as a choice offers it: whole, since addresses and typed text match it."""
+    return visible(name)
+
+
+def original(shown: str) -> str:
+    """Return the name that :func:`legible` made this of, for a click on it."""
+    return _originals.get(shown, shown)
+
+
+def sentence(text: str) -> str:
+    """Return a sentence as it is shown: the same for each name in it."""
+    return _WORD.sub(lambda word: _shortened(word.group()), visible(text))
+
+
+def without_links(text: str) -> str:
+    """Return text in which Markdown finds no address to link; any other text stays as it is."""
+    return _LINKED.sub(lambda found: f"{found.group()}{_JOINER}", text)
+
+
+def without_tags(text: str) -> str:
+    """Return text in which a chart finds no link: charts know a few HTML tags."""
+    return _TAG.sub("&lt;", text)
+
+
+def legible_frame(frame: Any) -> Any:
+    """Return a table with legible texts; what is no data frame is returned as it is."""
+    if not isinstance(frame, pd.DataFrame):
+        return frame
+    changed = {
+        name: frame[name].astype(object).map(_cell)
+        for name in frame.columns
+        if _may_hold_text(frame[name]) and needs_care(frame[name])
+    }
+    return frame.assign(**changed) if changed else frame
+
+
+def _may_hold_text(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype) or column.dtype == object
+
+
+def needs_care(values: Any) -> bool:
+    """Return whether a text among ``values`` (nested as they may be) is not shown as it is."""
+    return any(len(one) > MAX_NAME or _CARE.search(one) for one in texts_of(values))
+
+
+def texts_of(values: Any) -> list[str]:
+    """Return every text in lists, tuples, arrays and columns, however they are nested."""
+    if isinstance(values, str):
+        return [values]
+    if isinstance(values, pd.Series) and isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.cat.categories
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OUS":
+        return []
+    if isinstance(values, list | tuple | np.ndarray | pd.Series | pd.Index):
+        return [text for one in values for text in texts_of(one)]
+    return []
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        # a sentence keeps its words, a name loses its middle
+        return sentence(value) if " " in value.strip() else legible(value)
+    return [_cell(one) for one in value] if isinstance(value, list) else value
+
+
+def legible_values(values: Any) -> Any:
+    """Return a chart's texts as they are shown, in whatever lists or arrays they come."""
+    if isinstance(values, str):
+        return without_tags(legible(values)) if len(values) <= MAX_NAME else _label(values)
+    if isinstance(values, list | tuple):
+        return [legible_values(one) for one in values]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
+        return np.array([legible_values(one) for one in values.tolist()], dtype=object)
+    return values
+
+
+def _label(text: str) -> str:
+    # texts of ours for a tooltip have line breaks: each line is cut by itself
+    return "<br>".join(without_tags(sentence(part)) for part in text.split("<br>"))
+
+
+def _shortened(text: str) -> str:
+    """Cut the middle out; a checksum keeps apart what begins and ends alike."""
+    if len(text) <= MAX_NAME:
+        return text
+    check = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return f"{text[:_HEAD]}…{check:08x}…{text[-_TAIL:]}"
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a spreadsheet may take a text for a formula.
+
+    Signs of the OWASP list (CSV injection), in their full-width forms as well, and the tab,
+    carriage return and line feed that some spreadsheets pass over before they look.
+    """
+    if text[:1] in ("\t", "\r", "\n"):
+        return True
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])
+    return first[:1] in ("=", "+", "-", "@") and bool(first)

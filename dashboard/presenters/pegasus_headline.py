@@ -1,0 +1,124 @@
+"""What a person learns of a Pegasus cluster first, in sentences: for pages and for the terminal.
+
+The terminal loads no pandas, so nothing here does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.pegasus.columns import NodeStatus, PegasusColumns
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.verdict import BalanceVerdict
+from core.units import counted
+from dashboard.presenters.freshness import Badge
+from dashboard.presenters.naming import listed
+
+NODE_STATUS_WORDS: Final[dict[NodeStatus, str]] = {
+    "down": "✖ down",
+    "not answering": "▲ not answering",
+    "alive": "● alive",
+}
+"""Worst first."""
+_TROUBLED: Final[tuple[NodeStatus, ...]] = ("down", "not answering")
+
+
+def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
+    """Return the sentence that says how the cluster is."""
+    columns = facts.columns
+    unhealthy, read = unhealthy_count(columns), len(columns.part_table)
+    alive, nodes = int(columns.is_alive.sum()), columns.node_count
+    total = int(columns.partition_counts.sum())
+    parts = (
+        f"{unhealthy:,} of {counted(total, 'partition')} unhealthy"
+        if unhealthy
+        else f"all {counted(read, 'partition')} healthy"
+    )
+    unread = f" ({total - read:,} were not read)" if total > read else ""
+    who = "all" if alive == nodes else f"{alive:,} of"
+    named = "; ".join(node_status_words(columns))
+    state = {"balanced": "Balanced", "not_balanced": "Not balanced"}.get(
+        verdict.state, "Balance unknown"
+    )
+    balance = (
+        f"{state} until every partition is healthy."
+        if unhealthy
+        else f"{state}: {_lowered(verdict.sentence)}"
+    )
+    return (
+        f"{level_sentence(facts)}; {parts}{unread}; {who} {counted(nodes, 'node')} alive"
+        f"{f' ({named})' if named else ''}. {balance}"
+    )
+
+
+def unhealthy_count(columns: PegasusColumns) -> int:
+    """Return how many of the partitions that were read the guardian does not call healthy."""
+    return int((~columns.is_guardian_healthy).sum())
+
+
+def node_status_words(columns: PegasusColumns) -> list[str]:
+    """Return which nodes are down and which do not answer, by name."""
+    found = []
+    for status in _TROUBLED:
+        names = columns.nodes_with(status)
+        if names:
+            found.append(f"{listed(names)} {'is' if len(names) == 1 else 'are'} {status}")
+    return found
+
+
+def trouble(facts: PegasusFacts) -> Badge | None:
+    """Return nodes that are down or silent and unhealthy partitions; ``None`` if there are none."""
+    columns = facts.columns
+    unhealthy = unhealthy_count(columns)
+    parts = [
+        f"{counted(len(names), 'node')} {status}"
+        for status in _TROUBLED
+        if (names := columns.nodes_with(status))
+    ]
+    if unhealthy:
+        parts.append(f"{counted(unhealthy, 'partition')} unhealthy")
+    if not parts:
+        return None
+    named = "".join(f"{one}. " for one in node_status_words(columns))
+    return Badge(
+        text=", ".join(parts),
+        icon=":material/error:",
+        tone="red",
+        help=f"{named}The partitions are {len(columns.part_table):,} on "
+        f"{counted(columns.node_count, 'node')}.",
+    )
+
+
+def level_sentence(facts: PegasusFacts) -> str:
+    """Return which level is stored and in force, without a full stop."""
+    stored, effective = facts.stored_level, facts.effective_level
+    if effective is None:
+        return (
+            f"Level {stored.word} is stored, which one is in force is unknown"
+            if stored
+            else ("The level is unknown")
+        )
+    if stored is not None and stored is not effective:
+        return f"Level {stored.word} is stored, but {effective.word} is in force"
+    return f"Level is {effective.word}"
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def minus_one(facts: PegasusFacts) -> str:
+    """Return why the meta server reports -1 changes."""
+    why = waits(facts) or "It does not have the disks of all replicas, so it cannot count."
+    return f"The meta server reports -1. {why}"
+
+
+def waits(facts: PegasusFacts) -> str:
+    """Return that nothing is counted while partitions are unhealthy; empty if all are healthy."""
+    unhealthy = unhealthy_count(facts.columns)
+    if not unhealthy:
+        return ""
+    return (
+        f"{counted(unhealthy, 'partition')} {'is' if unhealthy == 1 else 'are'} unhealthy: nothing "
+        "is counted again before every partition is healthy."
+    )

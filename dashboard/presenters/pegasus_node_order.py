@@ -1,0 +1,33 @@
+"""What is known of the balancer's node order, in sentences; the terminal loads no pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.pegasus.balance.node_order import LikelyPlan
+from core.pegasus.order_learning import KnownOrders
+from core.units import counted
+
+
+def orders_sentence(known: KnownOrders) -> str:
+    """Return from what the node order is known."""
+    if not known.rounds:
+        return (
+            "Node order unknown: no round was seen under this leader, so changes that depend on "
+            "ties are shown for the order of names."
+        )
+    count = f"{len(known.orders)}" if known.is_complete else f"more than {len(known.orders)}"
+    fit = "1 order fits" if count == "1" else f"{count} orders fit"
+    return (
+        f"Node order learned from {counted(known.rounds, 'round')} of {known.leader}: {fit} "
+        f"{'it' if known.rounds == 1 else 'all of them'}."
+    )
+
+
+def ties_sentence(plans: Sequence[LikelyPlan]) -> str:
+    """Return how many changes of the next round depend on the node order."""
+    sure = sum(one.share == 1 for one in plans)
+    if sure == len(plans):
+        return f"Next round: {counted(sure, 'change')}, none depends on ties."
+    tied = counted(len(plans) - sure, "possible change")
+    return f"Next round: {counted(sure, 'certain change')}, {tied} by ties."
