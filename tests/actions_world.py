@@ -14,15 +14,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
-from connectors.apply.policy import PolicyAction
-from connectors.apply.setting import SettingAction
 from connectors.apply.sight import BundleStep, Sight
-from connectors.apply.split import SplitAction
+from connectors.pulsar.actions.policy import PolicyAction
+from connectors.pulsar.actions.setting import SettingAction
+from connectors.pulsar.actions.split import SplitAction
 from core.actions.apply import carry_out
 from core.actions.events import (
     FIRST_LINK,
@@ -42,17 +43,12 @@ from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import RemoteError, UnreachableError
 from core.ids import parse_range, range_text
-from core.plan.model import (
-    Expected,
-    Plan,
-    PolicyRef,
-    SetDynamicSetting,
-    SplitBundle,
-    Step,
-    UnloadBundle,
-    sealed,
-)
-from core.plan.steps import SetPolicy
+from core.plan.model import Expected, Plan, PolicyRef, Step, sealed
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.split import SplitBundle
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.model import Manifest
 
@@ -479,7 +475,9 @@ class _Cluster(Port):
             case UnloadBundle():
                 return _Action(self.worker, step)
             case SplitBundle():
-                return SplitAction(step, _Eyes(self.worker), self.send_split, lambda *_: True)
+                return SplitAction(
+                    step, _Eyes(self.worker), lambda _: self.send_split(step), lambda *_: True
+                )
             case SetDynamicSetting():
                 return SettingAction(step, self)
             case SetPolicy():
@@ -512,7 +510,9 @@ class _Cluster(Port):
         self._may_be_lost(faults)
         self.cross("after send")
 
-    def send_setting(self, key: str, value: str | None) -> None:
+    def send_to_any(self, request: AdminRequest) -> None:
+        key, *values = (unquote(part) for part in request.path.split("/")[2:])
+        value = next(iter(values), None)
         self.cross("before send")
         self._must_be_ours(key)
         faults = self.world.faults.get(key, Faults())

@@ -21,13 +21,13 @@ from core.history.backtest.dense import (
     Ints,
     broker_fields,
     bundle_fields,
-    counted_by,
     parents_of,
     places,
     sorted_rows,
     unseen_rows,
 )
 from core.history.backtest.series import LoadSeries, minutes_of
+from core.pulsar.view import counted_by
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms
@@ -54,7 +54,7 @@ class _Gathered:
         numbers = np.stack([column_values(snapshot.brokers, key) for key in BROKER_NUMBERS], axis=1)
         self.broker_rows.append((self.brokers.of(snapshot.brokers["broker"]), numbers))
         at = self.bundles.of(snapshot.bundles["bundle"])
-        self.bundle_rows.append((at, self._bundle_columns(snapshot, numbers)))
+        self.bundle_rows.append((at, self._bundle_columns(snapshot)))
 
     def replace_last(self, snapshot: PulsarSnapshot) -> None:
         """Take the newer of two snapshots of one minute."""
@@ -62,17 +62,15 @@ class _Gathered:
             kept.pop()
         self.add(snapshot)
 
-    def _bundle_columns(self, snapshot: PulsarSnapshot, numbers: Floats) -> dict[str, np.ndarray]:
+    def _bundle_columns(self, snapshot: PulsarSnapshot) -> dict[str, np.ndarray]:
         bundles = snapshot.bundles
         owner = self.brokers.codes(bundles["owner"])
         named = self.brokers.codes(bundles["reported_by"])
-        has_report = np.zeros(len(self.brokers.names) + 1, np.bool_)
-        known = np.isfinite(numbers[:, [0, *range(4, 8)]]).any(axis=1)
-        has_report[self.brokers.of(snapshot.brokers["broker"])] = known
+        manager = snapshot.manifest.load_manager
         columns: dict[str, np.ndarray] = {
             name: column_values(bundles, name) for name in (*RATES, "topic_count", *CLIENTS)
         }
-        return columns | {"owner": owner, "reporter": counted_by(named, owner, has_report)}
+        return columns | {"owner": owner, "reporter": counted_by(named, owner, manager)}
 
 
 def series_of(snapshots: Iterable[PulsarSnapshot], *, minute_s: float = 60.0) -> LoadSeries:

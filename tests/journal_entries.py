@@ -31,7 +31,8 @@ from core.actions.events import (
 )
 from core.actions.model import Ending, Observation, RunId, RunOptions, StepState
 from core.ids import SnapshotId
-from core.plan.model import BrokerExpectation, Expected, Plan, PolicyRef, UnloadBundle, sealed
+from core.plan.model import BrokerExpectation, Expected, Plan, PolicyRef, sealed
+from core.pulsar.steps.unload import UnloadBundle
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = RunId("20261121-120000-abcdef")

@@ -21,8 +21,9 @@ from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions
 from core.actions.ports import Action
 from core.actions.runs import RunView, fold, run_id_at
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
 from core.plan.model import Expected, Plan, PolicyRef, Step, sealed
-from core.plan.pegasus_steps import MoveReplica, Partition
 
 WITHIN_S = 100.0
 HASTE = RunOptions(pace_per_min=600.0, max_failures=100, verify_within_s=15.0)

@@ -9,15 +9,12 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.batch import ProposeMany
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Plan
-from core.plan.pegasus_steps import (
-    AwaitState,
-    CloseReplicas,
-    MoveReplica,
-    ProposeMany,
-    SetServerSetting,
-)
-from core.plan.pegasus_verify import proposal_of
 from core.snapshot.pegasus import PegasusSnapshot
 
 BLACK_LIST = "meta.lb.assign_secondary_black_list"
@@ -47,7 +44,7 @@ class Stage:
                     self._propose(step)
                 case MoveReplica():
                     config = self.configs[step.subject]
-                    actions = proposal_of(self._sight(), config, step).actions
+                    actions = step.proposal(self._sight(), config).actions
                     self.configs[config.gpid] = way_of(config, actions)[-1]
                 case AwaitState():
                     self._await(step)
@@ -64,7 +61,7 @@ class Stage:
         sight = self._sight()
         for item in step.items:
             config = self.configs[item.partition.gpid]
-            actions = proposal_of(sight, config, step).actions
+            actions = step.proposal(sight, config).actions
             self.configs[config.gpid] = way_of(config, actions)[-1]
             if step.verb != "move_pri":
                 self.dropped[config.gpid] = step.node

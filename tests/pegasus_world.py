@@ -26,19 +26,14 @@ from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, Plan, PolicyRef, sealed
-from core.plan.pegasus_steps import (
-    LEVEL_KEY,
-    AwaitState,
-    ChangeReplica,
-    MoveReplica,
-    Partition,
-    Proposed,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.pegasus_verify import proposal_of
 from core.plan.steps import PegasusStep, Step
 from core.snapshot import PegasusSnapshot
 
@@ -333,7 +328,7 @@ class PegasusPort(Port):
         assert world.holder == self.worker.name, "sent without the lease"
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
         assert running[0].index not in world.sent_steps, f"step {running[0].index} is sent twice"
-        if step.kept is not None:
+        if step.temporary_value is not None:
             assert step.subject in {item.key for item in view.outstanding_settings}, "not saved"
         if world.now_s >= world.doubted_until_s:
             for key, value in view.kept_values.items():
@@ -413,7 +408,7 @@ class _Proposal:
     def _problem(self, gpid: str) -> str:
         world = self.port.world
         try:
-            proposal_of(world.sight(), world.configs[gpid], self.step)
+            self.step.proposal(world.sight(), world.configs[gpid])
         except GuardRefusedError as exc:
             return exc.message
         return ""
@@ -425,7 +420,7 @@ class _Proposal:
         world = self.port.world
         for gpid in self.gpids:
             if not self._problem(gpid):
-                found = proposal_of(world.sight(), world.configs[gpid], self.step)
+                found = self.step.proposal(world.sight(), world.configs[gpid])
                 world.propose(gpid, found.actions, faults.after_s)
 
     def ending(self, _before: Observation, now: Observation) -> Ending | None:
@@ -510,7 +505,7 @@ class _Wait:
 
     def ending(self, before: Observation, now: Observation) -> Ending:
         if before.detail and now.detail:
-            return not_reached(self.step, now.detail, now)
+            return not_reached(self.step.wait, now.detail, now)
         return Ending(state="DONE", code="reached", sentence="It is so.", after=now)
 
     def ending_at_last(self, before: Observation, now: Observation) -> Ending:

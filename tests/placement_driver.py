@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pulsar_jars import SkipReason, pulsar_jars
+from release_jars import class_path, transfer_class_path
 
 from connectors.sandbox.java import find_java
 from core.errors import ConfigError
@@ -25,11 +26,22 @@ LIMIT_S: Final = 280.0
 
 
 @functools.cache
-def driver_command(driver: str = "PlacementDriver") -> tuple[str, ...] | SkipReason:
-    """Return the command of a driver up to the cases file, or why there is none."""
+def driver_command(
+    driver: str = "PlacementDriver", version: str = ""
+) -> tuple[str, ...] | SkipReason:
+    """Return the command of a driver up to the cases file, or why there is none.
+
+    Args:
+        driver: Java class beside the parity tests.
+        version: Release whose classes are run; empty: that of the jars at hand.
+    """
     jars = pulsar_jars()
     if isinstance(jars, SkipReason):
         return jars
+    find_path = transfer_class_path if driver == "TransferDriver" else class_path
+    path = find_path(version) if version else f"{jars}/*"
+    if isinstance(path, SkipReason):
+        return path
     try:
         java = find_java().path
     except ConfigError as error:
@@ -42,13 +54,16 @@ def driver_command(driver: str = "PlacementDriver") -> tuple[str, ...] | SkipRea
     opened = [option for name in _OPENED for option in ("--add-opens", f"{name}=ALL-UNNAMED")]
     return (
         *(str(java), "-Xmx1g", "-XX:+UseSerialGC", *opened),
-        *(f"-Dlog4j2.configurationFile={_QUIET}", "-cp", f"{jars}/*"),
+        *(f"-Dlog4j2.configurationFile={_QUIET}", "-cp", str(path)),
         str(_DRIVERS / f"{driver}.java"),
     )
 
 
 def ask_real_classes(
-    cases: Iterable[dict[str, Any]], folder: Path, driver: str = "PlacementDriver"
+    cases: Iterable[dict[str, Any]],
+    folder: Path,
+    driver: str = "PlacementDriver",
+    version: str = "",
 ) -> list[dict[str, Any]]:
     """Return the real classes' answer to each case.
 
@@ -56,10 +71,11 @@ def ask_real_classes(
         cases: Fleets with questions, in the form the driver reads.
         folder: Where the cases file goes.
         driver: Java class beside the parity tests.
+        version: Release whose classes are run; empty: that of the jars at hand.
     Raises:
         AssertionError: The driver failed; with the end of what it said.
     """
-    command = driver_command(driver)
+    command = driver_command(driver, version)
     assert not isinstance(command, SkipReason), command
     path = folder / f"{driver}-cases.jsonl"
     with path.open("w", encoding="utf-8") as stream:

@@ -8,12 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
+from streamlit import config
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest, app_test
 
 from core.snapshot.store import Shelf, Storable
+from dashboard import state
 
 APP = Path(__file__).parents[2] / "dashboard" / "app.py"
+# AppTest does not read the configuration next to the script, as a server does
+config._main_script_path = str(APP)
+config.get_config_options(force_reparse=True)
 PAGES = (
     "fleet",
     "brokers",
@@ -102,7 +107,7 @@ class Site:
         app.run()
         if page == "fleet":  # the default page is drawn already
             return app
-        app.switch_page(f"app_pages/{page}.py")
+        app.switch_page(state.PAGES[page])
         app.run()
         app._page_hash = ""  # from here on it stays where its own buttons lead
         return app
@@ -113,7 +118,7 @@ def now() -> datetime:
 
 
 def texts(app: AppTest) -> str:
-    """Everything that the page says, for looking up words."""
+    """Everything that the page says as a person sees it, for looking up words."""
     parts = [
         element.value
         for kind in ("markdown", "caption", "title", "subheader")
@@ -124,7 +129,7 @@ def texts(app: AppTest) -> str:
     ]
     parts += [element.value for element in app.code]
     parts += [frame.to_csv() for frame in (table.value for table in app.dataframe)]
-    return "\n".join(str(part) for part in parts).replace("\\", "")
+    return "\n".join(str(part) for part in parts).replace("\\", "").replace("\u2060", "")
 
 
 def assert_calm(app: AppTest) -> None:

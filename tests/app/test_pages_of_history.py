@@ -10,7 +10,7 @@ from history_rows import recorded, store_in
 from pegasus_snapshots import generated
 from shelf_site import PAGES, Site, assert_calm, now, texts
 
-from dashboard.components import history_views
+from dashboard.app_pages.history import view as history_views
 from dashboard.presenters.moments import stamp
 
 VIEWS = ("This minute", "Events", "Compare", "Movers and flaps", "Agreement", "Series", "Export")

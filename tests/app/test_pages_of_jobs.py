@@ -12,9 +12,9 @@ from connectors.config import TrimtabConfig
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from dashboard import services_jobs
-from dashboard.presenters import backtest as presenter
+from dashboard.app_pages.backtest import model as presenter
+from dashboard.app_pages.backtest.model import GridForm
 from dashboard.presenters import candidates
-from dashboard.presenters.backtest_grid import GridForm
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 PAGES = ("jobs", "backtest")

@@ -85,12 +85,12 @@ def test_partitions_that_were_not_read_are_said_and_nothing_is_guessed(site):
     assert "Whether this cluster is balanced cannot be said" in texts(app)
 
 
-def test_unknown_disks_are_named_as_the_reason(site):
+def test_unknown_disks_are_named_with_what_is_in_doubt(site):
     content = whole()
     for row in content["replicas"]:
         row["disk"] = None
     app = opened(site, snapshot_of(content, taken_at=now()))
-    assert "The disk of some replica is unknown" in texts(app)
+    assert "Disk unknown for" in texts(app)
 
 
 @pytest.mark.parametrize("pick", ["Cluster policy", "Smallest moves", "By hand"])

@@ -116,9 +116,9 @@ def test_page_without_nodes_and_tables_names_the_problems(site, page):
 def test_cluster_page_opens_with_level_health_and_balance(site):
     put(site, ill())
     said = texts(site.open("pegasus"))
-    assert "1 of 3 partitions healthy, as the guardian counts (8 were not read)" in said
-    assert "3 of 4 nodes alive" in said
-    assert "✖ DOWN" in said
+    assert "2 of 11 partitions unhealthy (8 were not read)" in said
+    assert "3 of 4 nodes alive (db4:34801 is down)" in said
+    assert "✖ down" in said
 
 
 @pytest.mark.parametrize("view", cluster_presenter.NODE_VIEWS)

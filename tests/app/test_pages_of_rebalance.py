@@ -10,6 +10,7 @@ from fleet_edit import with_manifest, with_settings
 from shelf_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from dashboard import rebalancing as kernel
 from dashboard import services
 
@@ -102,7 +103,7 @@ def test_a_chosen_strategy_shows_its_plan_or_why_there_is_none(site, snapshot, s
 
 def test_a_cluster_of_the_extensible_manager_has_the_one_strategy_it_runs(site):
     made = make_snapshot(brokers=4, bundles=60, now=now())
-    site.put(with_manifest(made, load_manager="extensible"))
+    site.put(with_manifest(made, load_manager="extensible", unavailable=(EXTENSIBLE_LACKS,)))
     app = opened(site, pick="TransferShedder")
     assert [name for name, _ in ways(app)] == ["TransferShedder", kernel.LEAST]
     assert "`extensible` extra" in texts(app)

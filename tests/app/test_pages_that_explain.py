@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 from fleet_builder import make_history, make_topics
 from shelf_site import Site, assert_calm, now, texts
 
+from core.snapshot import PulsarSnapshot
 from dashboard import services, state
 
 
@@ -48,6 +51,29 @@ def test_settings_page_shows_what_does_not_go_together(site, fleet):
     said = texts(app)
     assert "ThresholdShedder sheds by weighted usage" in said
     assert "loadBalancerSheddingEnabled is false" in said
+
+
+@pytest.mark.parametrize(
+    ("release", "sentence"),
+    [
+        ("6.0.1", "Release 6.0.1 is unknown: the rules of 5.0 are assumed."),
+        ("2.8.4", "Release 2.8.4 has no setting loadBalancerLoadPlacementStrategy, so its value"),
+    ],
+)
+def test_settings_page_warns_of_an_unknown_release_and_of_values_that_it_does_not_read(
+    site, release, sentence
+):
+    (made,) = make_history(1, brokers=3, bundles=12, now=now())
+    key = "loadBalancerLoadPlacementStrategy"
+    rows = [row for row in made.settings.to_pylist() if row["name"] != key]
+    rows.append({"broker": None, "name": key, "value": "x.AvgShedder", "origin": "file"})
+    table = pa.Table.from_pylist(rows, schema=made.settings.schema)
+    manifest = replace(made.manifest, release=release)
+    site.put(PulsarSnapshot.build(manifest, {**made.tables, "settings": table}))
+    app = site.open("settings")
+    assert_calm(app)
+    shown = [one.value for one in app.warning]
+    assert any(sentence in text.replace("\\", "") for text in shown), shown
 
 
 def test_preset_is_shown_as_a_difference_and_taken_over(site, fleet):

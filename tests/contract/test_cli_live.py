@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -177,7 +178,10 @@ def test_the_demo_starts_and_ends_everything(demo) -> None:
         "sandbox-pegasus": ("pegasus", "demo", False),
     }
     shelf = Shelf(state / "snapshots")
-    wait_until(lambda: shelf.latest("sandbox-pegasus") is not None, "a snapshot of Pegasus")
+    wait_until(
+        lambda: shelf.latest("sandbox-pegasus", datetime.now(UTC)) is not None,
+        "a snapshot of Pegasus",
+    )
     wait_until(
         lambda: all((state / "workers" / f"{name}.json").is_file() for name in kinds),
         "a worker for each cluster",

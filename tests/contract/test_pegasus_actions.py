@@ -9,7 +9,8 @@ import pytest
 from pegasus_site import PegasusSite, move
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from core.plan.pegasus_steps import LEVEL_KEY, SetMetaLevel, SetServerSetting
+from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
+from core.pegasus.steps.setting import SetServerSetting
 
 META_ENV = "TRIMTAB_PEGASUS_META"
 DELAY = "meta.lb.assign_delay_ms"

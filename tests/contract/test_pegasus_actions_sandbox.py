@@ -18,18 +18,14 @@ from core.actions.undo import undo_plan
 from core.actions.undo_pegasus import PegasusGround
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from core.plan.bare import Terms
-from core.plan.pegasus_steps import (
-    LEVEL_KEY,
-    AwaitState,
-    ChangeReplica,
-    CloseReplicas,
-    Partition,
-    Proposed,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
 from core.plan.pegasus_wizards import drain_plan, offline_plan
 from dashboard import services
 
@@ -290,15 +286,34 @@ def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
     assert acted.refusal is not None
     assert acted.refusal.code == "still_member"
     stranger = site.stranger(config)
-    assert code_of(site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))) == (
-        "DONE",
-        "closed",
-    )
+    # a replica that is not there, on a node that is no member, is closed
+    acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
+    assert code_of(acted) == ("DONE", "closed")
+    assert acted.ending is not None
+    assert "1 had been closed before" in acted.ending.sentence
     assert table
 
 
+def test_a_member_without_a_replica_is_no_closed_one(
+    sandbox: PegasusSandbox, site: PegasusSite
+) -> None:
+    _, config = site.some()
+    stranger = site.stranger(config)
+    action = site.action(CloseReplicas(node=stranger, partitions=(config.gpid,)))
+    assert action.forbids(action.look()) is None
+    gpid = config.app_id, config.index
+    joined = replace(config, secondaries=(*config.secondaries, stranger))
+    sandbox.look(lambda state: setattr(state.partitions[gpid], "config", joined))
+    sandbox.look(lambda state: state.mishaps.answer_commands("ERR_OBJECT_NOT_FOUND"))
+    with pytest.raises(RemoteError, match="names it as a member") as caught:
+        action.send()
+    sandbox.look(lambda state: setattr(state.partitions[gpid], "config", config))
+    sandbox.look(lambda state: state.mishaps.answer_commands(None))
+    assert caught.value.outcome == "refused"
+
+
 def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
-    site: PegasusSite,
+    sandbox: PegasusSandbox, site: PegasusSite
 ) -> None:
     table, config = site.some()
     node, stranger = str(config.primary), site.stranger(config)
@@ -307,7 +322,14 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
     refusal = wait.forbids(seen)
     assert refusal is not None
     assert refusal.retry_s > 0
-    held = sum(node in one.members for _, one in site.every())
+    held = sandbox.look(
+        lambda state: sum(
+            node in one.config.members
+            or (node in one.leftovers and (one.leftovers[node].is_open))
+            or (node in one.leftovers and one.leftovers[node].is_closing)
+            for one in state.partitions.values()
+        )
+    )
     assert refusal.sentence == f"{node}: {held:,} of {held:,} replicas are still open."
     # who settles what was begun because its time was up does not say that it is reached
     ending = site.action(AwaitState(state="closed", node=node)).ending(seen, wait.look())

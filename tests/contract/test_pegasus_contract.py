@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -155,7 +156,7 @@ def test_http_and_calls_agree_on_every_table(pegasus, meta):
         http.close()
 
 
-def test_disks_hold_exactly_the_replicas_that_the_leader_knows(pegasus, meta):
+def test_every_member_reports_its_replica_with_one_of_its_disks(pegasus, meta):
     members = {
         (name, (config.app_id, config.index))
         for table in meta.fetch_tables()
@@ -165,10 +166,34 @@ def test_disks_hold_exactly_the_replicas_that_the_leader_knows(pegasus, meta):
     held = set()
     for node in meta.fetch_nodes():
         server = ServerClient(node.name)
-        for disk in server.fetch_disks(node):
-            held |= {(node.name, gpid) for gpid in disk.primaries | disk.secondaries}
+        tags = {disk.tag for disk in server.fetch_disks(node)}
+        for replica in server.fetch_replicas(node):
+            assert replica.disk in tags
+            held.add((node.name, (replica.app_id, replica.index)))
         server.close()
-    assert held == members
+    assert members <= held
+
+
+@pytest.mark.parametrize("target", ["/version", "//version", "/version/", "///version//"])
+def test_empty_parts_of_a_path_do_not_count(pegasus, target):
+    assert got(pegasus.meta_servers[0], target)[0] == 200
+
+
+@pytest.mark.parametrize("target", ["//no/such/", "/no/such", "//no%2Fsuch?a=1"])
+def test_a_path_that_begins_with_two_slashes_names_no_host(pegasus, target):
+    status, body = got(pegasus.meta_servers[0], target)
+    assert (status, body.strip()) == (404, 'service not found for "no/such"')
+
+
+def got(server: str, target: str) -> tuple[int, str]:
+    connection = HTTPConnection(server, timeout=20)
+    try:
+        connection.putrequest("GET", target)  # unlike `request`, it sends the target as it is
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 def test_commands_that_a_server_does_not_know_are_not_found(pegasus, meta):
@@ -191,10 +216,29 @@ def test_a_server_tells_metrics_of_the_replicas_that_it_holds(pegasus):
 
 
 def test_every_living_node_tells_memory_counts_rates_and_latencies(pegasus):
-    wanted = {*NODE_GAUGES, *NODE_COUNTS, *NODE_SUMS, *NODE_RATES, *NODE_LATENCIES}
+    always = {*NODE_GAUGES, *NODE_COUNTS, *NODE_SUMS, *NODE_RATES}
     for row in pegasus.facts.rows("nodes"):
         if row["is_alive"]:
+            wanted = always | latencies_of(row["node"])
             assert {name for name in wanted if row[name] is None} == set(), row["node"]
+
+
+def latencies_of(node: str) -> set[str]:
+    """Return the latencies that a server has: those of tasks that it is configured to profile."""
+    http = HttpClient(node)
+    try:
+        sample = http.fetch_metrics(types=("profiler",))
+    finally:
+        http.close()
+    tasks = {name.partition("@")[2] for kind, name in sample.values if kind == "profiler"}
+    return {name for name, task in NODE_LATENCIES.items() if task in tasks}
+
+
+def test_the_sandbox_profiles_every_task_that_is_shown(pegasus):
+    if META_ENV in os.environ and pegasus.meta_servers == os.environ[META_ENV].split(","):
+        pytest.skip("which tasks a real server profiles is a matter of its configuration")
+    node = pegasus.facts.rows("nodes")[0]["node"]
+    assert latencies_of(node) == set(NODE_LATENCIES)
 
 
 def test_every_primary_tells_the_operations_of_its_partition(pegasus):

@@ -13,7 +13,9 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.events import Record, RunClaimed, RunEnded, StepBegun, StepEnded
 from core.actions.model import Ending
-from core.plan.pegasus_steps import MoveReplica, Proposed, ProposeMany, SetMetaLevel
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
 from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)

@@ -57,7 +57,7 @@ class Site:
         return int(self.store.minutes(CLUSTER).num_rows)
 
     def latest(self) -> PulsarSnapshot:
-        shelved = Shelf(self.state / "snapshots").latest(CLUSTER)
+        shelved = Shelf(self.state / "snapshots").latest(CLUSTER, datetime.now(UTC))
         assert shelved is not None
         return load_snapshot(shelved.path)
 

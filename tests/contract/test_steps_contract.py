@@ -21,9 +21,10 @@ from core.errors import PlanConflictError
 from core.ids import namespace_of, parse_range
 from core.plan.bare import Terms
 from core.plan.edit import Ground
-from core.plan.model import Plan, SplitBundle
+from core.plan.model import Plan
 from core.plan.setting import build_setting_plan
 from core.plan.split import SplitWish, build_split_plan
+from core.pulsar.steps.split import SplitBundle
 
 SPECIFIED = "specified_positions_divide"
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -17,10 +18,12 @@ from time import monotonic
 from typing import Self
 
 import pytest
+import sqlalchemy as sa
 from apply_site import HASTE, ApplySite
 from kazoo.client import KazooClient
 
 from connectors.apply.lease import PATH, ZooKeeperLease
+from connectors.journal import engine
 from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
 from connectors.worker import read_status, run_worker
 from core.actions.events import StepBegun, StepEnded
@@ -28,7 +31,7 @@ from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.plan.codec import dump_plan
 from core.plan.model import Plan, sealed
-from core.plan.steps import SplitBundle
+from core.pulsar.steps.split import SplitBundle
 
 pytestmark = pytest.mark.zookeeper
 
@@ -556,3 +559,138 @@ def test_ctrl_c_of_apply_stops_after_the_step_under_way(
 def all_views(site: ApplySite) -> list[RunView]:
     with closing(site.journal()) as journal:
         return [site.view(run_id) for run_id in journal.run_ids()]
+
+
+# -- everything stands still -----------------------------------------------------------------------
+
+
+@dataclass
+class Count:
+    """What came of runs: moves that were lost, and moves that were done twice."""
+
+    runs: int = 0
+    lost: int = 0
+    twice: int = 0
+    takeovers: int = 0
+
+    def add(self, sandbox: Sandbox, view: RunView) -> None:
+        self.runs += 1
+        self.takeovers += view.takeovers
+        for step in view.steps:
+            times = acted(sandbox, view, step.step.bundle)
+            self.twice += times > 1
+            # done and not on record, or on record and not done
+            self.lost += (step.state == "DONE") != (times >= 1)
+
+
+FROZEN_S = 6.0
+"""Twice the session: another worker has taken the run over when the first one goes on."""
+
+
+def frozen_at(
+    sandbox: Sandbox, site: ApplySite, workers: WorkerProcesses, point: str, number: int
+) -> RunView:
+    """Stop whoever carries out a run at one step until another has taken it over, and go on."""
+    run_id = site.ask(site.plan(STEPS), QUIETLY)
+
+    def is_there() -> bool:
+        view = site.view(run_id)
+        step = view.steps[number]
+        return bool(
+            step.begun_at
+            if point == "before sending"
+            else requests_of(sandbox, view, step.step.bundle)
+        )
+
+    wait_until(is_there, f"step {number} {point}")
+    pid = claimant(site, run_id)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        threading.Event().wait(FROZEN_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    return ended(site, run_id)
+
+
+def freeze_many(sandbox: Sandbox, site: ApplySite, numbers: range) -> Count:
+    count = Count()
+    with WorkerProcesses(site) as workers:
+        workers.start()
+        workers.start()
+        for number in numbers:
+            for point in ("before sending", "after sending"):
+                view = frozen_at(sandbox, site, workers, point, number % STEPS)
+                assert_sound(sandbox, site, [view])
+                count.add(sandbox, view)
+    sys.stderr.write(f"\nfrozen workers: {count}\n")
+    return count
+
+
+def test_worker_frozen_before_and_after_sending_loses_and_repeats_nothing(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    count = freeze_many(whole, site, range(1, 2))
+    assert (count.runs, count.lost, count.twice) == (2, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_worker_frozen_at_twenty_points_loses_and_repeats_nothing(
+    whole: Sandbox, site: ApplySite
+) -> None:
+    count = freeze_many(whole, site, range(10))
+    assert (count.runs, count.lost, count.twice) == (20, 0, 0)
+    assert count.takeovers
+
+
+@pytest.mark.parametrize(
+    "frozen_s",
+    [4.0, pytest.param(8.0, marks=pytest.mark.slow), pytest.param(30.0, marks=pytest.mark.slow)],
+)
+def test_zookeeper_frozen_in_a_run_loses_and_repeats_nothing(
+    whole: Sandbox, site: ApplySite, frozen_s: float
+) -> None:
+    count = Count()
+    run_id = site.ask(site.plan(STEPS), QUIETLY)
+    pid = whole.zookeeper_process.pid
+    assert pid is not None
+    with WorkerThread(site):
+        wait_until(lambda: site.view(run_id).steps[1].begun_at, "a step")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            threading.Event().wait(frozen_s)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        view = ended(site, run_id)
+    assert_sound_but_moved(whole, site, view)
+    count.add(whole, view)
+    sys.stderr.write(f"\nZooKeeper frozen for {frozen_s:.0f} s: {count}\n")
+    assert count.twice == 0
+
+
+def test_journal_without_room_in_a_run_loses_and_repeats_nothing(
+    whole: Sandbox, site: ApplySite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_full = threading.Event()
+    begin = engine._on_begin
+
+    def limited(connection: sa.Connection) -> None:
+        # SQLite's own limit: no page more than there are, and it answers SQLITE_FULL
+        most = 1 if is_full.is_set() else 2**30
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {most}")
+        begin(connection)
+
+    monkeypatch.setattr(engine, "_on_begin", limited)
+    run_id = site.ask(site.plan(STEPS), QUIETLY)
+    with WorkerThread(site) as worker:
+        wait_until(lambda: site.view(run_id).counts["DONE"], "a step")
+        is_full.set()
+        wait_until(lambda: any("full" in one for one in worker.said), "the full journal is named")
+        is_full.clear()
+        view = ended(site, run_id)
+    assert_sound(whole, site, [view])
+    count = Count()
+    count.add(whole, view)
+    sys.stderr.write(f"\njournal without room: {count}\n")
+    assert (count.lost, count.twice) == (0, 0)

@@ -6,14 +6,18 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from recorded_cluster import RecordedCluster, StrictZooKeeper
 from small_broker import SmallBroker, said, serve_cluster
 
+from connectors import collector
 from connectors.collector import CollectorEvent, run_collector
 from connectors.config import ClusterConfig, TrimtabConfig
+from core.errors import SnapshotError
 from core.snapshot.store import Shelf
 
 WITHIN_S = 30.0
@@ -90,7 +94,7 @@ def test_snapshots_are_kept_and_the_status_says_so(broker: SmallBroker, start) -
     running.end()
     status = running.status()
     shelf = Shelf(running.config.state_dir / "snapshots")
-    latest = shelf.latest("c")
+    latest = shelf.latest("c", datetime.now(UTC))
     assert latest is not None
     assert status["last_snapshot_id"] == latest.snapshot_id
     assert status["collected"] == len(shelf.entries("c")) >= 2
@@ -157,3 +161,18 @@ def test_broker_that_leaves_brings_the_next_capture_forward(tmp_path: Path, star
         assert "2 brokers" in running.next("collected").sentence
         running.end()
         cluster.close()
+
+
+@pytest.mark.parametrize("error", [KeyError("nodes"), ValueError("rounds"), SnapshotError("cut")])
+def test_a_learned_node_order_that_cannot_be_read_does_not_end_the_captures(
+    tmp_path, monkeypatch, error
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    cluster = ClusterConfig(name="k", kind="pegasus", meta_servers=["127.0.0.1:1"])
+    config = TrimtabConfig(state_dir=tmp_path, clusters=[cluster])
+    monkeypatch.setattr(collector.Shelf, "latest", lambda *_: SimpleNamespace(path=tmp_path))
+    monkeypatch.setattr(collector, "load_pegasus_snapshot", fail)
+    loop = collector._Loop(config, cluster, 60.0, threading.Event(), lambda _: None)
+    loop._collector().close()

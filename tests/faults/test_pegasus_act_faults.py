@@ -16,14 +16,11 @@ from core.actions.model import SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.errors import RemoteError
 from core.pegasus.partition import PartitionConfig
-from core.plan.pegasus_steps import (
-    MoveReplica,
-    Partition,
-    Proposed,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.setting import SetServerSetting
 
 QUICK = PegasusOptions(tick_s=0.2, step_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.5)
 SLOWLY = pytest.mark.parametrize("sandbox", [2.5], indirect=True)

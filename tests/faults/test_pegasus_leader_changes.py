@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from time import monotonic
+from types import SimpleNamespace
 
 import pytest
 from pegasus_site import PegasusSite, move, wait_until
 
-from connectors.pegasus.acting.proposing import ChangeAction
 from connectors.pegasus.acting.sight import Eyes
+from connectors.pegasus.actions.change import ChangeAction
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.model import Observation
 from core.errors import RemoteError
@@ -18,7 +19,9 @@ from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
-from core.plan.pegasus_steps import ChangeReplica, Partition, Proposed, ProposeMany
+from core.pegasus.steps.batch import Proposed, ProposeMany
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.partition import Partition
 
 QUICK = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
 GRACE_S = 0.5
@@ -143,7 +146,7 @@ def test_an_addition_goes_on_learning_after_its_leader_died(
     config = PartitionConfig(2, 0, 5, 3, "a:1", ("b:1",))
     eyes = _Staged(config, ("a:1", "b:1", "c:1"))
     step = ChangeReplica(partition=Partition.of(config, "temp"), change="ADD_SECONDARY", node="c:1")
-    action = ChangeAction(step, eyes, lambda _: None)
+    action = ChangeAction(step, SimpleNamespace(eyes=eyes, propose=lambda _: None))
     before = action.look()
     assert action.forbids(before) is None
     action.send()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,10 +115,15 @@ def java_flags(folder: Path, *, heap_mb: int, direct_mb: int) -> list[str]:
 
 
 def write_files(
-    folder: Path, places: Places, mode: Mode, broker_settings: Mapping[str, object]
+    folder: Path,
+    places: Places,
+    mode: Mode,
+    broker_settings: Mapping[str, object],
+    debug_loggers: Sequence[str] = (),
 ) -> None:
     """Write every configuration file of the cluster into ``folder``."""
-    (folder / "log4j2.xml").write_text(_LOG4J, "utf-8")
+    debugged = "".join(f'<Logger name="{name}" level="debug"/>' for name in debug_loggers)
+    (folder / "log4j2.xml").write_text(_LOG4J.replace("<Root", f"{debugged}<Root"), "utf-8")
     _write(folder / "zookeeper.conf", _zookeeper(folder, places))
     _write(folder / "bookie.conf", _bookie(folder, places))
     for index, place in enumerate(places.brokers):

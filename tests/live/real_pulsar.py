@@ -48,12 +48,14 @@ class RealPulsarOptions:
         brokers: How many.
         distinct_hosts: Broker ``i`` on ``127.0.0.(i+1)`` (Linux), else all on one host.
         broker_settings: Lines for every ``broker.conf`` that win over the harness's own.
+        debug_loggers: Java packages or classes that log at debug level.
     """
 
     mode: Mode = "modular"
     brokers: int = 3
     distinct_hosts: bool = True
     broker_settings: Mapping[str, object] = field(default_factory=dict)
+    debug_loggers: tuple[str, ...] = ()
 
 
 def why_not() -> str | None:
@@ -133,7 +135,10 @@ class RealPulsar:
         self.places = choose_places(
             self.options.brokers, distinct_hosts=self.options.distinct_hosts
         )
-        write_files(self.folder, self.places, self.options.mode, self.options.broker_settings)
+        options = self.options
+        write_files(
+            self.folder, self.places, options.mode, options.broker_settings, options.debug_loggers
+        )
         try:
             self._start_servers()
         except BaseException:

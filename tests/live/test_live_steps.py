@@ -17,9 +17,10 @@ from core.actions.undo import undo_plan
 from core.ids import namespace_of
 from core.plan.bare import Terms
 from core.plan.edit import Ground
-from core.plan.model import Plan, SplitBundle
+from core.plan.model import Plan
 from core.plan.setting import build_setting_plan
 from core.plan.split import SplitWish, build_split_plan
+from core.pulsar.steps.split import SplitBundle
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 BOTH_MANAGERS = pytest.mark.parametrize(

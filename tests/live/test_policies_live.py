@@ -21,8 +21,8 @@ from core.plan.bare import Terms
 from core.plan.edit import Ground
 from core.plan.policy import PolicyWish, build_policy_plan
 from core.plan.policy_impact import policy_impact
-from core.plan.steps import SetPolicy
 from core.pulsar.settings import effective_settings
+from core.pulsar.steps.policy import SetPolicy
 
 GROUP = "live-mailers"
 NAMESPACE = "acme/orders"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _TICK_S: Final = 0.05
 _BURST: Final = 200
+_FACTORS: Final = (0.05, 0.3, 1.0, 3.0)
 
 BUNDLES_BY_NAMESPACE: Final[dict[str, int]] = {
     "acme/orders": 16,
@@ -77,11 +79,22 @@ def make_namespaces(cluster: RealPulsar) -> None:
 
 
 class Traffic:
-    """Producers and consumers in threads of this process, from ``start`` to ``stop``."""
+    """Producers and consumers in threads of this process, from ``start`` to ``stop``.
 
-    def __init__(self, cluster: RealPulsar, *, scale: float = 1.0) -> None:
+    Args:
+        cluster: Where to.
+        scale: Factor of every rate.
+        shift_every_s: Seconds after which each topic gets another factor by chance, so that a
+            balancer has something to do; ``None``: the rates stay.
+    """
+
+    def __init__(
+        self, cluster: RealPulsar, *, scale: float = 1.0, shift_every_s: float | None = None
+    ) -> None:
         self._cluster = cluster
         self._scale = scale
+        self._shift_every_s = shift_every_s
+        self._chance = random.Random(15)
         self._ended = threading.Event()
         self._pump = threading.Thread(target=self._run, name="traffic", daemon=True)
         self._producers: list[tuple[str, Any, float, bytes]] = []
@@ -161,11 +174,15 @@ class Traffic:
     def _run(self) -> None:
         owed = dict.fromkeys((topic for topic, *_ in self._producers), 0.0)
         count = {topic: self._count(topic) for topic, *_ in self._producers}
-        last = monotonic()
+        factor = dict.fromkeys(owed, 1.0)
+        last = shifted_at = monotonic()
         while not self._ended.wait(_TICK_S):
             now = monotonic()
+            if self._shift_every_s is not None and now - shifted_at >= self._shift_every_s:
+                shifted_at = now
+                factor = {topic: self._chance.choice(_FACTORS) for topic in factor}
             for topic, producer, rate, body in self._producers:
-                owed[topic] += rate * (now - last)
+                owed[topic] += rate * factor[topic] * (now - last)
                 whole = min(int(owed[topic]), _BURST)
                 owed[topic] -= whole
                 for _ in range(whole):

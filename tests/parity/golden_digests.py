@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/parity/golden_digests.py
 
-asks the jars that :mod:`pulsar_jars` finds, and writes ``golden/transfer-*.json`` and
-``golden/split-*.json`` anew.
+asks the jars that :mod:`pulsar_jars` finds, and TransferShedder of two older releases, and writes
+``golden/transfer-*.json`` and ``golden/split-*.json`` anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from placement_driver import ask_real_classes
 from pulsar_jars import PULSAR_VERSION, SkipReason, pulsar_jars
 from split_cases import SPLIT_SEEDS, Case, split_answer, split_case
-from transfer_fleets import TRANSFER_SEEDS, make_transfer_fleet, transfer_answer
+from transfer_fleets import (
+    OLD_TRANSFER_SEEDS,
+    OLD_TRANSFERS,
+    TRANSFER_SEEDS,
+    make_transfer_fleet,
+    transfer_answer,
+)
 
 _FOLDER: Final = Path(__file__).parent / "golden"
 
@@ -32,38 +38,44 @@ def digest(answer: Any) -> str:
 
 
 @functools.cache
-def load_digests(name: str) -> dict[str, str]:
+def load_digests(name: str, release: str = PULSAR_VERSION) -> dict[str, str]:
     """Return ``{seed: digest}`` of ``transfer`` or ``split``."""
-    path = _FOLDER / f"{name}-{PULSAR_VERSION}.json"
+    path = _FOLDER / f"{name}-{release}.json"
     held: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))["digests"]
     return held
 
 
-def ask_digests(name: str, seeds: list[int], folder: Path) -> dict[str, str]:
-    """Ask the real classes, and return ``{seed: digest}``."""
+def ask_digests(
+    name: str, seeds: list[int], folder: Path, release: str = PULSAR_VERSION
+) -> dict[str, str]:
+    """Ask the real classes, and return ``{seed: digest}``; only ``transfer`` has older releases."""
     if name == "transfer":
         fleets = [make_transfer_fleet(seed) for seed in seeds]
-        told = ask_real_classes((fleet.case() for fleet in fleets), folder, "TransferDriver")
+        version = "" if release == PULSAR_VERSION else release
+        cases = (fleet.case() for fleet in fleets)
+        told = ask_real_classes(cases, folder, "TransferDriver", version)
         pairs = zip(fleets, told, strict=True)
         return {str(fleet.seed): digest(transfer_answer(fleet, real)) for fleet, real in pairs}
-    cases: list[Case] = [split_case(seed)[0] for seed in seeds]
-    told = ask_real_classes(cases, folder, "SplitDriver")
+    asked: list[Case] = [split_case(seed)[0] for seed in seeds]
+    told = ask_real_classes(asked, folder, "SplitDriver")
     return {
         str(seed): digest(split_answer(case, real))
-        for seed, case, real in zip(seeds, cases, told, strict=True)
+        for seed, case, real in zip(seeds, asked, told, strict=True)
     }
 
 
 def main() -> None:
-    """Write both files."""
+    """Write all files."""
     jars = pulsar_jars()
     if isinstance(jars, SkipReason):
         sys.exit(jars)
-    for name, seeds in (("transfer", TRANSFER_SEEDS), ("split", SPLIT_SEEDS)):
+    older = [("transfer", release, OLD_TRANSFER_SEEDS) for release in OLD_TRANSFERS]
+    newest = [("transfer", PULSAR_VERSION, TRANSFER_SEEDS), ("split", PULSAR_VERSION, SPLIT_SEEDS)]
+    for name, release, seeds in (*newest, *older):
         with tempfile.TemporaryDirectory() as folder:
-            digests = ask_digests(name, list(seeds), Path(folder))
-        path = _FOLDER / f"{name}-{PULSAR_VERSION}.json"
-        text = json.dumps({"release": PULSAR_VERSION, "digests": digests}, indent=0)
+            digests = ask_digests(name, list(seeds), Path(folder), release)
+        path = _FOLDER / f"{name}-{release}.json"
+        text = json.dumps({"release": release, "digests": digests}, indent=0)
         path.write_text(text + "\n", encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -54,6 +55,8 @@ class Fleet:
         groups: Anti-affinity group by namespace.
         domains: Brokers by failure domain.
         preallocated: ``{bundle: broker}`` picked a moment ago, not reported yet.
+        leader: Who leads; blank where that does not matter.
+        placed: Bundles that the leader placed while it led; no report names them.
     """
 
     seed: int
@@ -66,6 +69,8 @@ class Fleet:
     groups: dict[str, str] = field(default_factory=dict)
     domains: dict[str, list[str]] = field(default_factory=dict)
     preallocated: dict[str, str] = field(default_factory=dict)
+    leader: str = ""
+    placed: list[str] = field(default_factory=list)
 
     @property
     def bundles(self) -> list[str]:
@@ -98,13 +103,14 @@ class Fleet:
     def _given(self, broker: str) -> list[str]:
         return [bundle for bundle, given in self.preallocated.items() if given == broker]
 
-    def snapshot(self) -> PulsarSnapshot:
-        """The fleet for us."""
+    def snapshot(self, given: Mapping[str, str] | None = None) -> PulsarSnapshot:
+        """The fleet for us; ``given``: who got what the leader placed."""
         manifest = Manifest(
             cluster="parity",
             taken_at=datetime(2026, 1, 1, tzinfo=UTC),
             tables={},
             load_manager="modular",
+            leader=self.leader or None,
             release="4.2.4",
         )
         domain = {broker: name for name, members in self.domains.items() for broker in members}
@@ -112,8 +118,13 @@ class Fleet:
             _broker_row(name, report, self.averages[name], domain.get(name))
             for name, report in sorted(self.reports.items())
         ]
+        owners: dict[str, str | None] = {
+            name: broker for broker, names in self.owned.items() for name in names
+        }
+        owners |= {name: broker or None for name, broker in (given or {}).items()}
         bundles = [
-            _bundle_row(bundle, broker) for broker in self.owned for bundle in self.owned[broker]
+            _bundle_row(bundle, broker, self.reports[broker].get("lastStats") if broker else {})
+            for bundle, broker in owners.items()
         ]
         namespaces = [
             {
@@ -131,6 +142,10 @@ class Fleet:
         settings = [{"name": "loadManagerClassName", "value": MODULAR, "origin": "default"}]
         rows = {"brokers": brokers, "bundles": bundles, "namespaces": namespaces}
         rows |= {"policies": policies, "settings": settings}
+        if self.leader:
+            rows["claims"] = _claims(owners, self.leader, set(given or ()))
+            for row in brokers:  # a leader that reads these reports has its own averages
+                row["long_msg_rate_in"] = row["long_msg_rate_out"] = None
         tables = {name: pa.Table.from_pylist(part) for name, part in rows.items() if part}
         return PulsarSnapshot.build(manifest, tables)
 
@@ -150,6 +165,7 @@ def _broker_row(
         "version": report.get("brokerVersionString"),
         "load_manager": report.get("loadManagerClassName"),
         "persistent_topics_enabled": report["persistentTopicsEnabled"],
+        "non_persistent_topics_enabled": report.get("nonPersistentTopicsEnabled", True),
         "msg_rate_in": report["msgRateIn"],
         "msg_rate_out": report["msgRateOut"],
         "topic_count": report["numTopics"],
@@ -164,20 +180,35 @@ def _broker_row(
     return row
 
 
-def _bundle_row(bundle: str, broker: str) -> dict[str, Any]:
+def _claims(owners: Mapping[str, str | None], leader: str, new: set[str]) -> list[dict[str, Any]]:
+    """Znodes with their age: what the leader placed is younger than its own."""
+    subjects = [("leader", "/loadbalance/leader", leader, 2_000)]
+    subjects += [("bundle", name, owners[name], 1_000 + 2_000 * (name in new)) for name in owners]
+    names = ("subject_kind", "subject", "broker", "created_at")
+    return [dict(zip(names, row, strict=True)) | {"source": "znode"} for row in subjects]
+
+
+def _bundle_row(bundle: str, broker: str | None, stats: Mapping[str, Any] | None) -> dict[str, Any]:
     namespace, _, span = bundle.rpartition("/")
     lower, upper = parse_range(span)
-    return {
+    row: dict[str, Any] = dict.fromkeys(
+        ("reported_by", "msg_rate_in", "msg_rate_out", "topic_count")
+    )
+    row |= {
         "bundle": bundle,
         "namespace": namespace,
         "lower": lower,
         "upper": upper,
         "owner": broker,
-        "reported_by": broker,
         "is_broker_bound": False,
-        "long_msg_rate_in": BUNDLE_RATE,
-        "topic_count": BUNDLE_TOPICS,
     }
+    if stats is None:
+        known = {"long_msg_rate_in": BUNDLE_RATE, "topic_count": BUNDLE_TOPICS}
+        return row | known | {"reported_by": broker}
+    if bundle in stats:
+        rates = {"msg_rate_in": stats[bundle]["msgRateIn"], "msg_rate_out": 0.0}
+        row |= rates | {"topic_count": stats[bundle]["topics"], "reported_by": broker}
+    return row
 
 
 def make_fleet(seed: int, strategy: str | None = None) -> Fleet:

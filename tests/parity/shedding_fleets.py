@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.ids import is_broker_bound, parse_range, range_text
+from core.pulsar.releases import Release
 from core.pulsar.ring import initial_boundaries
 from core.pulsar.shedding.java_order import natural_order
 from core.snapshot import Manifest, PulsarSnapshot
@@ -63,13 +64,13 @@ class Fleet:
     rounds: list[int] = field(default_factory=list)
     recent: list[str] = field(default_factory=list)
 
-    def case(self) -> dict[str, Any]:
+    def case(self, strategies: tuple[str, ...] = STRATEGIES) -> dict[str, Any]:
         """The fleet for the real classes, with a question for each strategy."""
         conf = {key: _as_text(value) for key, value in self.conf.items()}
         loads = [{"brokers": load.reports, "bundles": load.rates} for load in self.loads]
         asks = [
             {"strategy": name, "conf": conf, "recent": self.recent, "rounds": self.rounds}
-            for name in STRATEGIES
+            for name in strategies
         ]
         return {"loads": loads, "asks": asks}
 
@@ -117,7 +118,9 @@ def _broker_row(name: str, report: dict[str, Any]) -> dict[str, Any]:
         "msg_throughput_out": report["msgThroughputOut"],
         "bundle_count": len(report["bundles"]),
     }
-    for upstream, ours in _RESOURCES.items():
+    for upstream, ours in (_RESOURCES | {"memory": "memory"}).items():
+        if upstream not in report:
+            continue
         row[f"{ours}_usage"] = report[upstream]["usage"]
         row[f"{ours}_limit"] = report[upstream]["limit"]
     return row
@@ -138,12 +141,19 @@ def _bundle_row(bundle: str, broker: str, rates: Rates) -> dict[str, Any]:
     }
 
 
-def make_fleet(seed: int, line: str = "4.2") -> Fleet:
-    """Return the fleet of a seed; 4.0 names the namespaces of its SLA monitor otherwise."""
+def make_fleet(seed: int, line: str = "4.2", count: int = 0) -> Fleet:
+    """Return the fleet of a seed.
+
+    Args:
+        seed: Of everything.
+        line: Release line; up to 4.0 the namespaces of the SLA monitor have other names.
+        count: Brokers; 0: a number that follows from the seed.
+    """
     rng = random.Random(seed)
-    monitor = "sla-monitor/parity" if line == "4.0" else "sla-monitor"
+    monitor = "sla-monitor" if line == "4.2" else "sla-monitor/parity"
     fleet = Fleet(seed)
-    names = _in_order(_broker_names(rng, rng.choice(_SIZES)))
+    drawn = rng.choice(_SIZES)
+    names = _in_order(_broker_names(rng, count or drawn))
     owned = _owned(rng, names, monitor)
     kind = rng.choice(("equal", "skewed", "quiet", "wild", "wild"))
     fleet.loads = [_load(rng, names, owned, kind)]
@@ -151,13 +161,25 @@ def make_fleet(seed: int, line: str = "4.2") -> Fleet:
         some = names if rng.random() < 0.6 else rng.sample(names, (len(names) + 1) // 2)
         stay = _in_order(some)
         fleet.loads.append(_load(rng, stay, {name: owned[name] for name in stay}, kind))
-    count = rng.choice((1, 2, 3, 9, 10))
-    fleet.rounds = [rng.randrange(len(fleet.loads)) for _ in range(count)]
+    rounds = rng.choice((1, 2, 3, 9, 10))
+    fleet.rounds = [rng.randrange(len(fleet.loads)) for _ in range(rounds)]
     bundles = sorted(fleet.loads[0].rates)
     if bundles and rng.random() < 0.5:
         fleet.recent = sorted(rng.sample(bundles, rng.randrange(1, min(len(bundles), 20) + 1)))
     _set_settings(rng, fleet)
+    if Release.of(line).rules.heap_is_weighed:
+        _add_heap(fleet)
     return fleet
+
+
+def _add_heap(fleet: Fleet) -> None:
+    """Let brokers report JVM heap, which old releases weigh."""
+    rng = random.Random(fleet.seed + 1_000_000)
+    for load in fleet.loads:
+        for report in load.reports.values():
+            usage = rng.choice((0.0, 10.0, 40.0, 70.0, 85.0, 98.0, 150.0))
+            report["memory"] = {"usage": usage, "limit": rng.choice((100.0, 100.0, 200.0, 0.0))}
+    fleet.conf["loadBalancerMemoryResourceWeight"] = rng.choice((1.0, 1.0, 0.5, 0.0))
 
 
 def _broker_names(rng: random.Random, count: int) -> list[str]:

@@ -18,13 +18,17 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from placement_driver import ask_real_classes
-from pulsar_jars import SkipReason, pulsar_jars
+from pulsar_jars import PULSAR_VERSION, SkipReason, pulsar_jars
 from shedding_fleets import STRATEGIES, Fleet, make_fleet
+
+from core.pulsar.releases import Release
 
 FOLDER: Final = Path(__file__).parent / "golden"
 FLEETS: Final = 400
+OLD_FLEETS: Final = 150
 _READABLE: Final = 6
 
 Round = list[list[Any]]
@@ -64,25 +68,47 @@ def line_of(release: str) -> str:
     return release.rpartition(".")[0]
 
 
-def ask(seeds: Sequence[int], folder: Path, line: str = "4.2") -> dict[int, dict[str, list[Round]]]:
-    """Return ``{seed: {strategy: rounds}}`` of the real classes."""
+def strategies_of(version: str) -> tuple[str, ...]:
+    """Return the strategies that a release has, in the order in which they are asked."""
+    return tuple(name for name in STRATEGIES if Release.of(version).has_class(name))
+
+
+def ask(seeds: Sequence[int], folder: Path, version: str = "") -> dict[int, dict[str, list[Round]]]:
+    """Return ``{seed: {strategy: rounds}}`` of the real classes.
+
+    Args:
+        seeds: Of the fleets.
+        folder: Where the cases go.
+        version: Release whose classes are asked; empty: that of the jars at hand, as 4.2.
+    """
+    line = line_of(version) if version else "4.2"
+    names = strategies_of(version) if version else STRATEGIES
     told = ask_real_classes(
-        (make_fleet(seed, line).case() for seed in seeds), folder, "SheddingDriver"
+        (make_fleet(seed, line).case(names) for seed in seeds), folder, "SheddingDriver", version
     )
     return {
-        seed: dict(zip(STRATEGIES, answer["answers"], strict=True))
+        seed: dict(zip(names, answer["answers"], strict=True))
         for seed, answer in zip(seeds, told, strict=True)
     }
 
 
 def main() -> None:
-    """Write the golden file of the jars at hand."""
+    """Write the golden files of the versions that are named, or of the jars at hand."""
+    if len(sys.argv) > 1:
+        for version in sys.argv[1:]:
+            write_golden(version, OLD_FLEETS)
+        return
     jars = pulsar_jars()
     if isinstance(jars, SkipReason):
         sys.exit(jars)
-    release = next(jars.glob("pulsar-broker-[0-9]*.jar")).stem.rpartition("-")[2]
+    write_golden(next(jars.glob("pulsar-broker-[0-9]*.jar")).stem.rpartition("-")[2], FLEETS)
+
+
+def write_golden(release: str, fleets: int) -> None:
+    """Ask the classes of a release, and write its golden file."""
+    version = "" if release == PULSAR_VERSION else release
     with tempfile.TemporaryDirectory() as folder:
-        found = ask(range(FLEETS), Path(folder), line_of(release))
+        found = ask(range(fleets), Path(folder), version)
     answers = {
         seed: {
             name: compact(make_fleet(seed, line_of(release)), rounds)
@@ -90,7 +116,7 @@ def main() -> None:
         }
         for seed, by_name in found.items()
     }
-    body = {"release": release, "fleets": FLEETS, "answers": answers}
+    body = {"release": release, "fleets": fleets, "answers": answers}
     FOLDER.mkdir(exist_ok=True)
     golden_path(release).write_text(json.dumps(body, separators=(",", ":")) + "\n", "utf-8")
 

@@ -15,7 +15,7 @@ import pytest
 from placement_driver import driver_command
 from pulsar_jars import SkipReason
 from shedding_fleets import STRATEGIES, Fleet, make_fleet
-from shedding_golden import FLEETS, Round, ask, compact, line_of, load_golden
+from shedding_golden import FLEETS, Round, ask, compact, line_of, load_golden, strategies_of
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Decision, find_shedding_strategy
@@ -24,6 +24,7 @@ from core.pulsar.view import LoadView
 pytestmark = pytest.mark.timeout(900)  # the first test may have to fetch the jars
 
 RELEASE = "4.2.4"
+OLDER = ("2.10.5", "2.11.0", "3.0.7")
 Answers = dict[int, dict[str, list[Round]]]
 SAMPLE = range(0, FLEETS, 10)
 
@@ -102,6 +103,40 @@ def test_every_move_is_the_real_class_s_move(release: str, strategies: tuple[str
                 wrong.append((name, seed))
     assert wrong == []
     assert all(acted[name] > FLEETS // 4 for name in strategies)
+
+
+@pytest.mark.parametrize("release", OLDER)
+def test_every_move_of_an_older_release_is_its_class_s_move(release: str) -> None:
+    line, golden = line_of(release), _golden(release)
+    names = strategies_of(release)
+    wrong = []
+    acted = Counter[str]()
+    for seed in range(golden["fleets"]):
+        fleet = make_fleet(seed, line)
+        if len(fleet.loads[0].reports) > 50:
+            continue  # large ones take long, and say no more about a release
+        settings = EffectiveSettings.defaults(release, fleet.conf)
+        views = _views(fleet, settings)
+        for name in names:
+            decisions = _decisions(fleet, settings, name, views)
+            acted[name] += any(decision.moves for decision in decisions)
+            if compact(fleet, _as_told(decisions)) != golden["answers"][str(seed)][name]:
+                wrong.append((name, seed))
+    assert wrong == []
+    assert all(acted[name] > golden["fleets"] // 8 for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", OLDER)
+def test_the_older_classes_still_pick_what_is_kept(release: str, tmp_path: Path) -> None:
+    command = driver_command("SheddingDriver", release)
+    if isinstance(command, SkipReason):
+        pytest.skip(command)
+    line, golden = line_of(release), _golden(release)["answers"]
+    for seed, by_name in ask(range(0, 150, 5), tmp_path, release).items():
+        fleet = make_fleet(seed, line)
+        for name, rounds in by_name.items():
+            assert compact(fleet, rounds) == golden[str(seed)][name], (seed, name)
 
 
 def test_4_0_s_uniform_shedder_takes_bundles_that_4_2_s_leaves() -> None:

@@ -17,6 +17,8 @@ from placement_driver import ask_real_classes, driver_command
 from pulsar_jars import SkipReason
 from transfer_fleets import (
     EXTENSIBLE,
+    OLD_TRANSFER_SEEDS,
+    OLD_TRANSFERS,
     TRANSFER_SEEDS,
     TransferFleet,
     make_transfer_fleet,
@@ -63,15 +65,18 @@ def asked(jars: None, tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
     return [(fleet, answer, *_decisions(fleet)) for fleet, answer in zip(fleets, told, strict=True)]
 
 
-def _view(fleet: TransferFleet) -> tuple[LoadView, EffectiveSettings]:
+def _view(fleet: TransferFleet, release: str = "") -> tuple[LoadView, EffectiveSettings]:
     snapshot = fleet.snapshot()
     overrides = {**fleet.conf, "loadManagerClassName": EXTENSIBLE}
-    settings = effective_settings(snapshot, overrides=overrides)
+    if release:
+        settings = EffectiveSettings.defaults(release, overrides)
+    else:
+        settings = effective_settings(snapshot, overrides=overrides)
     return LoadView.of(snapshot, settings), settings
 
 
-def _decisions(fleet: TransferFleet) -> tuple[list[Decision], TransferState]:
-    view, settings = _view(fleet)
+def _decisions(fleet: TransferFleet, release: str = "") -> tuple[list[Decision], TransferState]:
+    view, settings = _view(fleet, release)
     shedder = TransferShedder()
     config = shedder.config(settings)
     state = replace(shedder.initial_state(), gave_at_ms=fleet.gave_at)
@@ -86,8 +91,8 @@ def _moves(decision: Decision) -> list[tuple[str, str, str]]:
     return sorted((move.broker, move.bundle, move.destination or "") for move in decision.moves)
 
 
-def _our_answer(fleet: TransferFleet) -> dict[str, Any]:
-    decisions, state = _decisions(fleet)
+def _our_answer(fleet: TransferFleet, release: str = "") -> dict[str, Any]:
+    decisions, state = _decisions(fleet, release)
     return {
         "rounds": [
             [
@@ -134,6 +139,27 @@ def test_every_answer_on_every_fleet_is_the_real_class_s() -> None:
     assert wrong == []
     assert acted > len(TRANSFER_SEEDS) // 3
     assert swapped > len(TRANSFER_SEEDS) // 20
+
+
+@pytest.mark.parametrize("release", OLD_TRANSFERS)
+def test_every_answer_of_an_older_release_is_its_class_s(release: str) -> None:
+    kept, newest = load_digests("transfer", release), load_digests("transfer")
+    seeds = [int(seed) for seed in kept][::2]  # the class itself is asked for all of them
+    fleets = {seed: make_transfer_fleet(seed) for seed in seeds}
+    found = {seed: digest(_our_answer(fleet, release)) for seed, fleet in fleets.items()}
+    assert [seed for seed in seeds if found[seed] != kept[str(seed)]] == []
+    changed = [seed for seed in seeds if kept[str(seed)] != newest[str(seed)]]
+    assert len(changed) > len(seeds) // 20, "the releases do not differ: the cases say little"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", OLD_TRANSFERS)
+def test_the_older_classes_still_do_what_is_kept(release: str, tmp_path: Path) -> None:
+    command = driver_command("TransferDriver", release)
+    if isinstance(command, SkipReason):
+        pytest.skip(command)
+    seeds = list(OLD_TRANSFER_SEEDS)
+    assert ask_digests("transfer", seeds, tmp_path, release) == load_digests("transfer", release)
 
 
 def test_a_sample_asked_again_is_what_was_kept(asked: list[Asked]) -> None:

@@ -18,6 +18,8 @@ from core.snapshot.znodes import ProblemLog
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 TRANSFER_SEEDS = range(500)
+OLD_TRANSFERS = ("3.2.2", "4.0.0")
+OLD_TRANSFER_SEEDS = (*range(180), *range(400, 430))
 POLICED_SEEDS = range(400, 500)
 SIZES = (1, 2, 2, 3, 3, 4, 5, 5, 6, 8, 11, 12, 13, 20, 24, 25, 40, 100, 200)
 

@@ -16,18 +16,13 @@ from core.actions.words import told
 from core.errors import UnusablePlanError
 from core.ids import FULL_UPPER, range_text
 from core.plan.codec import dump_plan, load_plan
-from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import (
-    Plan,
-    SetDynamicSetting,
-    SplitBundle,
-    Step,
-    UnloadBundle,
-    content_hash,
-    sealed,
-)
-from core.plan.words import describe, doing, done, tally, things, whether, would
+from core.plan.commands import rest_line
+from core.plan.model import Plan, Step, content_hash, sealed
+from core.plan.words import done, tally, things, whether
 from core.pulsar.settings import SETTINGS
+from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.split import SplitBundle
+from core.pulsar.steps.unload import UnloadBundle
 
 brokers = st.sampled_from(["b1:8080", "b2:8080", "10.1.0.7:8443"])
 bounds = st.lists(st.integers(0, FULL_UPPER), min_size=2, max_size=6, unique=True).map(sorted)
@@ -102,12 +97,17 @@ def test_no_field_of_a_step_can_be_changed_behind_the_plans_back(plan: Plan, dat
 @settings(max_examples=150, deadline=None)
 @given(unloads | splits | changes)
 def test_every_step_has_words_and_commands(step: Step) -> None:
-    for words in (describe(step), doing(step), whether(step), would(step)):
+    for words in (
+        step.describe(),
+        step.describe_progress(),
+        whether(step),
+        step.describe_dry_run(),
+    ):
         assert step.subject in words
     assert tally([step])[0].islower()
     assert things([step]).startswith("1 ")
     assert done([step])
-    admin, rest = shlex.split(pulsar_admin_line(step)), shlex.split(rest_line(step, None))
+    admin, rest = shlex.split(step.command_lines()[0]), shlex.split(rest_line(step, None))
     assert admin[0] == "pulsar-admin"
     assert rest[-1].startswith("http://")
     assert " " not in rest[-1]

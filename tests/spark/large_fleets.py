@@ -62,7 +62,7 @@ def with_gaps(snapshot: PulsarSnapshot) -> PulsarSnapshot:
 
 
 def unread(snapshot: PulsarSnapshot) -> PulsarSnapshot:
-    """No report names any bundle: owners stand in."""
+    """No report names any bundle, as in a fresh cluster: none counts for any broker."""
     nothing = pa.nulls(snapshot.bundles.num_rows, pa.string())
     return edited(snapshot, "bundles", "reported_by", nothing)
 

@@ -21,7 +21,7 @@ FLEETS = {
     "extensible": (lambda one: extensible(with_trouble(one)), 40, 4_000),
     "trouble, larger": (lambda one: with_trouble(with_gaps(one)), 200, 20_000),
     "extensible, larger": (extensible, 200, 20_000),
-    "owners only": (unread, 200, 20_000),
+    "no reports": (unread, 200, 20_000),
 }
 SMALL = ("trouble",)
 

@@ -10,13 +10,13 @@ from pegasus_snapshots import generated
 
 from connectors.jobs.kinds_history import left_out
 from core.errors import InputError
-from core.planning.drill import DrillWish
+from core.planning.drill_request import DrillRequest
 from core.planning.what_if import WhatIfWish
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import InDirectory, ask_here
+from core.spark.fleet import FleetRequest, InDirectory, ask_here
 from core.spark.jobs.balance import BalanceQuestion
-from core.spark.jobs.planning import DrillQuestion, WhatIfQuestion
+from core.spark.jobs.planning import DRILL, WhatIfQuestion
 from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
 from core.spark.large.cluster import LargeCluster
@@ -100,7 +100,7 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
     snapshot = kind(make_snapshot(brokers=6, bundles=90, seed=4))
     save_snapshot(snapshot, tmp_path)
     monkeypatch.setattr(drill, "MOST_PLACED", 45)
-    question = DrillQuestion(DrillWish(hot_line=0.3))
+    question = FleetRequest(DRILL, DrillRequest(hot_line=0.3))
     there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
     assert there == question.answer(snapshot)
     assert there["failures"].num_rows >= 6
@@ -110,13 +110,13 @@ def test_a_drill_in_waves_is_the_drill_of_a_process(tasks_here, tmp_path, monkey
 def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp_path, monkeypatch):
     snapshot = make_snapshot(brokers=6, bundles=90, seed=4)
     save_snapshot(snapshot, tmp_path)
-    whole = DrillQuestion().answer(snapshot)
+    whole = FleetRequest(DRILL, DrillRequest()).answer(snapshot)
     sizes = {row["failure"]: row["bundles"] for row in whole["failures"].to_pylist()}
     most = sorted(sizes.values())[len(sizes) // 2]
     monkeypatch.setattr(drill, "MOST_PLACED", most)
     monkeypatch.setattr(size, "MOST_BUNDLES", 10)
     sources = {"a": InDirectory(str(tmp_path))}
-    found = ask_fleet(None, sources, DrillQuestion(), Untold())
+    found = ask_fleet(None, sources, FleetRequest(DRILL, DrillRequest()), Untold())
     fitting = pc.less_equal(whole["failures"]["bundles"], most)
     assert found["failures"].drop_columns("cluster") == whole["failures"].filter(fitting)
     too_large = [name for name, own in sizes.items() if own > most]
@@ -124,11 +124,11 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     assert len(sentences) == len(too_large) > 0
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
     large = LargeCluster.of(None, tmp_path, Untold())
-    done = drill.large_drill(large, large.settings(), DrillWish())
+    done = drill.large_drill(large, large.settings(), DrillRequest())
     assert f" {counted(len(too_large), 'failure')} left out: too large" in done.sentence
     words = left_out(found, {})
     assert f" {counted(len(too_large), 'failure')} left out: " in words
     assert "cluster could not be answered" not in words
     monkeypatch.setattr(drill, "MOST_PLACED", min(sizes.values()) - 1)
     with pytest.raises(InputError, match=r"has .* bundles, which the leader"):
-        large_answer(LargeCluster.of(None, tmp_path, Untold()), DrillQuestion())
+        large_answer(LargeCluster.of(None, tmp_path, Untold()), FleetRequest(DRILL, DrillRequest()))

@@ -19,8 +19,9 @@ from core.history.store import HistoryLocation, HistoryStore
 from core.history.trends_job import TrendWish, recorded_of, trends_here
 from core.history.writer import Recorder
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import DrillWish, drill
+from core.planning.drill import drill
 from core.planning.drill_pegasus import drill_pegasus
+from core.planning.drill_request import DrillRequest
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import place_topics
@@ -87,7 +88,7 @@ def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
 
 def test_a_failure_drill_is_the_same(spark: SparkSession) -> None:
     snapshot = make_snapshot(brokers=6, bundles=60)
-    settings, wish = effective_settings(snapshot), DrillWish(hot_line=0.4, seed=SEED)
+    settings, wish = effective_settings(snapshot), DrillRequest(hot_line=0.4, seed=SEED)
     here = drill(snapshot, settings, wish, Untold())
     there = drill_on_spark(spark, snapshot, settings, wish, Untold())
     for name in ("failures", "hot", "groups"):

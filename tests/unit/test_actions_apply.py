@@ -360,6 +360,15 @@ def test_a_run_that_did_nothing_failed() -> None:
     assert world.work() == "FAILED"
 
 
+def test_plan_that_allows_itself_years_is_refused() -> None:
+    world = _asked(lifetime_s=73 * 365 * 86_400.0)
+    assert world.work() == "REFUSED"
+    refusal = world.view.refusal
+    assert refusal is not None
+    assert refusal.code == "plan_lifetime"
+    assert "a plan may be applied for at most 60 min" in refusal.sentence
+
+
 def test_an_excluded_step_is_skipped() -> None:
     world = _asked()
     world.at(0.4, lambda: setattr(world, "exclusions", ("acme/*",)))
@@ -369,7 +378,7 @@ def test_an_excluded_step_is_skipped() -> None:
 
 @pytest.mark.parametrize(("light_after_s", "state"), [(30.0, "DONE"), (1e9, "FAILED")])
 def test_a_dark_cluster_is_waited_for_so_long(light_after_s: float, state: RunState) -> None:
-    world = _asked(lifetime_s=1e6)
+    world = _asked(lifetime_s=3_000.0)
     world.is_dark = True
     world.at(light_after_s, lambda: setattr(world, "is_dark", False))
     assert world.work() == state

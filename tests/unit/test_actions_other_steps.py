@@ -22,8 +22,11 @@ from core.actions.words import told
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.edit import Ground
-from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle, sealed
-from core.plan.steps import SetPolicy
+from core.plan.model import Plan, Step, sealed
+from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.split import SplitBundle
+from core.pulsar.steps.unload import UnloadBundle
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 PATIENT = RunOptions(pace_per_min=600.0, max_failures=5)

@@ -28,24 +28,20 @@ from core.actions.model import RunOptions
 from core.actions.rehearse import rehearse
 from core.actions.undo import undo_plan
 from core.actions.undo_pegasus import PegasusGround
-from core.actions.values import is_known_value, is_same_value
 from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import PlanConflictError
 from core.pegasus.server_settings import LIVE_PERCENTAGE
+from core.pegasus.steps.change import ChangeReplica
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
+from core.pegasus.steps.partition import Partition
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, NodeExpectation, Plan, sealed
-from core.plan.pegasus_steps import (
-    LEVEL_KEY,
-    AwaitState,
-    ChangeReplica,
-    CloseReplicas,
-    Partition,
-    SetMetaLevel,
-    SetServerSetting,
-)
-from core.plan.pegasus_words import put_back_lines
 from core.plan.steps import PegasusStep
 from core.plan.verify import recheck
+from core.values import is_known_value, is_same_value
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)
 STEADY = SetMetaLevel(before="lively", level="steady", is_restored=True)
@@ -258,7 +254,7 @@ def test_what_a_new_leader_forgot_is_set_again_and_told() -> None:
     view = run(world, NO_MORE, LIVELY, AwaitState(state="balanced"))
     assert view.state == "DONE", view.sentence
     words = [told(event).what for event in world.events(SettingSaved)]  # type: ignore[arg-type]  # it is one
-    assert f"{LEVEL_KEY} is steady again: it is set to lively again for the run." in words
+    assert f"{LEVEL_KEY} is steady again: set to lively again for the run." in words
     assert (world.level, world.values[LIMIT]) == ("steady", "10")
 
 
@@ -398,9 +394,9 @@ def test_a_server_that_has_restarted_has_its_former_value_again() -> None:
 
 def test_a_setting_is_put_back_by_hand_on_each_server() -> None:
     step = SetServerSetting(key="nfs.rate", server="*", value="50")
-    lines = put_back_lines(step, '{"a:1": "0", "b:1": "9"}')
+    lines = step.restore_lines('{"a:1": "0", "b:1": "9"}')
     assert lines == ("remote_command -l a:1 nfs.rate 0", "remote_command -l b:1 nfs.rate 9")
-    assert put_back_lines(step, "7") == ("remote_command -t replica-server nfs.rate 7",)
+    assert step.restore_lines("7") == ("remote_command -t replica-server nfs.rate 7",)
 
 
 def test_a_level_outside_the_five_in_a_plan_is_told_and_never_sent() -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from connectors.apply.sight import Sight
-from connectors.apply.unload import UnloadAction
+from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation
 from core.errors import UnreachableError
-from core.plan.model import UnloadBundle
+from core.pulsar.steps.base import AdminRequest
+from core.pulsar.steps.unload import UnloadBundle
 
 BUNDLE = "acme/orders/0x00000000_0x40000000"
 ONE, TWO, THREE = "10.1.0.1:8080", "10.1.0.2:8080", "10.1.0.3:8080"
@@ -35,8 +36,8 @@ class Cluster:
         self.sent: list[str] = []
         self._serves = serves
 
-    def send(self, step: UnloadBundle, path: str) -> None:
-        self.sent.append(path)
+    def send(self, request: AdminRequest) -> None:
+        self.sent.append(f"/admin/v2/{request.path}")
 
     def serves(self, broker: str, bundle: str) -> bool:
         if self._serves is None:

@@ -104,6 +104,16 @@ def test_a_node_that_dies_fails_over_at_once_and_takes_up_its_replicas_again(fai
     assert found.minutes[12].node_count == 4
 
 
+def test_the_meta_server_keeps_as_many_dropped_replicas_as_a_partition_lacks(tape):
+    fleet = Fleet.begun(tape, 0)
+    row, *_ = fleet.kill([0], 1_000)
+    assert [one.node for one in fleet.dropped[row]] == [tape.start.nodes[0]]
+    held = set(fleet.members[row].tolist())
+    other = next(one for one in range(1, len(tape.start.nodes)) if one not in held)
+    fleet.add(row, other)
+    assert row not in fleet.dropped
+
+
 def test_a_node_that_stays_away_is_replaced_by_copies(failing):
     hasty = Candidate(policy="app", settings={"assign_delay_ms": 60_000})
     found = scored(failing, hasty)

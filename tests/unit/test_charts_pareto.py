@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.history.backtest.wording import PEGASUS
-from dashboard.charts.pareto import Point, pareto_chart, readable
+from dashboard.app_pages.backtest.charts import Point, pareto_chart, readable
 
 
 def point(mark: str, unloads: float, deviation: float) -> Point:

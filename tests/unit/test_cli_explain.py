@@ -14,7 +14,11 @@ BUSY = "10.1.0.1:8080"
 FIRST, SECOND = (
     f"acme/orders/{span}" for span in ("0x00000000_0x40000000", "0x40000000_0x80000000")
 )
-KEYS = {"strategy", "release", "off", "sentence", "notes", "elapsed_ms"}
+KEYS = {"strategy", "release", "off", "sentence", "notes", "elapsed_ms"} | {
+    "predicted_from",
+    "predicted_from_sentence",
+    "predicted_round",
+}
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -178,6 +180,18 @@ def test_a_table_whose_partitions_were_not_read_is_unknown(capsys, tmp_path, con
     assert told["balance"]["state"] == "unknown"
 
 
+def test_health_without_the_word_pegasus_reads_a_pegasus_snapshot(capsys, tmp_path, content):
+    content["nodes"][3] |= {"is_alive": False}
+    told = asked(capsys, tmp_path, content, "health")
+    assert run(["health", str(tmp_path / "snapshot"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told
+    assert told["state"] == "bad"
+    assert "3 of 4 nodes alive (db4:34801 is down)" in told["answer"]
+    assert "node_dead" in {one["code"] for one in told["findings"]}
+    assert run(["health", str(tmp_path / "snapshot")]) == 0
+    assert "db4:34801" in capsys.readouterr().out
+
+
 def test_health_names_states_the_guardians_ill_ones_and_lost_partitions(capsys, tmp_path, content):
     lost = content["partitions"][3]
     lost |= {"primary": None, "secondaries": [], "last_drops": ["db1:34801"], "ddd_reason": "gone"}
@@ -269,3 +283,12 @@ def test_a_pegasus_cluster_has_meta_servers_and_nothing_of_pulsar(tmp_path, caps
     config.write_text(f'[[clusters]]\nname = "feeds"\n{lines}\n')
     assert run(["pegasus", "level", "feeds", "--config", str(config)]) == 1
     assert "docs/configuration.md" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["cli_pegasus_reading", "cli_pegasus_balance", "cli_runs", "cli_apply", "cli_snapshots"],
+)
+def test_the_terminal_needs_no_pandas(module):
+    code = f"import sys; sys.modules['pandas'] = None; import dashboard.{module}"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,6 +12,7 @@ from journal_entries import (
     RUN,
     SHEDDING,
     begun,
+    chain_of,
     claimed,
     ended,
     record_of,
@@ -28,7 +29,9 @@ from core.actions.events import (
     SettingSaved,
 )
 from core.actions.model import RunId
+from core.actions.runs import fold
 from dashboard.cli import run
+from dashboard.cli_apply import RunTeller
 from dashboard.cli_live import tell_open_runs
 
 MEASURED = ONE_OF_EACH[-1]
@@ -82,7 +85,8 @@ def trimtab(site, capsys):
 def test_runs_are_listed_newest_first(trimtab) -> None:
     code, out, err = trimtab("runs", "--json")
     found = json.loads(out)["runs"]
-    assert (code, err) == (0, "")
+    assert code == 3
+    assert err.startswith("Run damaged is damaged: ")
     assert [item["run_id"] for item in found] == ["damaged", LATER, RUN]
     assert found[2]["state"] == "STOPPED"
     assert found[2]["counts"] == {"DONE": 2, "SKIPPED": 1}
@@ -142,6 +146,45 @@ def test_one_run_for_people_says_what_matters(trimtab) -> None:
         "Step 3: It is stopped.",
     ):
         assert words in out
+
+
+def test_steps_skipped_for_one_reason_are_told_together(trimtab, site) -> None:
+    journal = SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}")
+    events = (
+        requested(3),
+        claimed(),
+        begun(0),
+        ended(0, "FAILED", "timed_out", None),
+        ended(1, "SKIPPED", "too_many_failures", None),
+        ended(2, "SKIPPED", "too_many_failures", None),
+        RunEnded(state="FAILED", sentence="One step failed."),
+    )
+    failed = RunId("20261121-140000-abcdef")
+    for second, event in enumerate(events):
+        journal.append(record_of(event, run_id=failed, second=200 + second))
+    journal.close()
+    code, out, _ = trimtab("runs", failed)
+    assert code == 0
+    reason = ended(1, "SKIPPED", "too_many_failures", None).ending.sentence
+    assert out.count(f"Step 2: {reason}") == 1
+    assert "Step 3 was skipped for the same reason as step 2." in out
+
+
+def test_a_setting_that_was_set_again_is_told_once_more(capsys) -> None:
+    again = "meta level is steady again: set to lively again for the run."
+    events = (
+        requested(1),
+        claimed(),
+        SettingSaved(key="meta level", before="steady", during="lively"),
+        SettingChanged(key="meta level"),
+        SettingSaved(key="meta level", before="steady", during="lively", sentence=again),
+        SettingChanged(key="meta level"),
+    )
+    told = RunTeller()
+    entries = chain_of(events)
+    for count in range(1, len(entries) + 1):
+        told.tell(fold(entries[:count]))
+    assert capsys.readouterr().err.count(again) == 1
 
 
 def test_a_run_that_is_not_there_is_refused_with_near_names(trimtab) -> None:

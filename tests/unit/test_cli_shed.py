@@ -197,7 +197,7 @@ def test_every_strategy_answers_in_json(trimtab: Trimtab, three: Path, strategy:
         (("--strategy", "Treshold"), "There is no shedding strategy named 'Treshold'"),
         (("--set", "loadBalancerBrokerThresholdShedderPercentag=1"), "Did you mean"),
         (("--rounds", "0"), "--rounds"),
-        (("--release", "3.3"), "There is no release line named '3.3'"),
+        (("--release", "6.0"), "There is no release line '6.0'"),
         (("--recently-unloaded", "absent.json"), "absent.json cannot be read"),
     ],
 )

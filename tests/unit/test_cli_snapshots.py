@@ -232,7 +232,7 @@ WRONG_USAGE = [
     ("place", "{three}", "--bundle", BUNDLE, "--set", "loadBalancerEnable=true"),
     ("place", "{three}", "--bundle", BUNDLE, "--set", "maxUnloadPercentage=much"),
     ("place", "{three}", "--bundle", BUNDLE, "--strategy", "LeastLongTerm"),
-    ("place", "{three}", "--bundle", BUNDLE, "--release", "3.0"),
+    ("place", "{three}", "--bundle", BUNDLE, "--release", "6.0"),
     ("place", "{three}", "--bundle", BUNDLE, "--colour", "red"),
     ("health", "{three}", "--target", "viva"),
     ("place", "{three}", "--bundle", BUNDLE, "--candidates", ","),

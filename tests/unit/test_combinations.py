@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.pulsar.combinations import RULES, combinations
+from core.pulsar.releases import RELEASES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 
@@ -276,3 +277,24 @@ def test_split_without_shedding_and_without_unloads_is_a_warning():
 
 def test_defaults_of_an_extensible_cluster_contradict_nothing():
     assert found_in("extensible", {}) == {}
+
+
+@pytest.mark.parametrize("release", ["2.8.4", "2.9.5", *RELEASES])
+@pytest.mark.parametrize("shedder", [None, "ThresholdShedder", "OverloadShedder"])
+def test_a_hint_names_only_settings_and_classes_that_the_release_has(release, shedder):
+    overrides = {} if shedder is None else {SHEDDER: IMPL + shedder}
+    settings = EffectiveSettings.defaults(release, overrides)
+    for item in combinations(settings, "modular"):
+        for key, value in item.wanted.items():
+            assert settings.has(key), item
+            assert settings.target.has_class(str(value).rpartition(".")[2]), item
+
+
+def test_measures_that_a_release_cannot_change_are_worth_knowing_only():
+    (item,) = (
+        one
+        for one in combinations(EffectiveSettings.defaults("2.9.5"), "modular")
+        if one.code == "two_measures"
+    )
+    assert (item.weight, item.wanted) == ("info", {})
+    assert item.hint.startswith("Release 2.9.5 has no setting loadBalancerLoadPlacementStrategy.")

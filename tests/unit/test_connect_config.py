@@ -56,6 +56,8 @@ def test_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("nonsense =", "not TOML"),
         ("clusterz = []", "clusterz"),
+        ('[pages]\nallowed_hosts = ["*"]', "host:port, without wildcards"),
+        ('[pages]\nallowed_hosts = ["https://a.example"]', "host:port, without wildcards"),
         ("collect_every_s = 0", "collect_every_s"),
         ('[[clusters]]\nname = "a"', "zookeeper, admin_urls"),
         ('[[clusters]]\nname = "a b"\nzookeeper = "z:1"', "name"),

@@ -93,6 +93,10 @@ def test_a_sound_fleet_needs_no_look():
     assert codes(sound(), ("warning", "unknown", "error")) == set()
 
 
+def replaced_release(snapshot, release):
+    return PulsarSnapshot.build(replace(snapshot.manifest, release=release), snapshot.tables)
+
+
 @lru_cache(maxsize=1)
 def firing():
     group = ("resource_group", "gold", '{"publishRateInMsgs": 100}')
@@ -110,6 +114,10 @@ def firing():
         ),
         "unknown_key": set_on(None, "stored:loadBalancerShedingEnabled", "true", "stored"),
         "mixed_releases": cell(NAMES[1], version="5.0.1"),
+        "release_unknown": replaced_release(sound(), "custom-build"),
+        "setting_without_effect": replaced_release(
+            set_on(None, EXCLUDED, "[acme/orders]", "file"), "4.0.8"
+        ),
         "mixed_load_managers": cell(
             NAMES[1],
             load_manager="org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl",

@@ -13,6 +13,7 @@ from core.pulsar.placement import Placement, place_all, place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
@@ -50,6 +51,7 @@ def ask(
     bundles: list[dict[str, Any]] | None = None,
     overrides: dict[str, object] | None = None,
     strategy: str | None = None,
+    unavailable: tuple[str, ...] = (),
     **tables: list[dict[str, Any]],
 ) -> Placement:
     manifest = Manifest(
@@ -59,6 +61,7 @@ def ask(
         load_manager="extensible",
         leader="a:1",
         release="4.2.4",
+        unavailable=unavailable,
     )
     published = [{"broker": name, "weighted_max_ema": usage} for name, usage in loads.items()]
     rows = {
@@ -156,8 +159,14 @@ def test_an_overloaded_pick_stands() -> None:
     assert found.distribution == {"c:1": 1.0}
 
 
-def test_without_published_loads_the_answer_names_the_remedy() -> None:
+def test_where_no_broker_published_its_load_all_candidates_are_equal() -> None:
     found = ask(THREE, {})
+    assert found.distribution == dict.fromkeys(("a:1", "b:1", "c:1"), 1 / 3)
+    assert found.is_known
+
+
+def test_without_published_loads_the_answer_names_the_remedy() -> None:
+    found = ask(THREE, {}, unavailable=(EXTENSIBLE_LACKS,))
     assert (found.distribution, found.is_known) == ({}, False)
     assert "`extensible` extra" in found.why
 

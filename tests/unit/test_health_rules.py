@@ -304,6 +304,21 @@ CASES: dict[str, tuple[str, Callable[[PulsarSnapshot], PulsarSnapshot], str]] = 
         lambda s: with_settings(s, (None, "minUnloadMessage", "abc", "dynamic")),
         "minUnloadMessage holds 'abc'",
     ),
+    "setting_without_effect": (
+        "warning",
+        lambda s: with_manifest(
+            with_settings(
+                s, (None, "loadBalancerSheddingExcludedNamespaces", "[acme/orders]", "file")
+            ),
+            release="4.0.8",
+        ),
+        "Release 4.0.8 has no setting .* Available in 4.0.11 and later",
+    ),
+    "release_unknown": (
+        "warning",
+        lambda s: with_manifest(s, release="6.0.1"),
+        "Release 6.0.1 is unknown: the rules of 5.0 are assumed",
+    ),
     "bundle_limit_reached": (
         "warning",
         lambda s: with_settings(s, (None, "loadBalancerNamespaceMaximumBundles", "4", "dynamic")),

@@ -146,6 +146,13 @@ def test_primaries_replicas_nodes_and_levels_of_a_pegasus_cluster() -> None:
 def test_counts_that_change_by_themselves_are_no_event() -> None:
     assert told(pegasus(), pegasus(1, settings={"balance_operation_count": "{}"})) == []
     assert told(pegasus(), pegasus(1, settings={"assign_delay_ms": None})) == []
+    before, after = (
+        pegasus(at, settings={"total_replica_count_stddev": f"{at}.40", "cluster_name": "peg"})
+        for at in (0, 1)
+    )
+    assert told(before, after) == []  # computed by the meta server: nobody set it
+    renamed = pegasus(1, settings={"cluster_name": "other"})
+    assert [event[0] for event in told(before, renamed)] == ["setting"]
 
 
 def recorded(folder, *snapshots, cut=()) -> list[tuple]:

@@ -208,7 +208,8 @@ def test_round_of_the_policy_in_force_is_foretold_for_a_pegasus_cluster() -> Non
     assert {row["strategy"] for row in rows} == {"app"}
     assert not any(row["is_switched_on"] for row in rows)
     assert {row["broker"] for row in rows if row["reason"] == "move_primary"} == {NODES[0]}
-    assert all(row["probability"] == 1.0 and row["destination"] in NODES for row in rows)
+    assert all(0 < row["probability"] <= 1 and row["destination"] in NODES for row in rows)
+    assert any(row["probability"] < 1 for row in rows)  # no round was seen: ties are open
 
 
 def test_lively_pegasus_cluster_counts_as_switched_on() -> None:

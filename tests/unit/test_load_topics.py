@@ -22,7 +22,9 @@ from connectors.pulsar_topics.capture import (
 )
 from connectors.pulsar_topics.errors import kind_of, translate
 from connectors.pulsar_topics.reader import LoadTopicReader, MissingExtraError
+from connectors.zookeeper.leader_recording import TopicRecording
 from core.errors import AuthError, RemoteError, UnreachableError
+from core.pulsar.leader.events import MESSAGE, ZnodeEvent
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force, strategy_rounds
@@ -79,7 +81,9 @@ class Recorded:
             if not queue:
                 raise pulsar.Timeout("nothing")
             key, data = queue.popleft()
-            return SimpleNamespace(partition_key=lambda: key, data=lambda: data)
+            return SimpleNamespace(
+                partition_key=lambda: key, data=lambda: data, publish_timestamp=lambda: 1_000
+            )
 
         return SimpleNamespace(read_next=read_next, has_message_available=lambda: bool(queue))
 
@@ -132,6 +136,45 @@ def test_a_withdrawn_record_is_gone_and_the_last_one_counts() -> None:
     load = json.loads(topics.broker_loads["127.0.0.1:18081"])
     assert load["bundleCount"] == 13
     assert all(topics.unit_states.values())
+
+
+def test_a_recording_has_every_message_withdrawn_ones_too_and_goes_on() -> None:
+    package = Recorded(recording())
+    reader = LoadTopicReader(CONFIG, lambda: package)
+    found = reader.take(ADDRESSES)
+    assert [(one.topic, one.key, one.data) for one in found] == [
+        (topic, key, data)
+        for topic in (BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC, UNIT_STATE_TOPIC)
+        for key, data in recording()[topic]
+    ]
+    assert any(not one.data for one in found)
+    assert reader.take(ADDRESSES) == []
+    package.messages[BROKER_LOAD_TOPIC].append((BROKERS[0], b"{}"))
+    assert [one.published_ms for one in reader.take(ADDRESSES)] == [1_000]
+
+
+def test_messages_are_recorded_as_events_of_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[ZnodeEvent] = []
+    topics = TopicRecording(CONFIG, written.extend)
+    monkeypatch.setattr(topics, "_reader", LoadTopicReader(CONFIG, lambda: Recorded(recording())))
+    znodes = json.loads((RECORDED / "zk.json").read_text())
+    found = {name: znodes[f"/loadbalance/brokers/{name}"]["value"] for name in BROKERS}
+    topics.start({name: json.dumps(value).encode() for name, value in found.items()})
+    topics.close()
+    assert {one.kind for one in written} == {MESSAGE}
+    assert {one.path for one in written} == {BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC, UNIT_STATE_TOPIC}
+    withdrawn = [one for one in written if one.value is None]
+    assert withdrawn
+    assert all(json.loads(one.value) for one in written if one.value is not None)
+
+
+def test_a_modular_cluster_has_no_messages_to_record() -> None:
+    written: list[ZnodeEvent] = []
+    topics = TopicRecording(CONFIG, written.extend)
+    modular = {"pulsarServiceUrl": "pulsar://a:1", "loadReportType": "LocalBrokerData"}
+    topics.start({"a:1": json.dumps(modular).encode()})
+    topics.close()
+    assert written == []
 
 
 def test_the_brokers_get_usage_traffic_and_counts(whole: PulsarSnapshot) -> None:

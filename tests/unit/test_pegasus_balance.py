@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from core.errors import SchemaError
-from core.pegasus.balance.model import BALLOT_STEPS, BalanceOptions, actions_of, reason_of
-from core.pegasus.balance.preconditions import obstacles
+from core.pegasus.balance.model import BALLOT_STEPS, BalanceOptions, PlanKind, actions_of, reason_of
+from core.pegasus.balance.preconditions import disk_doubts, obstacles, uncertain_tables
 from core.pegasus.balance.rounds import (
     balance_round,
     balance_rounds,
@@ -145,11 +145,36 @@ def test_the_cluster_policy_never_looks_at_the_ignored_list():
     assert balance_round(view, ignoring) == balance_round(view, options)
 
 
-def test_nothing_is_planned_while_a_disk_is_unknown():
-    view, options = read(TRACES["suite1-1disk"])
-    blind = view.with_members(view.members, np.where(view.member_disks == 0, NOBODY, 0))
-    assert balance_round(blind, options) == []
-    assert balance_round(blind, replace(options, policy="cluster")) == []
+@pytest.mark.parametrize("name", [name for name in TRACES if "cluster" not in name][:12])
+def test_unknown_disks_of_one_table_leave_the_plans_of_all_others_exact(name):
+    view, options = read(TRACES[name])
+    seen = view.member_disks.copy()
+    seen[view.rows_of(0).start, 0] = NOBODY
+    blind = view.with_members(view.members, seen)
+    assert uncertain_tables(blind, "app").tolist() == [at == 0 for at in range(view.table_count)]
+
+    def summary(plans, *, is_exact):
+        of_table = [(one, view.table_of_row[one.row]) for one in plans]
+        return [
+            one if is_exact else (one.kind, one.source, one.target)
+            for one, table in of_table
+            if (table != 0) == is_exact
+        ]
+
+    known, guessed = balance_round(view, options), balance_round(blind, options)
+    assert summary(guessed, is_exact=True) == summary(known, is_exact=True)
+    moves = {PlanKind.MOVE_PRIMARY}
+    if {one.kind for one in known} <= moves:
+        assert sorted(summary(guessed, is_exact=False)) == sorted(summary(known, is_exact=False))
+
+
+def test_unknown_disks_are_named_with_the_tables_that_are_in_doubt():
+    view, _ = read(TRACES["suite1-1disk"])
+    assert disk_doubts(view, "app") == []
+    blind = view.with_members(view.members, np.full_like(view.member_disks, NOBODY))
+    [sentence] = disk_doubts(blind, "app")
+    assert all(name in sentence for name in view.app_names[:4])
+    assert uncertain_tables(blind, "cluster").all()
 
 
 def test_what_keeps_the_meta_server_from_balancing_is_said(tmp_path, capsys):

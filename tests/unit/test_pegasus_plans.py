@@ -13,6 +13,9 @@ from core.pegasus.balance.rounds import balance_rounds
 from core.pegasus.reconfigure import way_of
 from core.pegasus.server_settings import CHANGEABLE, changeable, value_before, wished_value
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.setting import SetServerSetting
 from core.plan.bare import Terms
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
@@ -25,7 +28,6 @@ from core.plan.pegasus_build import (
     setting_plan,
 )
 from core.plan.pegasus_preview import preview_pegasus
-from core.plan.pegasus_steps import MoveReplica, SetMetaLevel, SetServerSetting
 from core.plan.pegasus_verify import recheck_pegasus
 
 TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")

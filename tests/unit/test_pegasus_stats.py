@@ -71,7 +71,10 @@ def test_a_recorded_server_tells_its_own_memory_and_counts():
 
 def test_the_columns_of_the_schema_are_those_that_are_measured():
     told = sample(0, {ONE: {}})
-    assert set(node_stats((told, told))) == set(ADDED_LATER["nodes"]) - {"started_at"}
+    assert set(node_stats((told, told))) == set(ADDED_LATER["nodes"]) - {
+        "started_at",
+        "is_answering",
+    }
     assert set(operation_stats((told, told), ONE)) == set(OPERATIONS.names) - {"app_id", "index"}
     assert set(ADDED_LATER["nodes"]) <= set(NODES.names)
 

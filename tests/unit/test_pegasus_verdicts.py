@@ -13,7 +13,7 @@ from core.actions.model import Observation
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.reconfigure import way_of
-from core.plan.pegasus_steps import Partition
+from core.pegasus.steps.partition import Partition
 
 A, B, C, D = "a:1", "b:1", "c:1", "d:1"
 BEFORE = PartitionConfig(2, 3, 7, 3, A, (B, C))

@@ -11,17 +11,15 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 from pegasus_stage import BLACK_LIST, Stage
 
 from core.errors import InputError, UnknownNameError
+from core.pegasus.steps.batch import ProposeMany
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from core.plan.bare import Terms
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
 from core.plan.pegasus_preview import preview_pegasus
-from core.plan.pegasus_steps import (
-    AwaitState,
-    CloseReplicas,
-    ProposeMany,
-    SetMetaLevel,
-    SetServerSetting,
-)
 from core.plan.pegasus_wizards import (
     drain_plan,
     migrate_plan,
@@ -92,6 +90,27 @@ class TestSteps:
         assert codes(plan, "warning") == {"lively_refills"}
         assert plan.expected.copied_mb == 40.0
 
+    @pytest.mark.parametrize("make", [drain_plan, offline_plan])
+    def test_replicas_leave_in_batches_with_a_wait_for_every_repair(self, make):
+        snapshot = snapshot_of(whole())
+        plan = make(snapshot, [NODES[0]], TERMS, max_under_replicated=3)
+        words = outline(plan)
+        start = words.index("DOWNGRADE_TO_INACTIVE 3")
+        assert words[start : start + 4] == [
+            "DOWNGRADE_TO_INACTIVE 3",
+            "await healthy",
+            "DOWNGRADE_TO_INACTIVE 1",
+            "await no_replicas",
+        ]
+        [told] = [one for one in plan.diagnostics if one.code == "batches"]
+        assert told.sentence.startswith("At most 3 of ")
+        assert "2 batches" in told.sentence
+        assert preview_pegasus(snapshot, plan).max_under_replicated == 3
+
+    def test_a_limit_that_lets_nothing_leave_is_refused(self):
+        with pytest.raises(InputError, match="no node could leave"):
+            drain_plan(snapshot_of(whole()), [NODES[0]], TERMS, max_under_replicated=0)
+
     def test_a_rolling_update_waits_for_the_operator_between_its_limits(self):
         content = whole()
         content["nodes"][0]["started_at"] = "2026-11-20 08:00:00"
@@ -102,11 +121,11 @@ class TestSteps:
             "add_secondary_max_count_for_one_node=0",
             "move_pri 4",
             "await no_primaries",
+            "await running",
             "DOWNGRADE_TO_INACTIVE 4",
             "await no_replicas",
             "close 4",
             "await closed",
-            "await running",
             "await restarted",
             "add_secondary_max_count_for_one_node=100",
             "await healthy",

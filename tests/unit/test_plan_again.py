@@ -18,10 +18,11 @@ from core.errors import InputError, PlanConflictError, UnknownNameError
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.edit import Ground, dropped, retargeted
-from core.plan.model import LEAST_FORESEEN, Plan
+from core.plan.model import Plan
 from core.plan.policy_state import with_policies as set_policies
-from core.plan.steps import SetPolicy
 from core.plan.verify import recheck
+from core.pulsar.steps.policy import SetPolicy
+from core.pulsar.steps.unload import MIN_PROBABILITY
 from core.snapshot import PulsarSnapshot
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
@@ -60,7 +61,7 @@ def test_a_plan_foresees_where_its_bundles_land(fleet, hot) -> None:
     assert plan.steps[0].likely == (COOL,)
     for step in plan.steps:
         assert sum(step.foreseen.values()) <= 1.0 + 1e-9
-        assert all(p >= LEAST_FORESEEN for p in step.foreseen.values())
+        assert all(p >= MIN_PROBABILITY for p in step.foreseen.values())
         assert list(step.foreseen) == list(step.likely)
 
 

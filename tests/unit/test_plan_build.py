@@ -23,6 +23,7 @@ from core.plan.model import Plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
@@ -306,7 +307,9 @@ def test_a_bundle_that_would_come_back_is_said(fleet) -> None:
 
 def test_placement_of_the_extensible_manager_is_unknown_not_refused(fleet, hottest) -> None:
     changed = with_manifest(
-        every(fleet, "brokers", {"load_manager": EXTENSIBLE}), load_manager="extensible"
+        every(fleet, "brokers", {"load_manager": EXTENSIBLE}),
+        load_manager="extensible",
+        unavailable=(EXTENSIBLE_LACKS,),
     )
     plan = planned(changed, hottest)
     assert "placement_unknown" in codes(plan)
@@ -319,7 +322,9 @@ def test_a_destination_under_the_extensible_manager_is_not_checked_and_that_is_s
     unread = {name: None for name in fleet.brokers.schema.names if name.startswith("msg_")}
     unread |= {name: None for name in fleet.brokers.schema.names if name.endswith("_usage")}
     changed = with_manifest(
-        every(fleet, "brokers", {"load_manager": EXTENSIBLE, **unread}), load_manager="extensible"
+        every(fleet, "brokers", {"load_manager": EXTENSIBLE, **unread}),
+        load_manager="extensible",
+        unavailable=(EXTENSIBLE_LACKS,),
     )
     plan = planned(changed, hottest, destination=IDLE)
     assert codes(plan) == ["destination_unchecked"]

@@ -11,15 +11,8 @@ import pytest
 from core.errors import UnusablePlanError
 from core.ids import SnapshotId
 from core.plan.codec import dump_plan, load_plan
-from core.plan.model import (
-    Diagnostic,
-    Expected,
-    Plan,
-    PolicyRef,
-    UnloadBundle,
-    content_hash,
-    sealed,
-)
+from core.plan.model import Diagnostic, Expected, Plan, PolicyRef, content_hash, sealed
+from core.pulsar.steps.unload import UnloadBundle
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -14,14 +14,17 @@ from core.plan.answer import plan_sentence
 from core.plan.bare import Terms
 from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
-from core.plan.commands import pulsar_admin_line, rest_line
+from core.plan.commands import rest_line
 from core.plan.edit import Ground, dropped
-from core.plan.model import Plan, SetDynamicSetting, SplitBundle, Step, UnloadBundle, sealed
+from core.plan.model import Plan, Step, sealed
 from core.plan.preview import preview_plan, project
 from core.plan.setting import build_setting_plan
 from core.plan.split import FLOW, SPECIFIED, SplitWish, build_split_plan
 from core.plan.verify import recheck
-from core.plan.words import describe, doing, done, tally, things, whether, would
+from core.plan.words import done, tally, things, whether
+from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.split import SplitBundle
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 
 FLEET = make_snapshot(brokers=4, bundles=12, cluster="fleet")
@@ -40,6 +43,10 @@ def with_column(fleet: PulsarSnapshot, table: str, name: str, values: list[objec
     field, at = made.schema.field(name), made.schema.get_field_index(name)
     changed = made.set_column(at, field, pa.array(values, field.type))
     return PulsarSnapshot(fleet.manifest, {**fleet.tables, table: changed})
+
+
+def of_release(version: str) -> PulsarSnapshot:
+    return PulsarSnapshot(replace(FLEET.manifest, release=version), FLEET.tables)
 
 
 def codes(plan: Plan, severity: str) -> list[str]:
@@ -240,6 +247,28 @@ def test_an_unknown_key_names_its_neighbours() -> None:
         change()
 
 
+def test_a_setting_that_the_release_does_not_have_is_refused() -> None:
+    key = "loadBalancerSheddingExcludedNamespaces"
+    fleet = of_release("4.0.8")
+    plan = build_setting_plan(fleet, {key: "acme/orders"}, TERMS)
+    (error,) = plan.by_severity("error")
+    assert error.code == "setting_unknown_in_release"
+    assert f"Release 4.0.8 has no setting {key}." in error.sentence
+    assert "Available in 4.0.11 and later" in error.hint
+    assert not plan.steps
+    assert not plan.applyable
+    newer = of_release("4.2.4")
+    assert build_setting_plan(newer, {key: "acme/orders"}, TERMS).applyable
+
+
+def test_a_setting_that_is_not_dynamic_in_the_release_is_refused() -> None:
+    fleet = of_release("2.9.5")
+    plan = build_setting_plan(fleet, {"loadBalancerSheddingGracePeriodMinutes": "10"}, TERMS)
+    assert "setting_not_dynamic" in codes(plan, "error")
+    assert "2.10" in plan.by_severity("error")[0].hint
+    assert not plan.steps
+
+
 def test_a_setting_is_rechecked_by_the_catalogue() -> None:
     plan = change(loadBalancerBrokerThresholdShedderPercentage="17")
     assert recheck(FLEET, plan, (), NOON) == {}
@@ -295,10 +324,10 @@ MOVE = UnloadBundle(bundle="acme/x/0x00000000_0x80000000", owner="b1:8080", dest
     ],
 )
 def test_each_kind_has_its_words(step: Step, order, under_way, question) -> None:
-    assert describe(step) == order
-    assert doing(step) == under_way
+    assert step.describe() == order
+    assert step.describe_progress() == under_way
     assert whether(step) == question
-    assert would(step).startswith((step.subject, "The dynamic value 1 of aKey"))
+    assert step.describe_dry_run().startswith((step.subject, "The dynamic value 1 of aKey"))
 
 
 def test_steps_are_counted_by_kind() -> None:
@@ -341,7 +370,7 @@ def test_steps_are_counted_by_kind() -> None:
     ],
 )
 def test_commands_do_by_hand_what_a_step_does(step: Step, line, rest) -> None:
-    assert pulsar_admin_line(step) == line
+    assert step.command_lines()[0] == line
     assert rest_line(step, None) == rest
 
 

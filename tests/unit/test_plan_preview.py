@@ -18,8 +18,8 @@ from core.health.measures import measure
 from core.plan.answer import plan_sentence
 from core.plan.build import build_unload_plan
 from core.plan.clients import client_impact
-from core.plan.commands import pulsar_admin_line, rest_line
-from core.plan.model import UnloadBundle, sealed
+from core.plan.commands import rest_line
+from core.plan.model import sealed
 from core.plan.outcomes import Scenario
 from core.plan.preview import (
     BEFORE_AFTER,
@@ -30,6 +30,7 @@ from core.plan.preview import (
     project,
 )
 from core.plan.shift import _check_conserved, carried_by, shift_of, usage_per_byte
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
@@ -244,7 +245,7 @@ def test_the_equivalent_commands_can_be_pasted() -> None:
     step = UnloadBundle(
         bundle="acme/orders/0x00000000_0x40000000", owner="b1:8080", destination="b2:8080"
     )
-    assert pulsar_admin_line(step) == (
+    assert step.command_lines()[0] == (
         "pulsar-admin namespaces unload acme/orders -b 0x00000000_0x40000000 -d b2:8080"
     )
     assert rest_line(step, "http://b1:8080/") == (
@@ -252,7 +253,7 @@ def test_the_equivalent_commands_can_be_pasted() -> None:
         "unload?destinationBroker=b2:8080'"
     )
     plain = UnloadBundle(bundle="acme/orders/0x00000000_0x40000000", owner="b1:8080")
-    assert pulsar_admin_line(plain).endswith("-b 0x00000000_0x40000000")
+    assert plain.command_lines()[0].endswith("-b 0x00000000_0x40000000")
     assert rest_line(plain, None).startswith("curl -X PUT -L http://b1:8080/admin/v2/")
 
 

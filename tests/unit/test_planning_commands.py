@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,13 +21,13 @@ from connectors.jobs.model import JobAnswer, JobContext
 from core.errors import ComputeError, InputError
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
-from core.planning.drill import DrillWish
+from core.planning.drill_request import DrillRequest
 from core.planning.what_if import PAIRS, WhatIfWish, compare, totals_of, what_if_sentence
 from core.progress import JobStoppedError, Untold
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
-from core.spark.fleet import InDirectory, ask_here
-from core.spark.jobs.planning import DrillQuestion, ask_in_pool
+from core.spark.fleet import FleetRequest, InDirectory, ask_here
+from core.spark.jobs.planning import DRILL, ask_in_pool
 from dashboard import services, services_pegasus
 from dashboard.cli import run
 
@@ -184,9 +184,9 @@ def test_a_job_writes_the_tables_that_it_names(site, tmp_path, name):
 
 def test_clusters_in_processes_of_their_own_give_the_answers_of_one_after_the_other(site):
     shelf = Shelf(site / "state" / "snapshots")
-    kept = {name: shelf.latest(name) for name in ("c1", "c2", "peg")}
+    kept = {name: shelf.latest(name, datetime.now(UTC)) for name in ("c1", "c2", "peg")}
     sources = {name: InDirectory(str(one.path)) for name, one in kept.items() if one is not None}
-    question = DrillQuestion(DrillWish(hot_line=0.3))
+    question = FleetRequest(DRILL, DrillRequest(hot_line=0.3))
     here = ask_here(sources, question, Untold())
     there = ask_in_pool(sources, question, Untold(), workers=2)
     assert {name: table.to_pylist() for name, table in there.items()} == {
@@ -203,7 +203,7 @@ def test_a_person_ends_the_processes(site):
     path = str(site / "fleet")
     sources = {"a": InDirectory(path), "b": InDirectory(path)}
     with pytest.raises(JobStoppedError):
-        ask_in_pool(sources, DrillQuestion(), Stopped(), workers=2)
+        ask_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Stopped(), workers=2)
 
 
 class Dies:
@@ -216,7 +216,7 @@ class Dies:
 def test_a_process_that_dies_is_told_and_not_waited_for(site):
     sources = {"a": InDirectory(str(site / "fleet")), "b": Dies()}
     with pytest.raises(ComputeError, match="One of the 2 processes") as told:
-        ask_in_pool(sources, DrillQuestion(), Untold(), workers=2)
+        ask_in_pool(sources, FleetRequest(DRILL, DrillRequest()), Untold(), workers=2)
     assert "fewer workers" in told.value.hint
 
 

@@ -13,9 +13,10 @@ from pegasus_snapshots import generated, part_row, snapshot_of, whole
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.pegasus.snapshot import PegasusFacts
-from core.planning.drill import DrillWish, drill, drill_of, groups_of, losses_of, play
+from core.planning.drill import drill, drill_of, groups_of, losses_of, play
 from core.planning.drill_pegasus import drill_pegasus
 from core.planning.drill_placing import Loss, lost_bundles, place_losses
+from core.planning.drill_request import DrillRequest
 from core.progress import Untold
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -41,7 +42,7 @@ def small() -> PulsarSnapshot:
 
 
 def all_losses(view: LoadView) -> list[Loss]:
-    return losses_of(view, DrillWish())
+    return losses_of(view, DrillRequest())
 
 
 @pytest.mark.parametrize("evenly", [True, False])
@@ -85,7 +86,7 @@ def test_what_is_asked_with_a_loss_does_not_change_it(small):
 
 
 def test_answers_of_groups_make_the_same_answer(fleet):
-    settings, wish = effective_settings(fleet), DrillWish(hot_line=0.5)
+    settings, wish = effective_settings(fleet), DrillRequest(hot_line=0.5)
     whole_answer = drill(fleet, settings, wish, Untold())
     losses = losses_of(LoadView.of(fleet, settings), wish)
     parts = [play(fleet, settings, [loss], wish) for loss in reversed(losses)]
@@ -101,7 +102,7 @@ def test_answers_of_groups_make_the_same_answer(fleet):
 def test_every_bundle_of_a_lost_broker_lands_on_one_that_is_left(fleet):
     settings = effective_settings(fleet)
     view = LoadView.of(fleet, settings)
-    done = drill(fleet, settings, DrillWish(), Untold())
+    done = drill(fleet, settings, DrillRequest(), Untold())
     owned = dict.fromkeys(view.brokers, 0)
     for owner, bound in zip(view.owner.tolist(), view.is_broker_bound.tolist(), strict=True):
         owned[view.brokers[owner]] += not bound
@@ -128,7 +129,7 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
     own = [row for row in fleet.policies.to_pylist() if row["kind"] == "failure_domain"]
     policies = pa.Table.from_pylist([*own, *rows], schema=fleet.policies.schema)
     narrow = PulsarSnapshot.build(fleet.manifest, {**fleet.tables, "policies": policies})
-    done = drill(narrow, effective_settings(narrow), DrillWish(), Untold())
+    done = drill(narrow, effective_settings(narrow), DrillRequest(), Untold())
     worst = done.failures.to_pylist()[0]
     assert worst["failure"] == "zone-a"
     assert worst["unplaced"] > 0
@@ -141,10 +142,10 @@ def test_a_namespace_whose_brokers_are_all_lost_is_told_as_homeless(fleet):
 
 def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
     settings = effective_settings(fleet)
-    cool = drill(fleet, settings, DrillWish(hot_line=5.0), Untold())
+    cool = drill(fleet, settings, DrillRequest(hot_line=5.0), Untold())
     assert cool.hot.num_rows == 0
     assert "survived" in cool.sentence
-    warm = drill(fleet, settings, DrillWish(hot_line=0.3), Untold())
+    warm = drill(fleet, settings, DrillRequest(hot_line=0.3), Untold())
     assert all(row["usage_after"] >= 0.3 for row in warm.hot.to_pylist())
     assert warm.hot.num_rows > 0
 
@@ -152,10 +153,10 @@ def test_the_line_from_which_a_broker_is_hot_is_given(fleet):
 def test_names_that_are_not_there_are_refused(fleet):
     settings = effective_settings(fleet)
     with pytest.raises(UnknownNameError):
-        drill(fleet, settings, DrillWish(only=("10.1.0.99:8080",)), Untold())
+        drill(fleet, settings, DrillRequest(only=("10.1.0.99:8080",)), Untold())
     with pytest.raises(InputError):
-        drill(fleet, settings, DrillWish(brokers=False, domains=False), Untold())
-    one = drill(fleet, settings, DrillWish(only=("zone-b",)), Untold())
+        drill(fleet, settings, DrillRequest(brokers=False, domains=False), Untold())
+    one = drill(fleet, settings, DrillRequest(only=("zone-b",)), Untold())
     assert one.failures["failure"].to_pylist() == ["zone-b"]
 
 

@@ -14,7 +14,7 @@ from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
 from core.planning.limit_effects import limit_effects
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
-from dashboard.presenters import policies_calculator as calculator
+from dashboard.app_pages.policies import model as calculator
 from dashboard.presenters import policy_wishes as presenter
 
 ORDERS, MAIL = "acme/orders", "acme/mail"
@@ -47,6 +47,10 @@ def fleet() -> PulsarSnapshot:
         (f"set resource_quota default {json.dumps({'msgRateIn': 1e300})}", "a number from 0"),
         ('set publish_rate pulsar/10.1.0.1:8080 {"publishThrottlingRateInMsg": 5}', "themselves"),
         ("nonsense", "no change of a policy"),
+        ("set isolation .. {}", "'..' in it changes the path"),
+        ("delete failure_domain .", "'.' in it changes the path"),
+        ('set resource_group .. {"publishRateInMsgs": 5}', "'..' in it changes the path"),
+        (f"set namespace_resource_group {MAIL} ..", "'..' in it changes the path"),
         ("set isolaton a {}", "isolation"),
     ],
 )

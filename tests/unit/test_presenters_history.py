@@ -10,10 +10,9 @@ import pytest
 
 from core.history.asking import Period
 from core.history.query import Evenness, Grid
-from dashboard.charts.history_moves import moves_by_time
-from dashboard.charts.history_timeline import history_timeline, span_format
-from dashboard.presenters import history as presenter
-from dashboard.presenters.history_events import (
+from dashboard.app_pages.history import model as presenter
+from dashboard.app_pages.history.charts import history_timeline, moves_by_time, span_format
+from dashboard.app_pages.history.events import (
     KIND_WORDS,
     LANES,
     details_of,
@@ -22,8 +21,7 @@ from dashboard.presenters.history_events import (
     lanes,
     what_words,
 )
-from dashboard.presenters.history_measures import PEGASUS, PULSAR
-from dashboard.presenters.history_movers import by_time
+from dashboard.app_pages.history.model import PEGASUS, PULSAR, by_time
 from dashboard.presenters.moments import parse_stamp, stamp
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

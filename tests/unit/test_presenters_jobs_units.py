@@ -7,13 +7,16 @@ import pytest
 
 from core.history.trends import TRENDS
 from core.history.trends_tables import GAPS, HOT, MOVERS, OF_CLUSTERS
-from dashboard.presenters.jobs_tables import charts_of, frame_of, labels_of, shown_columns
-from dashboard.presenters.jobs_units import (
+from dashboard.app_pages.jobs.model import (
     MEASURES,
     as_recorded,
+    charts_of,
+    frame_of,
     is_mixed,
+    labels_of,
     measures_of,
     only,
+    shown_columns,
     told,
     words_of,
 )

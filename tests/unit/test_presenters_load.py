@@ -10,6 +10,12 @@ from core.health.findings import assess
 from core.health.measures import measure
 from core.ids import FULL_UPPER
 from core.pulsar.settings import effective_settings
+from dashboard.app_pages.broker import model as one_broker
+from dashboard.app_pages.brokers import model as brokers
+from dashboard.app_pages.brokers.model import BROKER_MEASURES, broker_measure
+from dashboard.app_pages.bundle import model as bundle
+from dashboard.app_pages.bundles import model as bundle_list
+from dashboard.app_pages.fleet import model as fleet_page
 from dashboard.charts.bars import (
     BeforeAfter,
     before_after_bars,
@@ -21,9 +27,7 @@ from dashboard.charts.lines import history_lines
 from dashboard.charts.ring import namespace_ring
 from dashboard.charts.scale import text_grid, text_of
 from dashboard.charts.treemap import REST, ROOT, bundle_treemap
-from dashboard.presenters import broker as one_broker
-from dashboard.presenters import brokers, bundle, bundles, fleet, moves
-from dashboard.presenters.broker_measures import BROKER_MEASURES, broker_measure
+from dashboard.presenters import bundles, fleet, moves
 
 SNAPSHOT = make_snapshot()
 SETTINGS = effective_settings(SNAPSHOT)
@@ -153,8 +157,8 @@ def test_facts_of_a_broker_have_no_empty_value():
 def test_filter_by_part_owner_and_namespace_counts_what_matches():
     namespace = MOVABLE["namespace"][0].as_py()
     owner = MOVABLE["owner"][0].as_py()
-    page = bundles.bundle_page(
-        MOVABLE, bundles.BundleFilter(contains="0X", owner=owner, namespace=namespace, limit=2)
+    page = bundle_list.bundle_page(
+        MOVABLE, bundle_list.BundleFilter(contains="0X", owner=owner, namespace=namespace, limit=2)
     )
     assert len(page.rows) == min(2, page.matching)
     assert set(page.rows["owner"]) == {owner}
@@ -162,9 +166,9 @@ def test_filter_by_part_owner_and_namespace_counts_what_matches():
     assert page.total == 600
 
 
-@pytest.mark.parametrize("sort", bundles.SORTS)
+@pytest.mark.parametrize("sort", bundle_list.SORTS)
 def test_every_order_of_the_table_works(sort):
-    page = bundles.bundle_page(MOVABLE, bundles.BundleFilter(sort=sort, limit=50))
+    page = bundle_list.bundle_page(MOVABLE, bundle_list.BundleFilter(sort=sort, limit=50))
     column = {"traffic": "throughput", "rate": "msg_rate", "topics": "topics"}.get(sort)
     if column:
         assert page.rows[column].is_monotonic_decreasing
@@ -178,8 +182,8 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
         at("owner_source"), "owner_source", pa.array(["ownership", None], pa.string())
     )
     assert bundles.owner_words(table) == ["not owned", None]
-    assert bundles.filtered(table, bundles.BundleFilter(owner="not owned")).num_rows == 1
-    told = bundles.answer(table)
+    assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="not owned")).num_rows == 1
+    told = bundle_list.answer(table)
     assert told.endswith("nobody owns 1 of them, the owner of 1 of them is unknown.")
     groups = bundles.treemap_data(table, "owner").labels
     assert {"not owned", "owner unknown"} <= set(groups)
@@ -227,10 +231,10 @@ def test_ring_of_a_huge_namespace_is_drawn_around_the_marked_bundle():
 
 
 def test_answer_about_bundles_counts_those_that_carry_half():
-    assert "of 600 bundles carry half" in bundles.answer(MOVABLE)
-    assert "every bundle has an owner" in bundles.answer(MOVABLE)
+    assert "of 600 bundles carry half" in bundle_list.answer(MOVABLE)
+    assert "every bundle has an owner" in bundle_list.answer(MOVABLE)
     assert (
-        bundles.answer(MOVABLE.slice(0, 0))
+        bundle_list.answer(MOVABLE.slice(0, 0))
         == "No bundle that can move is known from this snapshot."
     )
 
@@ -317,19 +321,19 @@ def test_no_move_is_said_so():
 
 def test_fleet_row_of_a_cluster_without_a_snapshot_is_unknown():
     summary = fleet.summary(SNAPSHOT.manifest, MEASURES, assess(SNAPSHOT, SETTINGS), SETTINGS)
-    table = fleet.clusters_table(
+    table = fleet_page.clusters_table(
         [("one", "demo", summary, [1.0]), ("two", "production", None, [])],
         [fleet.Acting(access="may act", run="2 of 3")] * 2,
         SNAPSHOT.manifest.taken_at,
     )
     assert table["state"].tolist()[1] == "? no snapshot"
     assert np.isnan(table["deviation"][1])
-    assert "1 cluster without a snapshot" in fleet.answer([("one", summary), ("two", None)])
+    assert "1 cluster without a snapshot" in fleet_page.answer([("one", summary), ("two", None)])
 
 
 def test_deviation_trend_leaves_out_what_is_unknown():
     nothing = HISTORY[0][1].slice(0, 0)
-    assert len(fleet.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
+    assert len(fleet_page.deviation_trend([*HISTORY, (HISTORY[0][0], nothing)])) == len(HISTORY)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 
 from core.ids import SnapshotId
 from core.pegasus.balance.model import BalanceOptions, PlanKind
+from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
+from core.pegasus.order_learning import KnownOrders
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.bare import Terms
 from core.plan.pegasus_build import AskedMove
@@ -26,6 +28,7 @@ from dashboard.presenters import applying
 from dashboard.presenters import pegasus_balance as presenter
 from dashboard.presenters import pegasus_balance_commands as commands
 from dashboard.presenters import pegasus_balance_hand as hand
+from dashboard.presenters import pegasus_balance_lines as lines
 from dashboard.presenters import pegasus_balance_moves as moves
 from dashboard.presenters import pegasus_maintenance as maintenance
 from dashboard.rebalancing_pegasus import EvenWish, Ground
@@ -44,6 +47,7 @@ def ground_of(view, **more):
         "disk_counts": dict.fromkeys(view.nodes, 4),
         "copy_rate_mb_per_s": 50.0,
         "obstacles": (),
+        "orders": KnownOrders((view.nodes,), 0, is_complete=False, leader=None),
     }
     return Ground(**{**known, **more})
 
@@ -135,7 +139,7 @@ def facts_of(**settings):
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "counts -1"),
+        ('{"total": -1, "move_pri": 0, "copy_pri": 0, "copy_sec": 0}', "reports -1"),
         (None, "did not tell"),
         (
             '{"total": 3, "move_pri": 2, "copy_pri": 0, "copy_sec": 1}',
@@ -205,3 +209,13 @@ def test_a_node_that_is_emptied_in_several_steps_counts_once():
     both = replace(plan, steps=(*batches, msgspec.structs.replace(batches[0], node=NODES[1])))
     assert applying.must_type_name(both, "demo") == "2 nodes are emptied"
     assert "2 more steps" in applying.step_lines(replace(both, steps=both.steps * 7))[-1]
+
+
+def test_changes_by_ties_are_called_as_in_the_list_of_changes():
+    likely = [
+        LikelyPlan(gpid="1.0", kind=kind, source=NODES[0], target=NODES[1], share=share)
+        for kind, share in zip(PlanKind, (0.25, 0.5, 0.75), strict=True)
+    ]
+    told = lines.ties_frame(likely)
+    assert told["share_pct"].tolist() == [75.0, 50.0, 25.0]
+    assert told["change"].tolist() == ["secondary copied", "primary copied", "role change"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
@@ -15,11 +17,15 @@ from core.pegasus.settings import (
     server_setting,
 )
 from core.pegasus.snapshot import PegasusFacts
+from dashboard.app_pages.fleet import model as fleet
 from dashboard.charts.pegasus_nodes import node_bars
+from dashboard.presenters import fleet_pegasus
 from dashboard.presenters import pegasus_cluster as presenter
 from dashboard.presenters import pegasus_cluster_level as levels
 from dashboard.presenters import pegasus_cluster_node as node
 from dashboard.presenters import pegasus_cluster_settings as settings
+from dashboard.presenters import pegasus_headline as headline
+from dashboard.presenters.freshness import coverage_badge
 
 
 def facts_of(content=None, **more):
@@ -27,7 +33,7 @@ def facts_of(content=None, **more):
 
 
 def answer(facts):
-    return presenter.answer(facts, facts.verdict())
+    return headline.answer(facts, facts.verdict())
 
 
 def ill():
@@ -50,8 +56,8 @@ def test_answer_of_a_healthy_cluster_is_one_sentence_of_level_health_and_balance
 
 def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
     said = answer(facts_of(ill()))
-    assert "1 of 2 partitions healthy, as the guardian counts (4 were not read)" in said
-    assert "3 of 4 nodes alive" in said
+    assert "1 of 6 partitions unhealthy (4 were not read)" in said
+    assert "3 of 4 nodes alive (db4:34801 is down)" in said
     assert "Balance unknown" in said
 
 
@@ -69,7 +75,7 @@ def test_answer_of_an_ill_cluster_counts_what_is_ill_down_and_not_read():
     ],
 )
 def test_level_is_said_as_stored_and_in_force(changes, said):
-    assert presenter.level_sentence(facts_of(settings=changes)) == said
+    assert headline.level_sentence(facts_of(settings=changes)) == said
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
     [
         ({}, "3 changes", "A check counts primaries and secondaries"),
         ({"balance_operation_count": None}, "unknown", "did not tell"),
-        ({"balance_operation_count": '{"total": -1}'}, "unknown", "It says -1"),
+        ({"balance_operation_count": '{"total": -1}'}, "unknown", "reports -1"),
         ({"level.effective": "freezed"}, "3 changes, old", "nothing is counted"),
         ({"level.effective": "lively"}, "3 changes", "Of one round"),
     ],
@@ -91,7 +97,7 @@ def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
 def test_forecast_is_stale_while_a_partition_is_not_healthy():
     text, help_text = presenter.forecast(facts_of(ill()))
     assert text == "3 changes, stale"
-    assert "1 partition is not healthy" in help_text
+    assert "1 partition is unhealthy" in help_text
 
 
 def test_partitions_that_were_not_read_are_a_figure_of_their_own():
@@ -100,6 +106,58 @@ def test_partitions_that_were_not_read_are_a_figure_of_their_own():
     assert figures["● healthy"] == "1"
     assert figures["▲ writable, ill"] == "1"
     assert "? not read" not in {label for label, *_ in presenter.state_figures(facts_of())}
+
+
+def one_node_down():
+    """A node is down, 2 of 3 partitions lack its replica, and a new leader has no counts yet."""
+    parts = [
+        part_row(1, 0, NODES[0], [NODES[1], NODES[2]]),
+        part_row(1, 1, NODES[0], [NODES[1]], last_drops=[NODES[3]]),
+        part_row(1, 2, NODES[1], [NODES[2]], last_drops=[NODES[3]]),
+    ]
+    return whole(
+        parts,
+        tables=[table_row(1, "orders", 3)],
+        dead=[NODES[3]],
+        settings={"balance_operation_count": '{"total": -1}'},
+    )
+
+
+def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
+    facts = facts_of(one_node_down())
+    assert facts.verdict().sentence == (
+        "db4:34801 is down and 2 of 3 partitions are unhealthy: the balancer waits until every "
+        "partition is healthy."
+    )
+    said = answer(facts)
+    assert "2 of 3 partitions unhealthy" in said
+    assert "3 of 4 nodes alive (db4:34801 is down)" in said
+    assert "disks" not in said
+    assert "2 partitions are unhealthy" in presenter.forecast(facts)[1]
+
+
+def test_the_headline_of_the_fleet_names_the_cluster_with_a_dead_node():
+    facts = facts_of(one_node_down())
+    row = fleet_pegasus.pegasus_summary(facts, (), facts.verdict())
+    assert row.trouble == "1 node down, 2 partitions unhealthy"
+    fine = replace(row, trouble="", state="ok")
+    assert fleet.answer([("a", fine), ("b", replace(row, state="bad"))]) == (
+        "1 of 2 clusters needs attention; b has 1 node down, 2 partitions unhealthy."
+    )
+    five = fleet.answer([(name, replace(row, state="bad")) for name in "abcde"])
+    assert "c has 1 node down, 2 partitions unhealthy; 2 more clusters with nodes down" in five
+    assert "d has" not in five
+
+
+def test_the_badge_of_the_header_names_what_is_down_and_unhealthy():
+    facts = facts_of(one_node_down())
+    badge = coverage_badge(facts.snapshot.manifest, trouble=headline.trouble(facts))
+    assert badge.text == "1 node down, 2 partitions unhealthy"
+    assert badge.icon != ":material/task_alt:"
+    assert badge.tone == "red"
+    assert "db4:34801" in badge.help
+    healthy = facts_of()
+    assert headline.trouble(healthy) is None
 
 
 def test_key_figures_of_a_silent_leader_are_unknown():
@@ -119,7 +177,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
 def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():
     rows = presenter.nodes_frame(facts_of(ill()))
     assert rows["node"][0] == NODES[3]
-    assert rows["status"][0] == "✖ DOWN"
+    assert rows["status"][0] == "✖ down"
     for column in ("memory_mb", "disk_free_pct", "size_mb", "reads", "writes", "learning"):
         assert np.isnan(rows[column][0]), column
     assert rows["copy_limit"][0] == "unknown"

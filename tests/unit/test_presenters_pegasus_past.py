@@ -9,7 +9,9 @@ from journal_entries import NOON, RUN, plan_of
 
 from core.actions.model import Ending, Observation, RunId, RunOptions
 from core.actions.views import RunView, StepView
-from core.plan.pegasus_steps import AwaitState, SetMetaLevel, SetServerSetting
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
 from dashboard.presenters.pegasus_cluster_past import (
     Moment,
     level_changes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.actions.model import Ending, Observation
 from core.actions.views import StepView
-from core.plan.steps import SetPolicy
+from core.pulsar.steps.policy import SetPolicy
 from dashboard.presenters import run_policies as presenter
 from dashboard.presenters.run_ways import after_words, before_words
 from dashboard.presenters.runs import what_happened

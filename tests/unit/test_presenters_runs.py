@@ -29,19 +29,13 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.runs import fold
-from core.plan.pegasus_steps import SetMetaLevel
-from core.plan.steps import SetDynamicSetting, SplitBundle
-from dashboard.charts.outcome import outcome_bars
-from dashboard.presenters import (
-    applying,
-    journal,
-    outcome,
-    past,
-    run_controls,
-    run_waits,
-    runs,
-    workers,
-)
+from core.pegasus.steps.level import SetMetaLevel
+from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.steps.split import SplitBundle
+from dashboard.app_pages.activity import model as activity
+from dashboard.app_pages.run import model as outcome
+from dashboard.app_pages.run.charts import outcome_bars
+from dashboard.presenters import applying, journal, past, run_controls, run_waits, runs, workers
 
 LATER = NOON + timedelta(minutes=3)
 ALIVE = workers.WorkerState(is_alive=True, sentence="Alive.", short="alive")
@@ -328,38 +322,38 @@ def test_measured_stands_beside_expected():
 def test_every_kind_of_entry_is_told_in_words():
     entries = chain_of(record_of(event) for event in ONE_OF_EACH)
     rows = journal.entries_frame(entries)
-    assert set(rows["kind"]) == set(journal.KINDS.values())
+    assert set(rows["kind"]) == set(activity.KINDS.values())
     assert all(rows["what"])
-    assert journal.matching_rows(rows, journal.JournalFilter(kind="measured"))["seq"].tolist() == [
-        len(entries)
-    ]
+    assert activity.matching_rows(rows, activity.JournalFilter(kind="measured"))[
+        "seq"
+    ].tolist() == [len(entries)]
 
 
 @pytest.mark.parametrize(
     ("wanted", "count"),
     [
-        (journal.JournalFilter(), 2),
-        (journal.JournalFilter(cluster="prod", person="ann", state="failed"), 1),
-        (journal.JournalFilter(cluster="test"), 0),
-        (journal.JournalFilter(text="TOO hot"), 2),
-        (journal.JournalFilter(text="0x00000002_"), 2),
-        (journal.JournalFilter(since=LATER), 0),
-        (journal.JournalFilter(until=NOON - timedelta(seconds=1)), 0),
+        (activity.JournalFilter(), 2),
+        (activity.JournalFilter(cluster="prod", person="ann", state="failed"), 1),
+        (activity.JournalFilter(cluster="test"), 0),
+        (activity.JournalFilter(text="TOO hot"), 2),
+        (activity.JournalFilter(text="0x00000002_"), 2),
+        (activity.JournalFilter(since=LATER), 0),
+        (activity.JournalFilter(until=NOON - timedelta(seconds=1)), 0),
     ],
 )
 def test_runs_are_filtered(wanted, count):
-    assert len(journal.matching_runs([view_of(*DONE), view_of(*RUNNING)], wanted)) == count
+    assert len(activity.matching_runs([view_of(*DONE), view_of(*RUNNING)], wanted)) == count
 
 
 def test_activity_begins_with_what_was_done_of_late():
     views = [view_of(*DONE), view_of(*RUNNING)]
-    assert journal.answer(views, LATER) == (
+    assert activity.answer(views, LATER) == (
         "2 runs in the last 24 hours moved 3 bundles, 1 failed or refused; 1 has not ended."
     )
-    assert "No run in the last 24 hours; 2 in all" in journal.answer(
+    assert "No run in the last 24 hours; 2 in all" in activity.answer(
         views, NOON + timedelta(days=3)
     )
-    assert "the journal is empty" in journal.answer([], NOON)
+    assert "the journal is empty" in activity.answer([], NOON)
 
 
 def test_verdict_on_the_chain_names_its_figures_or_the_first_damage():

@@ -10,9 +10,9 @@ from core.plan.preview import preview_plan
 from core.pulsar.lookup import lookup_topic
 from core.snapshot import Problem
 from core.units import counted
+from dashboard.app_pages.lookup.model import answer as lookup_answer
 from dashboard.memo import Memo
 from dashboard.presenters import freshness, naming, search, unload
-from dashboard.presenters.lookup import answer as lookup_answer
 
 SNAPSHOT = make_snapshot()
 MANIFEST = SNAPSHOT.manifest

@@ -12,7 +12,7 @@ from shedding_world import MB, Broker, Bundle, World
 from core.errors import UnknownNameError
 from core.pulsar.combinations import combinations
 from core.pulsar.explain import Explanation
-from core.pulsar.leader import SeenMove, Sighting, leader_facts
+from core.pulsar.leader.facts import SeenMove, Sighting, leader_facts
 from core.pulsar.presets import PRESETS, differences, find_preset, upstream_words
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, effective_settings

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from time import process_time
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from core.pulsar.isolation import (
     parse_failure_domains,
     parse_isolation_policies,
 )
+from core.pulsar.java_pattern import PatternError, PatternSet
 
 
 def _body(**changes: Any) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def test_an_expression_over_hosts_looks_wrong_in_the_rest_view() -> None:
     [
         (r"\Q10.0.0.1\E", "10.0.0.1"),
         ("(?<net>10)\\.0\\..*", "10.0.0.9"),
-        (r"(b)\1", "bb"),
+        (r"(?!10\.0\.0\.2).*", "10.0.0.9"),
         (".*", "x"),
     ],
 )
@@ -131,3 +134,98 @@ def test_failure_domains_name_their_brokers() -> None:
         {"kind": "isolation", "name": "pay", "body": "{}"},
     ]
     assert parse_failure_domains(pa.Table.from_pylist(rows)) == {"a:1": "east", "b:1": "east"}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(?:[a-z0-9.-]+)+@",
+        "(a|a)*@",
+        "([a-z]+)*[0-9]+@",
+        "(?:a?){40}a{40}@",
+        "(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)@",
+        "(?!(?:[a-z0-9.-]+)+@).*!",
+        ".*(?<=(?:a{1,9}){1,9}@)",
+        "a*" * 20_000 + "@",
+    ],
+)
+def test_no_expression_of_a_cluster_takes_forever(expression: str) -> None:
+    (policy,), problems = parse_isolation_policies(
+        _table(bad=_body(primary=[expression], namespaces=[expression]))
+    )
+    assert problems == ()
+    host = "a" * 200 + ".broker-17.example.com"
+    assert policy.role_of(host) == "none"
+    assert policy.placement_role_of(f"{host}:8080", "5.0") == "none"
+    assert not policy.governs(f"{'a' * 300}/orders")
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        (r"(b)\1", "it has a back reference"),
+        ("b++", "it has a possessive quantifier"),
+        ("(?:a{1,1000}){1,1000}", "RE2 refuses it"),
+        ("(" * 5_000 + "a" + ")" * 5_000, "nest deeper than 100"),
+        ("[" * 5_000, "nest deeper than 100"),
+        ("a" * 100_000 + ".", "it has 100,001 characters"),
+        ("a{,3}", "Illegal repetition"),
+        ("[z-a]", "Illegal character range"),
+    ],
+)
+def test_an_expression_that_cannot_be_evaluated_is_named_with_its_policy(
+    expression: str, reason: str
+) -> None:
+    policies, problems = parse_isolation_policies(
+        _table(bad=_body(primary=["fine", expression]), good=_body())
+    )
+    assert [policy.name for policy in policies] == ["good"]
+    (sentence,) = problems
+    assert "'bad'" in sentence
+    assert f"the primary expression '{expression[:20]}" in sentence
+    assert reason in sentence
+    is_refused_by_java = reason.startswith("Illegal")
+    assert sentence.endswith("may ignore it." if is_refused_by_java else "Brokers apply it.")
+    assert len(sentence) < 400
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[" + "".join(chr(0x100 + 2 * rank) for rank in range(24_000)) + "]",
+        "(?i)[" + "".join(chr(0x100 + 2 * rank) for rank in range(24_000)) + "]",
+        "[a&&" + "".join(f"[{chr(0x100 + 2 * rank)}]" for rank in range(16_000)) + "]",
+        "[" + "".join(chr(0x100 + 2 * rank) for rank in range(20_000)) + "&&[^a]" * 4_000 + "]",
+        "(?i)" + "ab" * 24_000,
+    ],
+    ids=["class", "folded class", "right side", "intersections", "folded letters"],
+)
+def test_a_long_pattern_is_translated_in_linear_time(pattern: str) -> None:
+    begun = process_time()
+    with suppress(PatternError):
+        PatternSet([pattern]).match("broker-1.example")
+    assert process_time() - begun < 3.0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("(?i)[A&&a]", "A", True),
+        ("(?i)[A&&[^a]]", "A", False),
+        ("(?i)[a[^b]]", "B", False),
+        ("(?i)[^a-c]", "B", False),
+        ("(?i)[X-Z&&y]", "Y", True),
+        ("[^a&&b]", "a", True),
+        ("[a-z&&[def]&&[ef]]", "d", False),
+        ("(?i)b", "B", True),
+    ],
+)
+def test_classes_fold_and_intersect(pattern: str, text: str, *, expected: bool) -> None:
+    assert PatternSet([pattern]).match(text) == expected
+
+
+def test_a_pattern_of_too_many_lookarounds_is_refused_by_name() -> None:
+    PatternSet(["|".join(f"(?!b)a{rank}" for rank in range(100))])
+    with pytest.raises(PatternError, match="more than 100 lookarounds"):
+        PatternSet(["|".join(f"(?!b)a{rank}" for rank in range(101))])

@@ -16,6 +16,7 @@ from core.pulsar.load import (
     max_resource_usage,
     next_average,
     next_smoothed_usage,
+    overload_usage,
     percent_usage,
     weighted_max_usage,
 )
@@ -164,3 +165,29 @@ def test_loads_rank_by_steps_as_the_real_class_compares_them(
     load: float, step: float, steps: float
 ) -> None:
     assert float(in_steps(np.array([load]), step)[0]) == steps
+
+
+@pytest.mark.parametrize(
+    ("release", "weighted", "limited"),
+    [
+        ("2.8.4", 0.98, 0.98),
+        ("2.9.3", 0.98, 0.98),
+        ("2.9.5", 0.98, 0.2),
+        ("2.10.5", 0.98, 0.2),
+        ("2.10.0", 0.98, 0.98),
+        ("2.11.0", 0.98, 0.2),
+        ("2.11.4", 0.98, 0.2),
+        ("3.0.17", 0.2, 0.2),
+        ("4.2.4", 0.1, 0.1),
+    ],
+)
+def test_heap_and_direct_memory_weigh_what_the_release_gives_them(
+    release: str, weighted: float, limited: float
+) -> None:
+    brokers = _brokers((10.0, 98.0, 20.0, 5.0, 5.0))
+    settings = EffectiveSettings.defaults(release)
+    assert weighted_max_usage(brokers, settings)[0] == pytest.approx(weighted, abs=1e-6)
+    assert overload_usage(brokers, settings)[0] == pytest.approx(limited, abs=1e-6)
+    assert limiting_resource(brokers, settings)[0] == (
+        "memory" if weighted > 0.9 else "direct_memory" if weighted > 0.1 else "cpu"
+    )

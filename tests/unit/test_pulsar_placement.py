@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import Manifest, PulsarSnapshot
 from core.snapshot.zkdump import import_zk_dump
+from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 
 THREE_BROKERS = Path(__file__).parent.parent / "fixtures" / "contracts" / "three-brokers.jsonl"
 ORDERS = "acme/orders/0x00000000_0x40000000"
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
 LEAST_RATE, LEAST_USAGE, TURNS, AVG = STRATEGY_NAMES
+_PAIR = ("loadBalancerLoadPlacementStrategy", "loadBalancerLoadSheddingStrategy")
 
 
 def _broker(name: str, cpu: float, **facts: Any) -> dict[str, Any]:
@@ -69,6 +72,7 @@ def _snapshot(
     brokers: list[dict[str, Any]],
     bundles: list[dict[str, Any]],
     manager: str = "modular",
+    leader: str | None = None,
     **tables: list[dict[str, Any]],
 ) -> PulsarSnapshot:
     manifest = Manifest(
@@ -76,6 +80,7 @@ def _snapshot(
         taken_at=NOON,
         tables={},
         load_manager=manager,  # type: ignore[arg-type]  # a literal in every call
+        leader=leader,
         release="4.2.4",
     )
     rows = {"brokers": brokers, "bundles": bundles, **tables}
@@ -290,7 +295,9 @@ def test_a_heartbeat_bundle_stays_on_its_broker() -> None:
 
 @pytest.mark.parametrize("manager", ["extensible", "simple"])
 def test_other_load_managers_get_no_guess(manager: str) -> None:
-    snapshot = _snapshot([_broker("a:1", 1.0)], [_bundle(ONE, None)], manager)
+    made = _snapshot([_broker("a:1", 1.0)], [_bundle(ONE, None)], manager)
+    unread = replace(made.manifest, unavailable=(EXTENSIBLE_LACKS,))
+    snapshot = PulsarSnapshot.build(unread, made.tables)
     placement = _place(snapshot, ONE)
     assert placement.distribution == {}
     assert "Trimtab" in placement.why
@@ -367,6 +374,45 @@ def test_a_planned_broker_that_is_no_candidate_leaves_the_choice_to_chance() -> 
     assert new.distribution == {"b:1": 1.0}  # 5.0 leaves the source out
 
 
+@pytest.mark.parametrize(
+    ("release", "planned", "after"),
+    [
+        ("4.2", {}, {ONE: "b:1"}),
+        ("4.2", {ONE: "c:1", TWO: "c:1"}, {ONE: "b:1", TWO: "c:1"}),
+        ("4.2", {ONE: "a:1"}, {ONE: "a:1"}),
+        ("5.0", {}, {}),
+    ],
+)
+def test_a_pick_that_follows_no_plan_becomes_the_plan(
+    release: str, planned: dict[str, str], after: dict[str, str]
+) -> None:
+    brokers = [_broker(name, 1.0) for name in ("a:1", "b:1", "c:1")]
+    snapshot = _snapshot(brokers, [_bundle(ONE, None), _bundle(TWO, None)])
+    memory = PlacementMemory(planned=planned)
+    options = {"strategy": AVG, "release": release, "with_filters": False}
+    placed = _place(snapshot, ONE, memory=memory, candidates=["a:1", "b:1"], **options)
+    drawn = "b:1" if "b:1" in placed.distribution else "a:1"
+    assert placed.after.with_picked(ONE, drawn).planned == after
+    view = LoadView.of(snapshot, effective_settings(snapshot))
+    assert placed.after.with_placed(view, ONE, drawn).planned == after
+    one_left = _place(snapshot, ONE, memory=memory, candidates=["b:1"], **options)
+    assert one_left.after.planned == ({**planned, ONE: "b:1"} if release < "5.0" else planned)
+    again = _place(snapshot, ONE, memory=one_left.after, **options)
+    assert (again.distribution == {"b:1": 1.0}) == (release < "5.0")
+
+
+def test_the_plan_of_a_pick_survives_the_filters_and_the_next_pick() -> None:
+    brokers = [_broker(name, 1.0) for name in ("a:1", "b:1", "c:1")]
+    snapshot = _snapshot(brokers, [_bundle(ONE, None)])
+    both = dict.fromkeys(_PAIR, AVG)
+    settings = effective_settings(snapshot, overrides=both, release="4.2")
+    view = LoadView.of(snapshot, settings)
+    first = place_bundle(view, ONE, settings)
+    assert len(first.distribution) == 3
+    second = place_bundle(view, ONE, settings, memory=first.after.with_picked(ONE, "c:1"))
+    assert second.distribution == {"c:1": 1.0}
+
+
 def test_an_unknown_strategy_offers_the_near_one() -> None:
     with pytest.raises(UnknownNameError, match="LeastLongTermMessageRate"):
         find_strategy("LeastLongMessageRate")
@@ -394,9 +440,43 @@ def test_a_broker_without_a_readable_report_gets_nothing() -> None:
     placement = _place(snapshot, ONE)
     assert placement.distribution == {"a:1": 1.0}
     assert "load report is unknown" in placement.ruled_out["b:1"]
-    nobody = _place(_snapshot([silent], [_bundle(ONE, None)]), ONE)
-    assert nobody.distribution == {}
-    assert "load report" in nobody.why
+
+
+def test_without_any_load_data_all_candidates_are_equal() -> None:
+    silent = [
+        {"broker": name, "is_leader": False, "load_manager": MODULAR}
+        for name in ("a:1", "b:1", "c:1")
+    ]
+    mine = {**_bundle(TWO, "a:1"), "reported_by": None}
+    snapshot = _snapshot(silent, [_bundle(ONE, None), mine])
+    for strategy in STRATEGY_NAMES:
+        placed = _place(snapshot, ONE, strategy=strategy)
+        assert placed.distribution == dict.fromkeys(("a:1", "b:1", "c:1"), 1 / 3), strategy
+        assert any("No load report of any broker" in note for note in placed.notes)
+
+
+def test_a_bundle_with_non_persistent_topics_goes_to_brokers_that_serve_them() -> None:
+    brokers = [
+        _broker("a:1", 1.0, persistent_topics_enabled=True, non_persistent_topics_enabled=False),
+        _broker("b:1", 1.0, persistent_topics_enabled=False, non_persistent_topics_enabled=True),
+        _broker("c:1", 1.0, persistent_topics_enabled=True, non_persistent_topics_enabled=False),
+    ]
+    bundles = [_bundle(ONE, None), _bundle(TWO, None)]
+    topics = [
+        {"topic": "non-persistent://t/n/x", "bundle": ONE, "hash": 1},
+        {"topic": "persistent://t/m/x", "bundle": TWO, "hash": 1},
+    ]
+    snapshot = _snapshot(brokers, bundles, topics=topics)
+    assert _place(snapshot, ONE).distribution == {"b:1": 1.0}
+    assert _place(snapshot, ONE, non_persistent=False).distribution == {"a:1": 0.5, "c:1": 0.5}
+    assert _place(snapshot, TWO).distribution == {"a:1": 0.5, "c:1": 0.5}
+    given = _place(snapshot, TWO, non_persistent=True)
+    assert given.distribution == {"b:1": 1.0}
+    assert "serves no non-persistent topics" in given.ruled_out["a:1"]
+    settings = effective_settings(snapshot)
+    table = place_all(LoadView.of(snapshot, settings), settings)
+    assert table.distribution(ONE) == {"b:1": 1.0}
+    assert sorted(table.candidate_counts().tolist()) == [1, 2]
 
 
 def test_a_bundle_given_a_moment_ago_goes_to_the_same_broker_and_weighs_on_it() -> None:
@@ -483,14 +563,32 @@ def test_a_bundle_without_topics_counts_for_nobody() -> None:
     assert _place(snapshot, ONE).distribution == {"a:1": 0.5, "c:1": 0.5}
 
 
-def test_an_owner_whose_report_is_unknown_still_has_its_bundles() -> None:
-    unread = {"broker": "a:1", "is_leader": False, "load_manager": MODULAR}
-    mine = {**_bundle("t/n/0x00000000_0x10000000", "a:1"), "reported_by": None}
-    snapshot = _snapshot(
-        [unread, _broker("b:1", 1.0)], [mine, _bundle("t/n/0x10000000_0xffffffff", "b:1")]
-    )
-    view = LoadView.of(snapshot, effective_settings(snapshot))
-    assert view.reporter.tolist() == [0, 1]
+def test_a_bundle_that_no_report_names_counts_for_no_broker_whoever_owns_it() -> None:
+    """Its owner may not have reported yet, or reports it without statistics."""
+    silent = {"broker": "a:1", "is_leader": False, "load_manager": MODULAR}
+    names = ["t/n/0x00000000_0x10000000", "t/n/0x10000000_0xffffffff"]
+    mine = {**_bundle(names[0], "a:1"), "reported_by": None, "long_msg_rate_in": 7.0}
+    for owner, others in ((silent, "b:1"), (_broker("a:1", 1.0), "b:1"), (silent, None)):
+        other = {**_bundle(names[1], "b:1"), "reported_by": others}
+        snapshot = _snapshot([owner, _broker("b:1", 1.0)], [mine, other])
+        view = LoadView.of(snapshot, effective_settings(snapshot))
+        assert view.reporter.tolist() == [-1, 1 if others else -1]
+        assert view.range_counts.dense(np.array([0]), 2)[0].tolist() == [0, int(others == "b:1")]
+
+
+@pytest.mark.parametrize(("created_at", "scores"), [(1_000, 10.0), (3_000, 110.0), (None, 10.0)])
+def test_the_leader_counts_an_unreported_bundle_that_it_placed_on_itself(
+    created_at: int | None, scores: float
+) -> None:
+    mine = {**_bundle("t/m/0x00000000_0xffffffff", "a:1"), "reported_by": None}
+    brokers = [_broker("a:1", 1.0), _broker("b:1", 1.0)]
+    rows = [("leader", "/loadbalance/leader", 2_000), ("bundle", mine["bundle"], created_at)]
+    claims = [
+        {"subject_kind": kind, "subject": name, "source": "znode", "created_at": at}
+        for kind, name, at in rows
+    ]
+    snapshot = _snapshot(brokers, [mine, _bundle(ONE, None)], claims=claims, leader="a:1")
+    assert _place(snapshot, ONE).scores == {"a:1": scores, "b:1": 10.0}
 
 
 def test_how_likely_a_bundle_comes_back_is_its_owners_share() -> None:

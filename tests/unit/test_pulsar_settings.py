@@ -10,6 +10,7 @@ import pytest
 from fleet_builder import NOON
 
 from core.errors import InputError, UnknownNameError
+from core.pulsar.releases import Release
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import (
     RELEASES,
@@ -18,7 +19,6 @@ from core.pulsar.settings import (
     EffectiveSettings,
     effective_settings,
     parse_set_options,
-    release_line,
 )
 from core.snapshot import Manifest, PulsarSnapshot
 
@@ -71,22 +71,131 @@ def test_the_table_says_what_a_real_broker_runs_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "line"),
+    ("version", "expected"),
     [
-        ("4.2.4", "4.2"),
-        ("4.1.0", "4.0"),
-        ("4.0.8", "4.0"),
-        ("3.3.1", "4.0"),
-        ("5.0.1", "5.0"),
-        ("6.0.0-SNAPSHOT", "5.0"),
-        ("v4.2", "4.2"),
-        ("", "4.2"),
-        ("unknown", "4.2"),
-        (None, "4.2"),
+        ("2.8.4", ("2.8", True)),
+        ("2.9.5", ("2.9", True)),
+        ("2.10.6", ("2.10", True)),
+        ("2.11.4", ("2.11", True)),
+        ("3.0.12", ("3.0", True)),
+        ("3.3.7", ("3.3", True)),
+        ("4.0.8", ("4.0", True)),
+        ("4.1.2", ("4.1", True)),
+        ("4.2.4", ("4.2", True)),
+        ("4.2.5-SNAPSHOT", ("4.2", True)),
+        ("v4.2", ("4.2", True)),
+        ("5.0.1", ("5.0", True)),
+        ("6.0.0-SNAPSHOT", ("5.0", False)),
+        ("3.4.0", ("3.3", False)),
+        ("2.7.5", ("2.8", False)),
+        ("", ("4.2", False)),
+        ("custom-build", ("4.2", False)),
+        (None, ("4.2", False)),
     ],
 )
-def test_a_version_belongs_to_the_newest_line_not_above_it(version: str | None, line: str) -> None:
-    assert release_line(version) == line
+def test_a_version_belongs_to_its_own_line_or_is_unknown(
+    version: str | None, expected: tuple[str, bool]
+) -> None:
+    release = Release.of(version)
+    assert (release.line, release.is_known) == expected
+    assert bool(release.warning) is not release.is_known
+
+
+def test_an_unknown_release_is_named_with_the_line_that_is_assumed() -> None:
+    settings = effective_settings(_snapshot([], release="6.0.1"))
+    assert settings.release == "5.0"
+    assert settings.release_warnings == ("Release 6.0.1 is unknown: the rules of 5.0 are assumed.",)
+    assert Release.of("6.0.1").label == "6.0.1 (unknown, as 5.0)"
+
+
+def test_old_releases_have_their_own_shedder_and_weights() -> None:
+    old = EffectiveSettings.defaults("2.8")
+    assert old.text("loadBalancerLoadSheddingStrategy").endswith(".OverloadShedder")
+    assert old.number("loadBalancerMemoryResourceWeight") == 1.0
+    assert old.number("loadBalancerDirectMemoryResourceWeight") == 1.0
+    assert (
+        EffectiveSettings.defaults("2.10")
+        .text("loadBalancerLoadSheddingStrategy")
+        .endswith(".ThresholdShedder")
+    )
+    by_patch = {
+        version: EffectiveSettings.defaults(version).number(
+            "loadBalancerDirectMemoryResourceWeight"
+        )
+        for version in ("3.0.17", "3.1.0", "3.1.1", "3.1", "4.2")
+    }
+    assert by_patch == {"3.0.17": 1.0, "3.1.0": 1.0, "3.1.1": 0.0, "3.1": 0.0, "4.2": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("key", "available"),
+    [
+        ("loadBalancerSheddingExcludedNamespaces", "4.0.11 and later"),
+        (
+            "loadBalancerAvgShedderLowThreshold",
+            "3.0 from 3.0.6, 3.2 from 3.2.4, 3.3.1 and later",
+        ),
+        ("minUnloadMessage", "2.11 and later"),
+        ("loadBalancerSheddingEnabled", "2.8 and later"),
+    ],
+)
+def test_a_setting_names_the_releases_that_have_it(key: str, available: str) -> None:
+    assert SETTING_BY_KEY[key].available_in == available
+
+
+@pytest.mark.parametrize("release", ["4.0", "4.0.8"])
+def test_a_setting_that_the_release_lacks_has_no_effect_and_a_warning(release: str) -> None:
+    key = "loadBalancerSheddingExcludedNamespaces"
+    settings = EffectiveSettings.defaults(release, {key: ["acme/orders"]})
+    assert not settings.has(key)
+    assert settings.excluded_namespaces == frozenset()
+    assert settings.without_effect == (key,)
+    (warning,) = settings.release_warnings
+    assert warning == (
+        "Release 4.0.8 has no setting loadBalancerSheddingExcludedNamespaces, so its value has no "
+        "effect. Available in 4.0.11 and later."
+    )
+
+
+@pytest.mark.parametrize("release", ["4.0.11", "4.1", "4.1.0", "4.2"])
+def test_a_setting_that_the_release_has_takes_effect(release: str) -> None:
+    key = "loadBalancerSheddingExcludedNamespaces"
+    settings = EffectiveSettings.defaults(release, {key: ["acme/orders"]})
+    assert settings.excluded_namespaces == {"acme/orders"}
+    assert settings.release_warnings == ()
+
+
+def test_a_broker_s_own_value_of_a_missing_setting_has_no_effect() -> None:
+    key = "loadBalancerSheddingExcludedNamespaces"
+    row = {"broker": None, "name": key, "value": "[acme/orders]", "origin": "file"}
+    settings = effective_settings(_snapshot([row], release="4.0.8"))
+    assert settings.without_effect == (key,)
+    assert settings.value(key) == ()
+    assert effective_settings(_snapshot([row], release="4.0.13")).value(key) == ("acme/orders",)
+
+
+def test_a_line_that_the_brokers_run_stands_for_their_own_version() -> None:
+    snapshot = _snapshot([], release="4.0.13")
+    assert effective_settings(snapshot, release="4.0").target.name == "4.0.13"
+    assert effective_settings(snapshot, release="4.0.4").target.name == "4.0.4"
+    assert effective_settings(snapshot, release="3.0").target.name == "3.0.17"
+
+
+def test_a_strategy_that_the_release_lacks_is_named() -> None:
+    key = "loadBalancerLoadSheddingStrategy"
+    value = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
+    (warning,) = EffectiveSettings.defaults("2.9", {key: value}).release_warnings
+    assert warning == (
+        "Release 2.9.5 has no AvgShedder. "
+        "Available in 3.0 from 3.0.6, 3.2 from 3.2.4, 3.3.1 and later."
+    )
+
+
+@pytest.mark.parametrize("text", ["6.0", "2.7", "custom-build", ""])
+def test_a_wrong_release_is_refused_with_the_lines(text: str) -> None:
+    with pytest.raises(UnknownNameError, match="release line") as caught:
+        EffectiveSettings.defaults(text)
+    assert "2.8, 2.9, 2.10" in str(caught.value.hint)
 
 
 def test_release_5_has_other_strategies_and_a_larger_share() -> None:
@@ -95,13 +204,6 @@ def test_release_5_has_other_strategies_and_a_larger_share() -> None:
     assert new.text("loadBalancerLoadSheddingStrategy").endswith(".AvgShedder")
     assert new.text("loadBalancerLoadPlacementStrategy").endswith(".AvgShedder")
     assert (old.value("maxUnloadPercentage"), new.value("maxUnloadPercentage")) == (0.2, 0.5)
-
-
-def test_excluded_namespaces_do_not_exist_before_4_2() -> None:
-    setting = SETTING_BY_KEY["loadBalancerSheddingExcludedNamespaces"]
-    assert not setting.exists_in("4.0")
-    assert setting.exists_in("4.2")
-    assert setting.default_for("4.0") == ()
 
 
 def test_set_options_are_typed_by_the_setting() -> None:

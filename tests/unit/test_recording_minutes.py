@@ -19,7 +19,7 @@ from core.actions.events import RunEnded
 from core.errors import OpsError, UnreachableError
 from core.history.shadow import PulsarShadow
 from core.history.store import HistoryError, HistoryLocation, HistoryStore
-from core.plan.steps import UnloadBundle
+from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 
 

@@ -23,6 +23,7 @@ from core.actions.events import (
     SettingSaved,
 )
 from core.actions.model import RunId
+from core.pegasus.steps.setting import SetServerSetting
 from core.units import datetime_to_ms
 
 FIRST = "acme/orders/0x00000000_0x00000001"
@@ -161,6 +162,36 @@ def test_settings_changed_for_the_time_of_a_run_are_steps(journal: SqlJournal) -
         (key, "false", None),
     ]
     assert {deed.subject for deed in steps.deeds(START)} == {key}
+
+
+@pytest.mark.parametrize(
+    ("key", "event"),
+    [
+        ("meta level", {"kind": "level", "subject": "level.effective"}),
+        ("meta.lb.only_move_primary", {"kind": "setting", "subject": "only_move_primary"}),
+    ],
+)
+def test_a_pegasus_setting_of_a_run_explains_what_the_snapshots_show(
+    journal: SqlJournal, key: str, event: dict[str, Any]
+) -> None:
+    write(
+        journal,
+        requested(0),
+        claimed(),
+        SettingSaved(key=key, before="steady", during="lively"),
+        SettingChanged(key=key),
+    )
+    steps = steps_of(journal)
+    read(steps)
+    (found,) = attributed(
+        [seen(before="steady", after="lively", **event)], steps.deeds(START), START, START + 60_000
+    )
+    assert found["by"] == "trimtab"
+
+
+def test_a_step_that_sets_a_pegasus_server_explains_its_name_in_a_snapshot() -> None:
+    step = SetServerSetting(key="meta.lb.assign_delay_ms", value="1000")
+    assert "assign_delay_ms" in step.recorded_as
 
 
 def test_other_clusters_and_older_runs_are_left_out(journal: SqlJournal) -> None:

@@ -5,14 +5,17 @@ import zlib
 import numpy as np
 import pytest
 
+from connectors.sandbox.documents import load_report
 from connectors.sandbox.founding import remember_past, share_out, standing_nodes
 from connectors.sandbox.layout import crc32_of, plan_layout
 from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.placer import Leader
 from connectors.sandbox.policies import plan_policies
 from connectors.sandbox.reporting import rows_to_average
 from connectors.sandbox.state import NOBODY, Broker, FleetState
 from connectors.sandbox.web import brokers_at, distinct_host, listen
 from connectors.sandbox.workload import Workload, host_usage
+from core.pulsar.load import resource_weights
 from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY
 
@@ -219,3 +222,41 @@ def test_brokers_listen_on_hosts_of_their_own_with_one_port() -> None:
     finally:
         for sock in sockets:
             sock.close()
+
+
+@pytest.mark.parametrize(
+    ("release", "strategy", "heap_weight"),
+    [("2.9.5", "OverloadShedder", "1.0"), ("3.0.12", "ThresholdShedder", "1.0")],
+)
+def test_brokers_of_an_older_release_have_its_settings(
+    release: str, strategy: str, heap_weight: str
+) -> None:
+    options = SandboxOptions(release=release)
+    state = FleetState(plan_layout(options), _brokers(12))
+    policies = plan_policies(options, state, "127.0.0.1:1")
+    values = policies.running_values()
+    known = {key for key, setting in SETTING_BY_KEY.items() if setting.exists_in(release)}
+    missing = SETTING_BY_KEY.keys() - known
+    assert known <= set(values)
+    assert "loadBalancerSheddingExcludedNamespaces" in missing
+    assert not missing & set(values)
+    assert values["loadBalancerLoadSheddingStrategy"].endswith(f".{strategy}")
+    assert values["loadBalancerMemoryResourceWeight"] == heap_weight
+    assert not missing & set(policies.dynamic_names)
+
+
+def test_a_2_9_sandbox_places_and_sheds_by_its_own_rules() -> None:
+    options = SandboxOptions(release="2.9.5")
+    state = FleetState(plan_layout(options), _brokers(12))
+    for broker in state.brokers:
+        broker.version = options.release
+    policies = plan_policies(options, state, "127.0.0.1:1")
+    settings = Leader(state, policies, options.seed).settings()
+    assert settings.target.name == "2.9.5"
+    assert settings.text("loadBalancerLoadSheddingStrategy").endswith(".OverloadShedder")
+    assert resource_weights(settings)["memory"] == 1.0
+    # the grace period became dynamic with 2.10
+    assert policies.dynamic == {}
+    assert "loadBalancerSheddingGracePeriodMinutes" not in policies.dynamic_names
+    report = load_report(state, state.brokers[0], 1_000)
+    assert report["brokerVersionString"] == "2.9.5"

@@ -68,7 +68,8 @@ def test_defaults_follow_the_release() -> None:
         return {name: find_shedding_strategy(name).config(settings) for name in MODULAR}
 
     old, now, next_one = (configured(line) for line in ("4.0", "4.2", "5.0"))
-    assert [each["UniformLoadShedder"].slack for each in (old, now, next_one)] == [1000.0, 0.0, 0.0]
+    slacks = [each["UniformLoadShedder"].rate_slack for each in (old, now, next_one)]
+    assert slacks == [1000.0, 0.0, 0.0]
     assert [each["AvgShedder"].share_ratio for each in (old, now, next_one)] == [0.2, 0.2, 0.5]
     key = "loadBalancerLoadSheddingStrategy"
     in_force = [EffectiveSettings.defaults(line).text(key) for line in ("4.0", "4.2", "5.0")]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from shedding_world import MB, Broker, Bundle, World, even
 
+from core.pulsar.explain import Explanation
 from core.pulsar.shedding import (
     Round,
     find_shedding_strategy,
@@ -129,6 +130,15 @@ def test_isolation_that_leaves_no_other_broker_keeps_the_bundle_and_says_why() -
     assert done.skipped == {FIRST: "isolation policy 'orders' leaves no broker but a:8080"}
 
 
+def test_releases_before_2_11_unload_a_bundle_that_no_other_broker_may_own() -> None:
+    isolated = replace(_hot(), isolation=_isolation(["a"]))
+    (old,) = _rounds(replace(isolated, release="2.10.5"))
+    assert [move.bundle for move in old.moves] == [FIRST]
+    assert old.destinations == {FIRST: {"a:8080": 1.0}}
+    (checked,) = _rounds(replace(isolated, release="2.11.4"))
+    assert list(checked.skipped) == [FIRST]
+
+
 def test_isolation_limits_the_destination() -> None:
     (done,) = _rounds(replace(_hot(), isolation=_isolation(["a", "c"])))
     assert done.destinations == {FIRST: {"c:8080": 1.0}}
@@ -174,6 +184,11 @@ def test_a_bundle_that_placement_gives_back_is_not_unloaded() -> None:
     (back,) = _rounds(calm, strategy="ThresholdShedder")
     assert not back.moves
     assert "give it back" in back.skipped[FIRST]
+    (old,) = _rounds(replace(calm, release="3.0.1"), strategy="ThresholdShedder")
+    assert [move.bundle for move in old.moves] == list(old.destinations)
+    assert old.destinations[FIRST] == {"a:8080": 1.0}
+    assert any("names no destination" in note for note in old.decision.notes)
+    assert not any("names no destination" in note for note in back.decision.notes)
 
 
 @pytest.mark.parametrize(("placement", "asked"), [("AvgShedder", "the plan"), (None, "")])
@@ -200,3 +215,21 @@ def test_many_namespaces_get_the_destinations_that_each_would_get_alone() -> Non
     assert len(done.moves) > 12
     alone = {"b:8080": 0.5, "c:8080": 0.5}
     assert all(found == alone for found in done.destinations.values())
+
+
+def test_2_11_0_leaves_the_system_namespace_alone_and_says_so() -> None:
+    system = [replace(one, namespace="pulsar/system") for one in _hot().brokers["a"].bundles]
+    world = replace(_hot(), brokers={**_hot().brokers, "a": Broker(95, system)})
+    first = FIRST.replace("acme/orders", "pulsar/system")
+    for release in ("2.10.5", "2.11.1", "4.2.4"):
+        (done,) = _rounds(replace(world, release=release))
+        assert [move.bundle for move in done.decision.moves] == [first], release
+    kept = replace(world, release="2.11.0")
+    (done,) = _rounds(kept)
+    assert not done.decision.moves
+    explained = Explanation(
+        view=kept.view(), settings=kept.settings(), settings_of=lambda _: kept.settings()
+    )
+    reason = explained.of_bundle(first)
+    assert "Shedding of this release leaves pulsar/system alone." in reason.sentence
+    assert reason.otherwise.startswith("The brokers would need 2.11.1 or later.")

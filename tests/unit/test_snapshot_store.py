@@ -44,7 +44,7 @@ def test_what_is_over_any_limit_is_dropped_but_never_the_newest(
     shelf = filled(tmp_path, 6, retention)
     minutes = [(entry.taken_at - NOON).total_seconds() / MINUTE_S for entry in shelf.entries("c")]
     assert minutes == kept
-    latest = shelf.latest("c")
+    latest = shelf.latest("c", datetime.now(UTC))
     assert latest is not None
     assert load_snapshot(latest.path).manifest.taken_at == NOON + timedelta(minutes=5)
     assert {path.name for path in (tmp_path / "c").iterdir()} == {
@@ -76,7 +76,7 @@ def test_clusters_without_a_snapshot_are_not_listed(tmp_path: Path) -> None:
     shelf = filled(tmp_path, 1)
     (tmp_path / "empty").mkdir()
     assert shelf.clusters() == ["c"]
-    assert shelf.latest("empty") is None
+    assert shelf.latest("empty", NOON) is None
 
 
 def test_place_that_cannot_hold_a_snapshot_is_one_clean_error(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from fleet_builder import make_snapshot
 
 from core.errors import UnknownNameError
 from core.plan.codec import load_plan
-from core.plan.model import SplitBundle
-from core.pulsar.settings import effective_settings
+from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.split import (
     ALGORITHMS,
     SplitState,
@@ -22,6 +21,7 @@ from core.pulsar.split import (
     explain_split,
     find_bundles_to_split,
 )
+from core.pulsar.steps.split import SplitBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from dashboard.cli import run
@@ -331,3 +331,25 @@ def test_a_default_that_cannot_be_asked_is_answered_by_range(default: str) -> No
     answer = explain_split(snapshot, effective_settings(snapshot, overrides=assumed), bundle)
     assert answer.algorithm == "range_equally_divide"
     assert answer.positions
+
+
+@pytest.mark.parametrize(
+    ("release", "least"),
+    [
+        *[("2.8.4", 1), ("2.10.4", 1), ("2.10.5", 2), ("2.11.1", 1)],
+        *[("2.11.4", 2), ("3.0.0", 1), ("3.0.7", 2), ("4.2.4", 2)],
+    ],
+)
+def test_the_release_decides_whether_splits_need_a_second_broker(release: str, least: int) -> None:
+    snapshot = make_snapshot()
+    name = snapshot.bundles["bundle"][5].as_py()
+    holder = snapshot.bundles["reported_by"][5].as_py()
+    alone = [row for row in snapshot.brokers.to_pylist() if row["broker"] == holder]
+    one = bundle_edited(edited(snapshot, "brokers", alone), name, topic_count=5_000)
+    settings = EffectiveSettings.defaults(release)
+    chosen, _ = find_bundles_to_split(one, settings)
+    assert (name in {choice.bundle for choice in chosen}) is (least == 1)
+    condition = next(
+        item for item in explain_split(one, settings, name).conditions if item.name == "brokers"
+    )
+    assert condition.is_met is (least == 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from extensible_world import NOON_MS, cluster
 
@@ -152,6 +153,25 @@ def test_on_a_modular_cluster_the_answer_says_what_is_missing() -> None:
     decision = next(strategy_rounds(TransferShedder(), modular, settings)).decision
     assert (decision.reason, decision.moves) == ("unavailable", ())
     assert "extensible" in decision.sentence
+
+
+def test_a_round_without_moves_has_the_reason_of_the_real_class() -> None:
+    view, settings = cluster(FIVE)
+    waiting = next(strategy_rounds(TransferShedder(), view, settings)).decision
+    assert (waiting.reason, "(HitCount)" in waiting.sentence) == ("hit_count", True)
+    calm_loads = replace(view.extensible, usage=np.full(5, 0.5), throughput_ema=np.full(5, 1e6))
+    calm = replace(view, extensible=calm_loads)
+    even = next(strategy_rounds(TransferShedder(), calm, settings)).decision
+    assert (even.reason, "(HitCount)" in even.sentence) == ("hit_count", True)
+    nothing = replace(view, extensible=replace(view.extensible, has_load=np.zeros(5, np.bool_)))
+    none = next(strategy_rounds(TransferShedder(), nothing, settings)).decision
+    assert (none.reason, "(NoBrokers)" in none.sentence) == ("no_brokers", True)
+    sole = {name: top[:1] for name, top in view.extensible.top.items()}
+    at_once = {"loadBalancerSheddingConditionHitCountThreshold": 0}
+    view, settings = cluster(FIVE, **at_once)
+    few = replace(view, extensible=replace(view.extensible, top=sole))
+    one = next(strategy_rounds(TransferShedder(), few, settings)).decision
+    assert (one.reason, "(NoBundles)" in one.sentence) == ("no_bundles", True)
 
 
 def test_the_extensible_manager_falls_back_to_it_from_every_other_class() -> None:

@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.google.common.collect.Range;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
@@ -21,14 +22,20 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.TimeUnit;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.ModularLoadManagerStrategy;
 import org.apache.pulsar.broker.loadbalance.impl.BundleRangeCache;
 import org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl;
+import org.apache.pulsar.broker.namespace.NamespaceService;
 import org.apache.pulsar.broker.resources.PulsarResources;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
+import org.apache.pulsar.common.naming.NamespaceBundle;
+import org.apache.pulsar.common.naming.NamespaceBundleFactory;
 import org.apache.pulsar.common.naming.NamespaceName;
 import org.apache.pulsar.common.naming.ServiceUnitId;
 import org.apache.pulsar.common.naming.TopicName;
@@ -89,6 +96,73 @@ public class PlacementDriver {
         public MetadataStoreExtended getLocalMetadataStore() {
             return store;
         }
+
+        @Override
+        public NamespaceService getNamespaceService() {
+            return NAMES;
+        }
+    }
+
+    /** What the leader's own broker owns, by name. */
+    private static final Set<String> OWNED = new TreeSet<>();
+    private static final Owned NAMES = bare(Owned.class);
+
+    /** A namespace service that only tells which bundles its broker owns. */
+    static class Owned extends NamespaceService {
+        Owned(PulsarService broker) {
+            super(broker);
+        }
+
+        @Override
+        public Set<NamespaceBundle> getOwnedServiceUnits() {
+            Set<NamespaceBundle> found = new HashSet<>();
+            for (String name : OWNED) {
+                Named bundle = bare(Named.class);
+                bundle.name = name;
+                found.add(bundle);
+            }
+            return found;
+        }
+    }
+
+    /** A bundle object that has nothing but a name and the kind of its topics. */
+    static class Named extends NamespaceBundle {
+        private String name;
+
+        Named(NamespaceName namespace, Range<Long> range, NamespaceBundleFactory factory) {
+            super(namespace, range, factory);
+        }
+
+        @Override
+        public NamespaceName getNamespaceObject() {
+            return NamespaceName.get(name.substring(0, name.lastIndexOf('/')));
+        }
+
+        @Override
+        public int hashCode() {
+            return name.hashCode();
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Named named && named.name.equals(name);
+        }
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+
+    /** Make an object without running its constructor: it would start a broker's services. */
+    private static <T> T bare(Class<T> kind) {
+        try {
+            Field field = sun.misc.Unsafe.class.getDeclaredField("theUnsafe");
+            field.setAccessible(true);
+            return kind.cast(((sun.misc.Unsafe) field.get(null)).allocateInstance(kind));
+        } catch (ReflectiveOperationException impossible) {
+            throw new IllegalStateException(impossible);
+        }
     }
 
     /** A bundle by name. */
@@ -116,8 +190,9 @@ public class PlacementDriver {
         try (BufferedReader lines = Files.newBufferedReader(Path.of(arguments[0]))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 JsonNode fleet = JSON.readTree(line);
-                out.println(JSON.writeValueAsString(
-                        fleet.has("rounds") ? selectorAnswers(fleet) : managerAnswers(broker, fleet)));
+                JsonNode answer = fleet.has("picks") ? memoryAnswers(fleet)
+                        : fleet.has("rounds") ? selectorAnswers(fleet) : managerAnswers(broker, fleet);
+                out.println(JSON.writeValueAsString(answer));
             }
         }
         out.flush();
@@ -163,19 +238,24 @@ public class PlacementDriver {
         broker.use(settings(fleet.get("conf")), store);
         ModularLoadManagerImpl manager = new ModularLoadManagerImpl();
         manager.initialize(broker);
+        settle(store, manager);
         LoadData load = (LoadData) field(manager, "loadData");
-        fill(load, fleet);
-        BundleRangeCache ranges = (BundleRangeCache) field(manager, "brokerToNamespaceToBundleRange");
-        Iterator<Map.Entry<String, JsonNode>> brokers = fleet.get("brokers").fields();
-        while (brokers.hasNext()) {
-            Map.Entry<String, JsonNode> entry = brokers.next();
-            List<String> names = new ArrayList<>();
-            entry.getValue().get("bundles").forEach(name -> names.add(name.asText()));
-            ranges.reloadFromBundles(entry.getKey(), names.stream());
+        ObjectNode answer = JSON.createObjectNode();
+        if (fleet.has("leader")) {
+            lead(manager, fleet, answer.putObject("given"));
+        } else {
+            fill(load, fleet);
+            BundleRangeCache ranges = (BundleRangeCache) field(manager, "brokerToNamespaceToBundleRange");
+            Iterator<Map.Entry<String, JsonNode>> brokers = fleet.get("brokers").fields();
+            while (brokers.hasNext()) {
+                Map.Entry<String, JsonNode> entry = brokers.next();
+                List<String> names = new ArrayList<>();
+                entry.getValue().get("bundles").forEach(name -> names.add(name.asText()));
+                ranges.reloadFromBundles(entry.getKey(), names.stream());
+            }
         }
         Method select = ModularLoadManagerImpl.class.getDeclaredMethod("selectBroker", ServiceUnitId.class);
         select.setAccessible(true);
-        ObjectNode answer = JSON.createObjectNode();
         ArrayNode answers = answer.putArray("answers");
         for (JsonNode question : fleet.get("questions")) {
             load.getBundleData().put(question.get("bundle").asText(), new BundleData(10, 1000));
@@ -186,8 +266,49 @@ public class PlacementDriver {
         return answer;
     }
 
+    /** Wait until the load manager has taken in what was published: it would do so in the middle of the answers. */
+    private static void settle(MetadataStoreExtended store, ModularLoadManagerImpl manager) throws Exception {
+        for (int pass = 0; pass < 2; pass++) {
+            String marker = "/settled/" + pass;
+            CompletableFuture<Void> seen = new CompletableFuture<>();
+            store.registerListener(notification -> {
+                if (notification.getPath().equals(marker)) {
+                    seen.complete(null);
+                }
+            });
+            store.put(marker, new byte[0], Optional.empty()).get();
+            seen.get(30, TimeUnit.SECONDS);
+            ((ExecutorService) field(manager, "executors")).submit(() -> { }).get(30, TimeUnit.SECONDS);
+        }
+    }
+
+    /**
+     * A leader's life so far: it reads the reports, places bundles, and reads the reports again, which do not name
+     * what it placed.
+     */
+    private static void lead(ModularLoadManagerImpl manager, JsonNode fleet, ObjectNode given) {
+        OWNED.clear();
+        fleet.get("held").forEach(name -> OWNED.add(name.asText()));
+        manager.updateAll();
+        for (JsonNode name : fleet.get("placed")) {
+            String broker = manager.selectBrokerForAssignment(new Unit(name.asText())).orElse("");
+            given.put(name.asText(), broker);
+            if (broker.equals(fleet.get("leader").asText())) {
+                OWNED.add(name.asText());
+            }
+        }
+        manager.updateAll();
+        manager.updateAll();
+    }
+
     private static ObjectNode drawn(ModularLoadManagerImpl manager, Method select, JsonNode question) throws Exception {
-        Unit unit = new Unit(question.get("bundle").asText());
+        ServiceUnitId unit = new Unit(question.get("bundle").asText());
+        if (question.path("non_persistent").asBoolean()) {
+            Named bundle = bare(Named.class);
+            bundle.name = question.get("bundle").asText();
+            bundle.setHasNonPersistentTopic(true);
+            unit = bundle;
+        }
         Object strategy = field(manager, "placementStrategy");
         Map<String, Integer> counts = new TreeMap<>();
         for (int draw = 0; draw < question.get("draws").asInt(); draw++) {
@@ -241,6 +362,39 @@ public class PlacementDriver {
             if (best != null) {
                 told.set("best", JSON.valueToTree(new TreeSet<>((Collection<?>) best)));
             }
+        }
+        return answer;
+    }
+
+    /** AvgShedder alone: one pick after the other, with its plans before the first and after each. */
+    private static JsonNode memoryAnswers(JsonNode fleet) throws Exception {
+        ServiceConfiguration settings = settings(fleet.get("conf"));
+        ModularLoadManagerStrategy strategy = ModularLoadManagerStrategy.create(settings);
+        Map<String, BundleData> bundles = new TreeMap<>();
+        for (JsonNode name : fleet.get("bundles")) {
+            BundleData data = new BundleData(10, 1000);
+            data.setTopics(bundles.size() + 1); // plans are found by the values of a bundle's data
+            bundles.put(name.asText(), data);
+        }
+        @SuppressWarnings("unchecked")
+        Map<BundleData, String> plans = (Map<BundleData, String>) field(strategy, "bundleBrokerMap");
+        fleet.get("planned").fields().forEachRemaining(
+                plan -> plans.put(bundles.get(plan.getKey()), plan.getValue().asText()));
+        ObjectNode answer = JSON.createObjectNode();
+        ArrayNode answers = answer.putArray("answers");
+        for (JsonNode pick : fleet.get("picks")) {
+            Set<String> candidates = new HashSet<>();
+            pick.get("candidates").forEach(name -> candidates.add(name.asText()));
+            Optional<String> chosen = strategy.selectBroker(
+                    candidates, bundles.get(pick.get("bundle").asText()), new LoadData(), settings);
+            ObjectNode told = answers.addObject();
+            told.put("chosen", chosen.orElse(""));
+            ObjectNode planned = told.putObject("planned");
+            bundles.forEach((name, data) -> {
+                if (plans.containsKey(data)) {
+                    planned.put(name, plans.get(data));
+                }
+            });
         }
         return answer;
     }

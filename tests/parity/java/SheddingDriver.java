@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -14,14 +15,11 @@ import java.util.Iterator;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
-import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.broker.*;
 import org.apache.pulsar.broker.loadbalance.LoadData;
 import org.apache.pulsar.broker.loadbalance.LoadSheddingStrategy;
 import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
-import org.apache.pulsar.common.util.ObjectMapperFactory;
-import org.apache.pulsar.policies.data.loadbalancer.BrokerData;
-import org.apache.pulsar.policies.data.loadbalancer.BundleData;
-import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
+import org.apache.pulsar.policies.data.loadbalancer.*; // up to 2.10 some of them are in the package above
 
 /**
  * Runs Pulsar's own shedding classes on fleets that Trimtab's tests made, and tells what they pick.
@@ -30,12 +28,14 @@ import org.apache.pulsar.policies.data.loadbalancer.LocalBrokerData;
  * {"loads": [load, ...], "asks": [{"strategy", "conf", "recent", "rounds": [index of load, ...]}]};
  * one JSON line {"answers": [[round, ...], ...]} is printed for each, a round being
  * [[broker, [bundle, ...]], ...] in the order of the class's own answer (of AvgShedder with a third
- * list, the planned destinations). With "calls" in an ask the
+ * list, the planned destinations). With "memory" in an ask of AvgShedder a round is
+ * {"picked": that, or null where the class failed, "low": {broker: rounds}, "high": ...} instead. With "calls" in an ask the
  * milliseconds of each call are told instead, after as many calls to warm up.
  */
 public class SheddingDriver {
     private static final String IMPL = "org.apache.pulsar.broker.loadbalance.impl.";
-    private static final ObjectMapper JSON = ObjectMapperFactory.getMapper().getObjectMapper();
+    private static final ObjectMapper JSON =
+            new ObjectMapper().configure(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, false);
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -69,12 +69,46 @@ public class SheddingDriver {
             LoadData load = load(fleet.get("loads").get(index.asInt()), ask.get("recent"));
             Set<String> now = new HashSet<>(load.getBrokerData().keySet());
             if (!now.equals(active)) { // as the leader's load manager tells it
-                strategy.onActiveBrokersChange(now);
+                tellActive(strategy, now);
                 active = now;
             }
-            told.add(picked(strategy.findBundlesForUnloading(load, settings), load, planned(strategy)));
+            if (ask.has("memory")) {
+                told.add(withMemory(strategy, settings, load));
+            } else {
+                told.add(picked(strategy.findBundlesForUnloading(load, settings), load, planned(strategy)));
+            }
         }
         return told;
+    }
+
+    private static ObjectNode withMemory(LoadSheddingStrategy strategy, ServiceConfiguration settings, LoadData load)
+            throws Exception {
+        ObjectNode round = JSON.createObjectNode();
+        try {
+            round.set("picked", picked(strategy.findBundlesForUnloading(load, settings), load, planned(strategy)));
+        } catch (IllegalArgumentException failed) { // of the sort
+            round.putNull("picked");
+        }
+        round.set("low", hits(strategy, "brokerHitCountForLow"));
+        round.set("high", hits(strategy, "brokerHitCountForHigh"));
+        return round;
+    }
+
+    private static ObjectNode hits(LoadSheddingStrategy strategy, String name) throws Exception {
+        Field field = strategy.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        ObjectNode found = JSON.createObjectNode();
+        ((Map<?, ?>) field.get(strategy)).forEach((broker, count) -> found.put(broker.toString(), ((Number) count).intValue()));
+        return found;
+    }
+
+    /** From 2.11 on the classes forget brokers that left. */
+    private static void tellActive(LoadSheddingStrategy strategy, Set<String> now) throws Exception {
+        try {
+            LoadSheddingStrategy.class.getMethod("onActiveBrokersChange", Set.class).invoke(strategy, now);
+        } catch (NoSuchMethodException old) {
+            // they remember them
+        }
     }
 
     private static ArrayNode picked(Multimap<String, String> found, LoadData load, Map<?, ?> planned) {

@@ -1,0 +1,138 @@
+"""A clock that jumps: what it wrote is never the newest, and nothing real is deleted for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from fleet_builder import NOON, make_history
+
+from connectors.journal.engine import Database
+from connectors.journal.lease import SqlLease
+from connectors.recording.upkeep import keep_in_order
+from connectors.storage_config import History
+from connectors.worker_status import WorkerStatus
+from core.history.store import HistoryLocation, HistoryStore
+from core.history.writer import Recorder
+from core.snapshot import Manifest, PulsarSnapshot
+from core.snapshot.store import Retention, Shelf
+from core.units import format_age, format_ago
+from dashboard.presenters import freshness, jobs, workers
+
+AHEAD = timedelta(days=100)
+MINUTE = timedelta(minutes=1)
+
+
+def taken(moment: datetime) -> PulsarSnapshot:
+    return PulsarSnapshot.build(Manifest(cluster="c", taken_at=moment, tables={}), {})
+
+
+def jumped_shelf(root: Path) -> Shelf:
+    """Ten minutes of snapshots, then 22 s of a collector whose clock is 100 days ahead."""
+    shelf = Shelf(root)
+    for minute in range(10):
+        shelf.put(taken(NOON + minute * MINUTE), Retention())
+    for second in (0, 11, 22):
+        moment = NOON + 10 * MINUTE + AHEAD + timedelta(seconds=second)
+        shelf.put(taken(moment), Retention())
+    return shelf
+
+
+def test_collector_on_a_jumped_clock_deletes_nothing(tmp_path: Path) -> None:
+    shelf = jumped_shelf(tmp_path)
+    assert len(shelf.entries("c")) == 13
+
+
+def test_snapshot_from_the_future_is_never_the_newest(tmp_path: Path) -> None:
+    shelf = jumped_shelf(tmp_path)
+    now = NOON + 11 * MINUTE
+    latest = shelf.latest("c", now)
+    assert latest is not None
+    assert latest.taken_at == NOON + 9 * MINUTE
+    shelf.put(taken(now), Retention())
+    latest = shelf.latest("c", now)
+    assert latest is not None
+    assert latest.taken_at == now
+    # what is ahead goes first where there are too many
+    shelf.put(taken(now + MINUTE), Retention(max_count=11))
+    left = [one.taken_at for one in shelf.entries("c")]
+    assert len(left) == 11
+    assert max(left) == now + MINUTE
+
+
+def test_age_retention_waits_for_a_day_after_a_jump_and_says_so(tmp_path: Path) -> None:
+    shelf = jumped_shelf(tmp_path)
+    later = NOON + 10 * MINUTE + AHEAD
+    jump = shelf.jump("c", later + MINUTE, Retention())
+    assert jump is not None
+    assert "Age retention is paused until 2027-03-02 12:10 UTC" in str(jump)
+    assert "nothing was recorded for 100 d" in str(jump)
+    # no jump after all: a clock that has run on for a day is believed
+    for hour in range(1, 26):
+        shelf.put(taken(later + timedelta(hours=hour)), Retention())
+    assert shelf.jump("c", later + timedelta(hours=25), Retention()) is None
+    assert min(one.taken_at for one in shelf.entries("c")) > NOON + AHEAD
+
+
+def test_history_on_a_jumped_clock_keeps_its_days_and_says_so(tmp_path: Path) -> None:
+    store = HistoryStore(HistoryLocation(str(tmp_path / "history")))
+    recorder = Recorder(store, "fleet")
+    for snapshot in make_history(3, brokers=2, bundles=4, now=NOON, cluster="fleet"):
+        recorder.record(snapshot)
+    limits = History(max_age_days=30)
+    done = keep_in_order(store, "fleet", limits, NOON + AHEAD)
+    assert done.days == ()
+    assert store.minutes("fleet").num_rows == 3
+    assert "clock may have jumped" in done.paused
+    assert keep_in_order(store, "fleet", limits, NOON + MINUTE).paused == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0 s ago"), (-8_640_000.0, "clock ahead by 100 d"), (-5.0, "clock ahead by 5 s")],
+)
+def test_negative_age_is_named(seconds: float, text: str) -> None:
+    assert format_ago(seconds) == text
+    assert not format_age(-5.0).startswith("0")
+
+
+def test_header_does_not_call_the_future_live() -> None:
+    manifest = Manifest(cluster="c", taken_at=NOON + AHEAD, tables={})
+    assert freshness.is_stale(manifest, now=NOON, every_s=60.0)
+    badge = freshness.freshness_badge(manifest, now=NOON, every_s=60.0, status={})
+    assert badge.text == "clock ahead by 100 d"
+    assert badge.tone == "orange"
+    paused = freshness.freshness_badge(
+        Manifest(cluster="c", taken_at=NOON, tables={}),
+        now=NOON,
+        every_s=60.0,
+        status={"retention_paused": "Age retention is paused."},
+    )
+    assert "Age retention is paused." in paused.help
+
+
+def test_what_reported_in_the_future_is_not_alive() -> None:
+    seen = (NOON + AHEAD).isoformat()
+    status = WorkerStatus(cluster="c", worker="w", pid=1, last_seen_at=seen)
+    assert not status.is_alive(NOON)
+    shown = {"last_seen_at": seen, "worker": "w"}
+    worker = workers.worker_state(shown, cluster="c", now=NOON)
+    assert not worker.is_alive
+    assert "clock ahead by 100 d" in worker.sentence
+    assert not jobs.server_state(shown, now=NOON).is_alive
+
+
+def test_lease_from_the_future_ends_within_its_lifetime(tmp_path: Path) -> None:
+    clock = [NOON.timestamp() + AHEAD.total_seconds()]
+    database = Database(f"sqlite:///{tmp_path / 'journal.db'}")
+    gone = SqlLease(database, "c", "gone", clock=lambda: clock[0])
+    gone._renewer = object()  # type: ignore[assignment]  # killed: nothing renews it
+    assert gone.acquire()
+    clock[0] = NOON.timestamp()
+    other = SqlLease(database, "c", "other", clock=lambda: clock[0])
+    assert not other.acquire()
+    clock[0] += 31.0
+    assert other.acquire()
+    other.release()
+    assert datetime.now(UTC) > NOON - AHEAD
