@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ LOOPBACK: Final = "127.0.0.1"
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 1.5
 _POLL_S: Final = 0.03
+_LOWEST_PORT: Final = 10_240
+_OUTGOING_PORTS: Final = 32_768  # the first of them by default on Linux
 _SERVER_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JARS: Final = (
     "zookeeper-*.jar",
@@ -48,10 +51,26 @@ exit "$code"
 
 
 def free_port(host: str = LOOPBACK) -> int:
-    """Return a port of ``host`` that nothing listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """Return a port of ``host`` that nothing listens on right now.
+
+    It lies below the ports that systems give to outgoing connections (from 32768 on Linux): one of
+    those would take it while a server that is to listen there again is down.
+
+    Raises:
+        UnreachableError: None of a hundred ports picked at random is free.
+    """
+    for _ in range(100):
+        port = _LOWEST_PORT + secrets.randbelow(_OUTGOING_PORTS - _LOWEST_PORT)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((host, port))
+            return port
+    raise UnreachableError(
+        f"No free port was found on {host} from {_LOWEST_PORT} to {_OUTGOING_PORTS}.",
+        endpoint=host,
+        operation="listen",
+        outcome="refused",
+        hint="End a process that listens there, or name a port.",
+    )
 
 
 class ZooKeeperProcess:

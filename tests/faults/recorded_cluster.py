@@ -28,6 +28,7 @@ class RecordedCluster:
     """The recorded znodes below ``/<name>``."""
 
     def __init__(self, server: ZooKeeperProcess, name: str) -> None:
+        server.start()  # a test that failed after it killed the server left it down
         self.server = server
         self.client = KazooClient(server.address)
         self.client.start(10)
