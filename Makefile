@@ -1,6 +1,6 @@
 # Trimtab: `make help` lists the tasks. PYTHON=/path/to/python3.12 chooses the interpreter.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check format bench lock setup-run setup-dev
+.PHONY: help run test test-all check format docs bench lock setup-run setup-dev
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
@@ -24,9 +24,12 @@ check: setup-dev ## format, lint, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-format: setup-dev ## format and mend what the linter can mend
+format: setup-dev ## format and fix what the linter can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: setup-dev ## write docs/reference/commands.md from the help texts
+	@$(BIN)/python docs/build_commands.py
 
 bench: setup-dev ## measure against the named rivals (minutes)
 	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

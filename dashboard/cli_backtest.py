@@ -15,7 +15,7 @@ backtesting = typer.Typer()
 @backtesting.command()
 def backtest(
     grid: Annotated[
-        Path, typer.Option(metavar="FILE", help="What to try, as JSON; see docs/commands.md.")
+        Path, typer.Option(metavar="FILE", help="What to try, as JSON; see docs/reference/json.md.")
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the result tables.")],
     uri: Annotated[

@@ -12,7 +12,6 @@ from pegasus_snapshots import NODES, snapshot_of, whole
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
 from dashboard.cli import run
-from dashboard.cli_pegasus_acting import acting
 
 MOVE = ("temp.1", "move_pri", "--from", NODES[0], "--to", NODES[2])
 
@@ -129,10 +128,3 @@ def test_a_long_plan_is_cut_for_people(capsys, directory):
     assert "1 more line like these" in told
     assert "When the run ends, however it ends, put back" in told
     assert "Nothing was changed." in told
-
-
-def test_every_command_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
-    for info in acting.registered_commands:
-        assert info.callback
-        assert f"trimtab pegasus {info.name or info.callback.__name__} CLUSTER" in text

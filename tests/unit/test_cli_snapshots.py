@@ -301,12 +301,6 @@ def test_every_command_of_the_contract_is_there() -> None:
     }  # fmt: skip
 
 
-def test_every_command_is_documented_with_its_options() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
-    for name in commands():
-        assert f"trimtab {name}" in text
-
-
 # -- start-up --------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,96 @@
+"""What the documents promise: a reference that is the program's own, links that resolve."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer
+
+from dashboard.cli import app
+
+ROOT = Path(__file__).parents[2]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def documents() -> list[Path]:
+    try:
+        listing = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout: tracked files are unknown")
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings as GitHub makes them."""
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
+
+
+def test_the_reference_of_the_commands_is_the_generated_one() -> None:
+    place = ROOT / "docs" / "build_commands.py"
+    spec = importlib.util.spec_from_file_location("build_commands", place)
+    assert spec is not None
+    assert spec.loader is not None
+    builder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    written = builder.PAGE.read_text(encoding="utf-8")
+    assert written == builder.reference(), "run `make docs`"
+
+
+def test_relative_links_of_documents_resolve() -> None:
+    offenders = []
+    for page in documents():
+        for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            found = (page.parent / path).resolve() if path else page
+            is_missing = not found.exists() or (anchor and anchor not in anchors(found))
+            if is_missing:
+                offenders.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not offenders
+
+
+def test_commands_in_guides_exist_with_their_options() -> None:
+    """Parses every command line of the guides; what they print is shown there shortened."""
+    offenders, count = [], 0
+    for page in sorted((ROOT / "docs" / "guides").glob("*.md")):
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for line in block.splitlines():
+                words = shlex.split(line)
+                if words[0] != "trimtab":
+                    continue
+                count += 1
+                try:
+                    parse(words[1:])
+                except Exception as exc:  # noqa: BLE001  # Typer keeps its usage errors private
+                    offenders.append(f"{page.name}: {line}: {exc}")
+    assert count > 40
+    assert not offenders
+
+
+def parse(words: list[str]) -> None:
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        name, *words = words
+        command = command.commands[name]
+    command.make_context(command.name, list(words))
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
