@@ -30,3 +30,9 @@ def test_theme_and_switches_do_not_depend_on_the_working_directory(
         check=True,
     )
     assert done.stdout.split() == ["False", "14"]
+
+
+def test_a_start_from_the_repository_reads_the_same_configuration() -> None:
+    """The package needs the file beside its scripts, `streamlit run` at the top level."""
+    top = DASHBOARD.parent / ".streamlit" / "config.toml"
+    assert top.read_bytes() == (DASHBOARD / ".streamlit" / "config.toml").read_bytes()
