@@ -49,7 +49,7 @@ TYPES: Final = {
     "float range": "NUMBER",
     "path": "PATH",
 }
-_EXTRA: Final = re.compile(r"\s*\[((?:default: |required|[^\[\]]*<=?x).*)\]$")
+_EXTRA: Final = re.compile(r"\s*\[((?:default: |required|[^\[\]]*<=?x|x>=?).*)\]$")
 _DEFAULT: Final = re.compile(r"default: (.*)", re.DOTALL)
 _TYPE: Final = re.compile(r"<([^>]*)>")
 
@@ -109,7 +109,7 @@ def _row(parameter: Any, spelled: str, meaning: str) -> str:
         for name in spellings:
             value = value.replace(name, "", 1)
     else:
-        names = f"`{spelled.partition(' <')[0]}`"
+        names = f"`{_cell(spelled.partition(' <')[0])}`"
         value = "".join(_TYPE.findall(spelled)) or "str"
     shown = _type_name(_TYPE.sub(lambda one: one[1], value).strip(" /,"))
     if limits:
