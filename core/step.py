@@ -116,6 +116,27 @@ class Wait(NamedTuple):
         return self.node_action in ("restart", "stop")
 
 
+class ResultFlags(NamedTuple):
+    """What a result code of a step means to code that knows no step kind.
+
+    Attributes:
+        needs_grace: The subject has no owner; one reading cannot tell that from a subject in
+            transfer, so it must be seen so for a while.
+        is_needless: The step was skipped because nothing was left to do.
+        is_elsewhere: The subject went to another place than asked for.
+        differs: The step was done, but not as asked for.
+        is_external_change: Others moved the subject since the plan was made.
+        is_doubtful: An incomplete reading gives the same result.
+    """
+
+    needs_grace: bool = False
+    is_needless: bool = False
+    is_elsewhere: bool = False
+    differs: bool = False
+    is_external_change: bool = False
+    is_doubtful: bool = False
+
+
 class Phrase(NamedTuple):
     """How steps of one kind are counted: ``unload 2 bundles``, ``2 bundles moved``.
 
@@ -139,10 +160,14 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     Attributes:
         phrase: How steps of the kind are counted.
+        result_flags: Result code, or code of a finding, to its meaning; others have no flag.
         reason: Why, one sentence; shown and recorded, never interpreted.
     """
 
     phrase: ClassVar[Phrase]
+    result_flags: ClassVar[Mapping[str, ResultFlags]] = {
+        "already_set": ResultFlags(is_needless=True),
+    }
 
     reason: str = ""
 
@@ -331,6 +356,14 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def has_taken_effect(self, done: Executed) -> bool:
         """Return whether something of it is in effect, so that it could be undone."""
         return done.state == "DONE"
+
+    def flags_of(self, code: str) -> ResultFlags:
+        """Return what a result code, or the code of a finding about it, means.
+
+        Args:
+            code: Code of a result, a refusal or a finding.
+        """
+        return self.result_flags.get(code, ResultFlags())
 
     def fails_waits(self, code: str) -> bool:
         """Return whether waits later in the plan are in vain when it was not done.

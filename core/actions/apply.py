@@ -35,13 +35,8 @@ from core.snapshot import AnySnapshot, PegasusSnapshot
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
 
-_DOUBTFUL: Final = frozenset(
-    {"unknown_bundle", "owner_unknown", "destination_unreported", "unknown_partition"}
-)
-"""Verdicts on a step that a reading with holes in it gives, too."""
-
 _MOST_DOUBTS: Final = 3
-"""How often such a reading is taken anew before its verdicts are believed."""
+"""How often a reading with holes in it is taken again before doubtful findings are believed."""
 
 
 def carry_out(run_id: RunId, ports: Ports) -> RunState:
@@ -171,8 +166,11 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
             session.ports.clock.now(),
             steps=[step.index for step in pending],
         )
-    doubtful = [item for item in found.values() if item.code in _DOUBTFUL]
-    if doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
+    is_doubtful = any(
+        session.view.steps[index].step.flags_of(item.code).is_doubtful
+        for index, item in found.items()
+    )
+    if is_doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
         session.doubts += 1
         session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
         return None

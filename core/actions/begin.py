@@ -46,7 +46,7 @@ def begin(session: Session, step: StepView) -> Hold | None:
         return _not_yet(session, turn, refusal, seen)
     if refusal is not None:
         skip(session, step, refusal, seen)
-        if refusal.code == "moved_meanwhile":
+        if step.step.flags_of(refusal.code).is_external_change:
             note_moved_meanwhile(session, step, seen.holder)
         return None
     _carry_out(session, step, action, seen)
@@ -91,7 +91,7 @@ def _carry_out(session: Session, step: StepView, action: Action, seen: Observati
     ending = _send(action, begun)
     if not isinstance(ending, Ending):
         found = watch(session, begun, action)
-        ending = with_answer(found, ending)
+        ending = with_answer(begun, found, ending)
     write_ending(session, begun, ending)
     if step.step.wait is not None:  # what comes after it was planned for now
         session.snapshot_at_s = -math.inf

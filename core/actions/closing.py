@@ -26,9 +26,6 @@ CUT_SHORT: Final = frozenset(
 )
 """Codes of what ends a run before all of its steps had their turn, besides a person's stop."""
 
-NEEDLESS: Final = frozenset({"already_set", "already_there"})
-"""Codes of steps that were not carried out because nothing was left to do."""
-
 
 def closing(view: RunView, ended_after_s: float) -> RunEnded:
     """Return the end of a run none of whose steps is pending or under way.
@@ -53,7 +50,10 @@ def _state(view: RunView) -> RunState:
 
 def _is_needless(view: RunView) -> bool:
     """Whether all was as asked before anything was done."""
-    return all(step.state == "SKIPPED" and _code(step) in NEEDLESS for step in view.steps)
+    return all(
+        step.state == "SKIPPED" and step.step.flags_of(_code(step)).is_needless
+        for step in view.steps
+    )
 
 
 def _sentence(view: RunView, ended_after_s: float) -> str:
@@ -64,7 +64,7 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
         return f"Nothing had to be done: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
     parts = [f"{done:,} of {counted(total, 'step')} done within {format_age(ended_after_s)}"]
-    elsewhere = len([step for step in _in(view, "DONE") if _code(step) == "landed_elsewhere"])
+    elsewhere = sum(step.step.flags_of(_code(step)).is_elsewhere for step in _in(view, "DONE"))
     if elsewhere:
         parts.append(f"{elsewhere:,} landed elsewhere than asked")
     for state, word in (("FAILED", "failed"), ("UNKNOWN", "unknown"), ("SKIPPED", "skipped")):

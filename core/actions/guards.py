@@ -12,7 +12,6 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from core.actions.closing import NEEDLESS
 from core.actions.model import Ending, Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
@@ -218,7 +217,7 @@ def footing(session: Session) -> Hold | None:
     """End when what the rest of the run relies on did not come, whatever the options allow."""
     for step in session.steps_in("FAILED", "SKIPPED"):
         ending = step.ending
-        if ending is None or ending.code in NEEDLESS:
+        if ending is None or step.step.flags_of(ending.code).is_needless:
             continue
         found = _lost_footing(session, step, ending)
         if found is not None:
@@ -250,7 +249,7 @@ def _is_told_by(later: Step, step: StepView, ending: Ending) -> bool:
     if later.wait is None or ending.state != "SKIPPED":
         return False
     is_its_own = later.wait.emptied_node == step.step.subject
-    return is_its_own and ending.code == "moved_meanwhile"
+    return is_its_own and step.step.flags_of(ending.code).is_external_change
 
 
 def budget(session: Session) -> Hold | None:

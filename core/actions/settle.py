@@ -28,9 +28,6 @@ glance cannot tell a bundle that nobody asks for from one on its way."""
 
 _ANSWER: Final = "The request itself:"
 
-_OWNERLESS: Final = frozenset({"given_up", "owner_lost"})
-"""Codes of endings that say that nobody owns it."""
-
 SETTLE_UNTIL_S: Final = 3600.0
 """How long after a run's end a step that it left unknown is looked at again."""
 
@@ -85,7 +82,7 @@ def watch(
         except RemoteError as exc:
             ownerless_since_s = None
             ending = _unreadable(step, exc) if is_last else None
-        if ending is not None and not _is_rash(ending, ownerless_since_s, now_s):
+        if ending is not None and not _is_rash(step, ending, ownerless_since_s, now_s):
             return ending
         if session.is_told_to_end and least_s <= now_s - began_s < patience_s:
             raise LeftError
@@ -98,8 +95,8 @@ def _since(since_s: float | None, now: Observation, now_s: float) -> float | Non
     return (now_s if since_s is None else since_s) if is_ownerless else None
 
 
-def _is_rash(ending: Ending, ownerless_since_s: float | None, now_s: float) -> bool:
-    if ending.code not in _OWNERLESS or ownerless_since_s is None:
+def _is_rash(step: StepView, ending: Ending, ownerless_since_s: float | None, now_s: float) -> bool:
+    if not step.step.flags_of(ending.code).needs_grace or ownerless_since_s is None:
         return False
     return now_s - ownerless_since_s < LANDING_GRACE_S
 
@@ -119,7 +116,7 @@ def look_again(session: Session) -> None:
     for step in session.steps_in("UNKNOWN"):
         ending = watch(session, step, spent_s=math.inf)
         if ending.state in SETTLED_STEPS:
-            write_ending(session, step, with_answer(ending, _heard(step)), is_by_looking=True)
+            write_ending(session, step, with_answer(step, ending, _heard(step)), is_by_looking=True)
 
 
 def write_ending(
@@ -144,9 +141,10 @@ def answer_of(exc: RemoteError) -> str:
     return f"{_ANSWER} {exc.message}"
 
 
-def with_answer(ending: Ending, answer: str) -> Ending:
+def with_answer(step: StepView, ending: Ending, answer: str) -> Ending:
     """Add what the request was answered to an ending that is not as asked; it may tell why."""
-    if not answer or (ending.state == "DONE" and ending.code not in _OWNERLESS):
+    needs_grace = step.step.flags_of(ending.code).needs_grace
+    if not answer or (ending.state == "DONE" and not needs_grace):
         return ending
     return replace(ending, sentence=f"{ending.sentence} {answer}")
 

@@ -224,19 +224,9 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
     )
 
 
-_ELSEWHERE: Final = (
-    "landed_elsewhere",
-    "split_elsewhere",
-    "returned",
-    "owner_lost",
-    "given_up",
-)
-"""How a step may end that was done, but not as it was asked for."""
-
-
 def step_words(step: StepView) -> str:
     """Return the state of a step with its sign; a landing elsewhere stands out."""
-    if step.state == "DONE" and step.ending and step.ending.code in _ELSEWHERE:
+    if step.state == "DONE" and step.ending and step.step.flags_of(step.ending.code).differs:
         return f"▲ done, {step.ending.code.replace('_', ' ').removeprefix('landed ')}"
     return waiting_word(step) if is_waiting(step) else STEP_WORDS[step.state]
 

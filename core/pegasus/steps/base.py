@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Protocol, Self
 
 from core.pegasus.balance.model import ProposalAction
 from core.pegasus.levels import FunctionLevel
@@ -11,7 +11,7 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Change, ClusterSight, Move
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.partition import Partition
-from core.step import Diagnostic, Executed, Inverse, StepBase
+from core.step import Diagnostic, Executed, Inverse, ResultFlags, StepBase
 
 
 class ProjectedState(Protocol):
@@ -113,6 +113,15 @@ class PlanBuilder(Protocol):
 
 class PegasusStep(StepBase, frozen=True, kw_only=True):
     """One step on a Pegasus cluster."""
+
+    result_flags: ClassVar[Mapping[str, ResultFlags]] = {
+        **StepBase.result_flags,
+        "already_there": ResultFlags(is_needless=True),
+        "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
+        "returned": ResultFlags(differs=True),
+        "moved_meanwhile": ResultFlags(is_external_change=True),
+        "unknown_partition": ResultFlags(is_doubtful=True),
+    }
 
     @property
     def sets_level(self) -> FunctionLevel | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from core.ids import namespace_of
-from core.step import Diagnostic, Executed, Inverse, Observation, StepBase
+from core.step import Diagnostic, Executed, Inverse, Observation, ResultFlags, StepBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,19 @@ class Checks(Protocol):
 
 class PulsarStep(StepBase, frozen=True, kw_only=True):
     """One step on a Pulsar cluster."""
+
+    result_flags: ClassVar[Mapping[str, ResultFlags]] = {
+        **StepBase.result_flags,
+        "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
+        "split_elsewhere": ResultFlags(differs=True),
+        "returned": ResultFlags(differs=True),
+        "given_up": ResultFlags(needs_grace=True, differs=True),
+        "owner_lost": ResultFlags(needs_grace=True, differs=True),
+        "moved_meanwhile": ResultFlags(is_external_change=True),
+        "unknown_bundle": ResultFlags(is_doubtful=True),
+        "owner_unknown": ResultFlags(is_doubtful=True),
+        "destination_unreported": ResultFlags(is_doubtful=True),
+    }
 
     @property
     def unloads(self) -> tuple[str, ...]:
