@@ -7,7 +7,7 @@ option (:mod:`dashboard.cli_requests`), the field of a form and the JSON of a jo
 Example:
     >>> class Lookup(Request, frozen=True, kw_only=True):
     ...     topic: Annotated[str, param("Name of the topic")]
-    ...     seed: Annotated[int, param("Everything random follows from it", ge=0)] = 1
+    ...     seed: Annotated[int, param("Seed of all random draws", ge=0)] = 1
     >>> parse(Lookup, {"topic": "a", "seed": 2})
     Lookup(topic='a', seed=2)
 """

@@ -58,7 +58,7 @@ from dashboard.cli_starting import starting
 
 app = typer.Typer(
     name="trimtab",
-    help="See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost.",
+    help="Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix.",
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -82,9 +82,9 @@ app.add_typer(serving)
 @app.callback(invoke_without_command=True)
 def common(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """See the load of a Pulsar fleet, know why it is uneven, preview the fix with its cost."""
+    """Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix."""
     if version:
         typer.echo(f"trimtab {installed_version('trimtab')}")
         raise typer.Exit
@@ -98,14 +98,14 @@ def dashboard(
     config: Config = None,
     port: Annotated[
         int,
-        typer.Option(min=1, max=MAX_PORT, help="Port of the pages; the next free one if taken."),
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
     ] = 8501,
-    collect: Annotated[bool, typer.Option(help="Keep the snapshots fresh.")] = True,
-    worker: Annotated[bool, typer.Option(help="Carry out what is applied.")] = True,
-    jobs: Annotated[bool, typer.Option(help="Compute what pages ask for.")] = True,
+    collect: Annotated[bool, typer.Option(help="Run a collector.")] = True,
+    worker: Annotated[bool, typer.Option(help="Run a worker.")] = True,
+    jobs: Annotated[bool, typer.Option(help="Run a job server.")] = True,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
 ) -> int:
-    """Serve the pages for the configured clusters, keep them fresh, carry out what is applied."""
+    """Serve the pages, collect the configured clusters and apply requested plans."""
     from dashboard import cli_live
 
     companions = cli_live.Companions(collector=collect, worker=worker, jobs=jobs)
@@ -114,7 +114,7 @@ def dashboard(
 
 @app.command()
 def check(config: Config = None, as_json: Json = False) -> int:
-    """Validate the configuration, try every endpoint, say what works and how to mend the rest."""
+    """Check the configuration and every endpoint, and show fixes for what fails."""
     from dashboard import cli_live
 
     return cli_live.check(config, as_json=as_json)
@@ -123,15 +123,16 @@ def check(config: Config = None, as_json: Json = False) -> int:
 @app.command()
 def collect(
     clusters: Annotated[
-        list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all.")
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all.")
     ] = None,
     every: Annotated[
-        str | None, typer.Option(help="Period, for example 60s or 5min; once with 0.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Period, for example 60s or 5min; 0: once."),
     ] = None,
-    history: Annotated[bool, typer.Option(help="Record what is collected.")] = True,
+    history: Annotated[bool, typer.Option(help="Record snapshots in the history.")] = True,
     config: Config = None,
 ) -> int:
-    """Take a snapshot of clusters every so often and record it, until Ctrl-C."""
+    """Collect snapshots of clusters periodically and record them, until Ctrl-C."""
     from dashboard import cli_live
 
     return cli_live.collect(config, clusters or [], every, is_recorded=history)
@@ -139,10 +140,13 @@ def collect(
 
 @app.command()
 def capture(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name in the configuration.")],
-    out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
     topics_of: Annotated[
-        list[str] | None, typer.Option(metavar="BUNDLE", help="With the topics of this bundle.")
+        list[str] | None,
+        typer.Option(metavar="BUNDLE", help="Fetch the topics of this bundle too."),
     ] = None,
     config: Config = None,
     as_json: Json = False,
@@ -155,14 +159,14 @@ def capture(
 
 @app.command("import-zk")
 def import_zk(
-    dump: Annotated[Path, typer.Argument(metavar="DUMP.jsonl", help="One znode a line.")],
-    out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
-    cluster: Annotated[
-        str | None, typer.Option(help="Name for the cluster; by default the file's.")
-    ] = None,
+    dump: Annotated[
+        Path, typer.Argument(metavar="DUMP.jsonl", help="ZooKeeper dump, one znode per line.")
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
+    cluster: Annotated[str | None, typer.Option(help="Cluster name; default: the file's.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Make a snapshot out of a dump of ZooKeeper."""
+    """Convert a ZooKeeper dump to a snapshot."""
     from dashboard import cli_capture
 
     return cli_capture.import_zk(dump, out, cluster, as_json=as_json)
@@ -171,12 +175,14 @@ def import_zk(
 @app.command()
 def health(
     snapshots: Snapshots,
-    target: Annotated[str, typer.Option(help="What counts as balanced.")] = "vivo",
+    target: Annotated[
+        str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
+    ] = "vivo",
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say what is wrong in a snapshot, with numbers."""
+    """Show the findings of a snapshot, with numbers."""
     from dashboard import cli_fleet
 
     return cli_fleet.health(snapshots, target, cli_fleet.Engine(engine, config), as_json=as_json)
@@ -188,7 +194,7 @@ def lookup(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
     as_json: Json = False,
 ) -> int:
-    """Say where a topic lives and why: topic, hash, bundle, owner."""
+    """Show where a topic is, step by step: topic, hash, bundle, owner."""
     from dashboard import cli_snapshots
 
     return cli_snapshots.lookup(snapshot, topic, as_json=as_json)
@@ -197,26 +203,28 @@ def lookup(
 @app.command()
 def place(
     snapshots: Snapshots,
-    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")],
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
     strategy: Strategy = None,
     settings: Settings = None,
     release: Release = None,
     candidates: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Only these brokers.")
+        str | None, typer.Option(metavar="A,B", help="Restrict to these brokers.")
     ] = None,
     filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
     non_persistent: Annotated[
         bool | None,
         typer.Option(
             "--non-persistent/--persistent",
-            help="Kind of the bundle's topics; by default as the snapshot's topics show.",
+            help="Kind of the bundle's topics; default: as in the snapshot.",
         ),
     ] = None,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say which brokers would get a bundle, how likely, and why the others would not."""
+    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
     from dashboard import cli_fleet
     from dashboard.cli_snapshots import Assumptions, PlaceWish
 
@@ -230,15 +238,19 @@ def place(
 def unload(
     snapshot: Snapshot,
     bundles: Bundles,
-    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="BROKER", help="Destination.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="BROKER", help="Destination broker.")
+    ] = None,
     strategy: Strategy = None,
     settings: Settings = None,
     release: Release = None,
-    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     as_json: Json = False,
 ) -> int:
-    """Make a plan that unloads bundles; nothing is changed on a cluster."""
+    """Plan an unload of bundles; nothing is sent."""
     from dashboard import cli_plans
     from dashboard.cli_snapshots import Assumptions
 
@@ -255,28 +267,28 @@ def unload(
 def shed(
     snapshots: Snapshots,
     strategy: Annotated[
-        str | None, typer.Option(help="Shedding strategy; by default the one in force.")
+        str | None, typer.Option(help="Shedding strategy; default: the active one.")
     ] = None,
     settings: Settings = None,
     rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_ROUNDS, help="How many, all on the same load.")
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="Number of rounds, all on the same load.")
     ] = 1,
     recently_unloaded: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
     ] = None,
     strategy_only: Annotated[
-        bool, typer.Option("--strategy-only", help="Without the load manager's checks.")
+        bool, typer.Option("--strategy-only", help="Skip the load manager's checks.")
     ] = False,
     release: Release = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Plan file of the first round to write.")
+        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
     ] = None,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say which bundles the balancer would unload from which broker, whereto, and why."""
+    """Preview a shedding round: bundles, source and destination, and why."""
     from dashboard import cli_decisions, cli_fleet
     from dashboard.cli_snapshots import Assumptions
 
@@ -288,11 +300,11 @@ def shed(
 
 @app.command()
 def preview(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
-    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="The snapshot it was made on.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="Snapshot the plan was made on.")],
     as_json: Json = False,
 ) -> int:
-    """Show what a plan would do: destinations, before and after, clients, commands."""
+    """Preview a plan: destinations, load before and after, clients, commands."""
     from dashboard import cli_plans
 
     return cli_plans.preview(plan, snapshot, as_json=as_json)
@@ -301,23 +313,25 @@ def preview(
 @app.command()
 def split(
     snapshot: Snapshot,
-    bundle: Annotated[str, typer.Option(metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")],
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
     algorithm: Annotated[
-        str | None, typer.Option(help="By default the one that the brokers go by.")
+        str | None, typer.Option(help="Split algorithm; default: the brokers'.")
     ] = None,
     positions: Annotated[
-        str | None, typer.Option(metavar="A,B", help="For specified_positions_divide.")
+        str | None, typer.Option(metavar="A,B", help="Positions for specified_positions_divide.")
     ] = None,
-    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
-    unload_parts: Annotated[
-        bool, typer.Option("--unload", help="Plan to unload them too.")
-    ] = False,
-    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    unload_parts: Annotated[bool, typer.Option("--unload", help="Unload the parts too.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     settings: Settings = None,
     release: Release = None,
     as_json: Json = False,
 ) -> int:
-    """Say what splitting a bundle would do: where, what the parts carry, whether it helps."""
+    """Preview a split of a bundle: positions, load of the parts, effect."""
     from dashboard import cli_split
     from dashboard.cli_snapshots import Assumptions
 

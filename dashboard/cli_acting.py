@@ -14,45 +14,54 @@ from dashboard.cli_options import Config, Json
 
 acting = typer.Typer()
 
-Reason = Annotated[str, typer.Option(help="Why; kept in the journal. Needed unless --dry-run.")]
+Reason = Annotated[
+    str, typer.Option(help="Reason (recorded in the audit log); required unless --dry-run.")
+]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be sent now; change nothing.")
+    bool, typer.Option("--dry-run", help="Show what would be sent now; change nothing.")
 ]
 Pace = Annotated[
-    str | None, typer.Option(help="Most steps begun, for example 10/min; the cluster's limit.")
+    str | None,
+    typer.Option(
+        metavar="STEPS/min", help="Rate limit, for example 10/min; default: the cluster's limit."
+    ),
 ]
 PauseBalancer = Annotated[
-    bool, typer.Option("--pause-balancer", help="Switch the cluster's own shedding off meanwhile.")
+    bool,
+    typer.Option("--pause-balancer", help="Disable the cluster's own shedding during the run."),
 ]
-Detach = Annotated[bool, typer.Option("--detach", help="Only ask for it; a worker carries it out.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
+]
 
 
 @acting.command()
 def runs(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Show this run; by default list them.")
+        str | None, typer.Argument(metavar="RUN", help="Run to show; default: list all.")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Only runs of this cluster.")] = None,
-    last: Annotated[int, typer.Option(min=1, help="How many are listed.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="Number of runs to list.")] = 20,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check the whole journal; exit code 1: damaged.")
+        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: damaged.")
     ] = False,
     expect: Annotated[
-        str | None, typer.Option(metavar="HASH", help="With --verify: must still be in it.")
+        str | None,
+        typer.Option(metavar="HASH", help="With --verify: this hash must be in the journal."),
     ] = None,
     export: Annotated[
-        Path | None, typer.Option(metavar="FILE.jsonl", help="Write the entries to a file.")
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Export the entries to a file.")
     ] = None,
-    pause: Annotated[bool, typer.Option("--pause", help="Ask RUN to pause.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Ask RUN to go on.")] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Ask RUN to end after the step under way.")
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Pause RUN after the current step.")
     ] = False,
-    reason: Annotated[str, typer.Option(help="Why it is paused, resumed or stopped.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Resume RUN.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop RUN after the current step.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the audit log).")] = "",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say what was applied: when, by whom, why, what came of it; and check the journal."""
+    """Show runs: time, person, reason, result; control a run; verify the journal."""
     from dashboard import cli_runs
 
     wish = cli_runs.RunsWish(
@@ -66,11 +75,11 @@ def runs(
 @acting.command()
 def worker(
     clusters: Annotated[
-        list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all.")
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all.")
     ] = None,
     config: Config = None,
 ) -> int:
-    """Carry out what is applied to clusters, until Ctrl-C."""
+    """Execute requested runs on clusters, until Ctrl-C."""
     from dashboard import cli_apply
 
     return cli_apply.worker(config, clusters or [])
@@ -79,15 +88,15 @@ def worker(
 @acting.command()
 def jobs(
     deed: Annotated[
-        str, typer.Argument(metavar="[serve|list|show|stop]", help="What to do with them.")
+        str, typer.Argument(metavar="[serve|list|show|stop]", help="Action.")
     ] = "serve",
     job_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Of the job to show or stop.")
+        str | None, typer.Argument(metavar="[ID]", help="Job to show or stop.")
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Carry out the long computations that pages ask for, until Ctrl-C; or list, show, stop one."""
+    """Run the job server until Ctrl-C; or list, show and stop jobs."""
     from dashboard import cli_jobs
 
     return cli_jobs.jobs(deed, job_id, config, as_json=as_json)
@@ -95,9 +104,10 @@ def jobs(
 
 @acting.command()
 def apply(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
     cluster: Annotated[
-        str, typer.Option(metavar="NAME", help="Cluster in the configuration; the plan's own.")
+        str,
+        typer.Option(metavar="NAME", help="Cluster name in the configuration; must be the plan's."),
     ],
     reason: Reason = "",
     dry_run: DryRun = False,
@@ -107,7 +117,7 @@ def apply(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Carry out exactly that plan: check, act and verify, step by step."""
+    """Apply a plan: check, send and verify, step by step."""
     from dashboard import cli_apply
 
     wish = cli_apply.ApplyWish(
@@ -123,21 +133,25 @@ def apply(
 
 @acting.command("set")
 def set_settings(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="In the configuration.")],
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="KEY=VALUE...", help="Dynamic settings, as brokers write them."),
+        typer.Argument(metavar="KEY=VALUE...", help="Dynamic settings in the brokers' notation."),
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="KEY", help="Take its dynamic value away."),
+        typer.Option("--unset", metavar="KEY", help="Remove the dynamic value."),
     ] = None,
-    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
-    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan to change dynamic settings, checked as the brokers do not; `apply` carries it out."""
+    """Plan a change of dynamic settings, validated; run it with `apply`."""
     from dashboard import cli_setting
 
     wish = cli_setting.SettingWish(changes or [], unset or [], plan, reason)
@@ -146,12 +160,12 @@ def set_settings(
 
 @acting.command()
 def undo(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, as `trimtab runs` lists it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id from `trimtab runs`.")],
     reason: Reason = "",
     plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Only write the inverse plan to a file.")
+        Path | None, typer.Option(metavar="OUT", help="Write the inverse plan to a file instead.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before it is applied.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply without confirmation.")] = False,
     dry_run: DryRun = False,
     pace: Pace = None,
     pause_balancer: PauseBalancer = False,
@@ -159,7 +173,7 @@ def undo(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take a run back: bring each bundle to where it was, from where the run left it."""
+    """Undo a run: move each bundle back and restore each setting, as the run left them."""
     from dashboard import cli_apply, cli_undo
 
     wish = cli_apply.ApplyWish(

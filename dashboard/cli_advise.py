@@ -9,40 +9,49 @@ import typer
 
 from dashboard.cli_options import Json, Snapshot
 
-advise = typer.Typer(no_args_is_help=True, help="The arithmetic behind what operators tune.")
+advise = typer.Typer(no_args_is_help=True, help="Compute sizes and limits that operators tune.")
 
 Partitions = Annotated[int, typer.Option(min=1, max=100_000, help="Partitions of the topic.")]
 Fills = Annotated[
-    Path | None, typer.Option(metavar="SNAPSHOT", help="Its settings fill in what is not given.")
+    Path | None, typer.Option(metavar="SNAPSHOT", help="Snapshot that supplies missing values.")
 ]
 Average = Annotated[
-    str | None, typer.Option(metavar="NS", help="The rates of its average topic, of the snapshot.")
+    str | None,
+    typer.Option(metavar="NS", help="Namespace that supplies the rates of its average topic."),
 ]
 Topic = Annotated[str, typer.Argument(help="Topic without -partition-N.", metavar="TOPIC")]
 
 
 @advise.command()
 def bundles(
-    brokers: Annotated[int | None, typer.Option(help="That share it; else those live.")] = None,
-    topics: Annotated[int | None, typer.Option(help="Partitions count one each.")] = None,
-    clients: Annotated[int | None, typer.Option(help="Producers and consumers.")] = None,
-    rate: Annotated[float | None, typer.Option(help="msg/s, in and out.")] = None,
-    throughput: Annotated[float | None, typer.Option(help="Bytes/s, in and out.")] = None,
+    brokers: Annotated[
+        int | None, typer.Option(help="Number of brokers; default: the live ones.")
+    ] = None,
+    topics: Annotated[
+        int | None, typer.Option(help="Number of topics; each partition counts.")
+    ] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of producers and consumers.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="MSG/S", help="Message rate, in plus out (msg/s).")
+    ] = None,
+    throughput: Annotated[
+        float | None, typer.Option(metavar="BYTES/S", help="Traffic, in plus out (bytes/s).")
+    ] = None,
     within: Annotated[
-        float, typer.Option(metavar="SHARE", help="Tolerated above the mean, 0.2 is 20 %.")
+        float, typer.Option(metavar="SHARE", help="Max deviation above the mean (ratio).")
     ] = 0.2,
     max_bundles: Annotated[
         int | None, typer.Option(help="loadBalancerNamespaceMaximumBundles.")
     ] = None,
     snapshot: Annotated[
-        str | None, typer.Option(metavar="SNAPSHOT", help="Fills in what is not given.")
+        str | None, typer.Option(metavar="SNAPSHOT", help="Snapshot that supplies missing values.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option(metavar="NS", help="tenant/namespace of the snapshot.")
+        str | None, typer.Option(metavar="NS", help="Namespace of the snapshot.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """How many bundles a namespace should have, with every reason."""
+    """Compute how many bundles a namespace needs, with every reason."""
     from dashboard import cli_advising_bundles
 
     wish = cli_advising_bundles.CountWish(
@@ -61,12 +70,12 @@ def bundles(
 
 @advise.command()
 def compaction(
-    live: Annotated[float, typer.Option(metavar="SHARE", help="Of a log still needed, 0 to 1.")],
+    live: Annotated[float, typer.Option(metavar="SHARE", help="Live part of a log, 0 to 1.")],
     minor: Annotated[float, typer.Option(help="minorCompactionThreshold.")] = 0.2,
     major: Annotated[float, typer.Option(help="majorCompactionThreshold.")] = 0.8,
     as_json: Json = False,
 ) -> int:
-    """What a bookie does with an entry log, and what of dead data stays for good."""
+    """Show what a bookie's compaction removes from an entry log, and what stays."""
     from dashboard import cli_advising_bundles
 
     return cli_advising_bundles.compaction(live, minor, major, as_json=as_json)
@@ -79,23 +88,31 @@ def queue(
     max_pending_across: Annotated[
         int, typer.Option(help="maxPendingMessagesAcrossPartitions; 0: none.")
     ] = 0,
-    rate: Annotated[float, typer.Option(help="msg/s that the application sends.")] = 1000.0,
-    message_bytes: Annotated[float, typer.Option(help="Size of a message.")] = 1024.0,
+    rate: Annotated[
+        float, typer.Option(metavar="MSG/S", help="Rate of the application (msg/s).")
+    ] = 1000.0,
+    message_bytes: Annotated[
+        float, typer.Option(metavar="BYTES", help="Message size (bytes).")
+    ] = 1024.0,
     memory_limit: Annotated[int, typer.Option(help="memoryLimitBytes; 0: none.")] = 64 * 1024**2,
     batch_messages: Annotated[int, typer.Option(help="batchingMaxMessages.")] = 1000,
     batch_bytes: Annotated[int, typer.Option(help="batchingMaxBytes.")] = 128 * 1024,
-    batch_delay_ms: Annotated[float, typer.Option(help="batchingMaxPublishDelay.")] = 1.0,
-    send_timeout_s: Annotated[float, typer.Option(help="sendTimeout; 0: never.")] = 30.0,
+    batch_delay_ms: Annotated[
+        float, typer.Option(metavar="MS", help="batchingMaxPublishDelay (ms).")
+    ] = 1.0,
+    send_timeout_s: Annotated[
+        float, typer.Option(metavar="SECONDS", help="sendTimeout (s); 0: never.")
+    ] = 30.0,
     silent: Annotated[int, typer.Option(help="Partitions on a slow or dead broker.")] = 1,
     slow: Annotated[
-        float, typer.Option(metavar="SHARE", help="What that broker still takes, 0 to 1.")
+        float, typer.Option(metavar="SHARE", help="Rate that broker still accepts, 0 to 1.")
     ] = 0.0,
     routing: Annotated[
         str, typer.Option(help="RoundRobinPartition, or SinglePartition.")
     ] = "RoundRobinPartition",
     as_json: Json = False,
 ) -> int:
-    """How a producer's messages queue and batch, and how soon one bad broker holds it up."""
+    """Compute a producer's queue and batches, and when one slow broker blocks it."""
     from core.planning.advisors.client_queue import ProducerLoad
     from dashboard import cli_advising
 
@@ -116,28 +133,34 @@ def queue(
 
 @advise.command()
 def ledger(
-    rate: Annotated[float | None, typer.Option(help="Entries (batches) a second.")] = None,
-    throughput: Annotated[float | None, typer.Option(help="Bytes a second.")] = None,
-    age: Annotated[float, typer.Option(help="Minutes that the ledger is open.")] = 0.0,
-    entries: Annotated[float, typer.Option(help="In it now.")] = 0.0,
-    size: Annotated[float, typer.Option(help="Bytes in it now.")] = 0.0,
+    rate: Annotated[
+        float | None, typer.Option(metavar="ENTRIES/S", help="Entries (batches) per second.")
+    ] = None,
+    throughput: Annotated[
+        float | None, typer.Option(metavar="BYTES/S", help="Traffic (bytes/s).")
+    ] = None,
+    age: Annotated[float, typer.Option(metavar="MINUTES", help="Age of the ledger (min).")] = 0.0,
+    entries: Annotated[float, typer.Option(metavar="ENTRIES", help="Entries in the ledger.")] = 0.0,
+    size: Annotated[float, typer.Option(metavar="BYTES", help="Size of the ledger (bytes).")] = 0.0,
     min_minutes: Annotated[
-        float | None, typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes, else 10.")
+        float | None,
+        typer.Option(help="managedLedgerMinLedgerRolloverTimeMinutes (min), default 10."),
     ] = None,
     max_minutes: Annotated[
-        float | None, typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes, else 240.")
+        float | None,
+        typer.Option(help="managedLedgerMaxLedgerRolloverTimeMinutes (min), default 240."),
     ] = None,
     max_entries: Annotated[
-        int | None, typer.Option(help="managedLedgerMaxEntriesPerLedger, else 50,000.")
+        int | None, typer.Option(help="managedLedgerMaxEntriesPerLedger, default 50,000.")
     ] = None,
     max_megabytes: Annotated[
-        int | None, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes, else 2,048.")
+        int | None, typer.Option(help="managedLedgerMaxSizePerLedgerMbytes (MB), default 2,048.")
     ] = None,
     snapshot: Fills = None,
     namespace: Average = None,
     as_json: Json = False,
 ) -> int:
-    """When the next ledger begins, and how big this one becomes."""
+    """Compute when a ledger rolls over, and its size."""
     from dashboard import cli_advising_storage
 
     given = {
@@ -156,34 +179,38 @@ def ledger(
 @advise.command()
 def retention(
     throughput: Annotated[
-        float | None, typer.Option(help="Bytes a second that the topic takes in.")
+        float | None,
+        typer.Option(metavar="BYTES/S", help="Publish traffic of the topic (bytes/s)."),
     ] = None,
     consumed_after: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="By the slowest; else: never.")
+        float | None,
+        typer.Option(
+            metavar="MINUTES", help="Delay of the slowest subscription (min); default: never."
+        ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Retention time, else 0; -1: without end.")
+        float | None,
+        typer.Option(metavar="MINUTES", help="Retention time (min), default 0; -1: unlimited."),
     ] = None,
     megabytes: Annotated[
-        float | None, typer.Option(help="Retention size, else 0; -1: without end.")
+        float | None,
+        typer.Option(metavar="MB", help="Retention size (MB), default 0; -1: unlimited."),
     ] = None,
     ttl: Annotated[
-        float | None, typer.Option(help="Time to live in seconds, else 0, which is off.")
+        float | None, typer.Option(metavar="SECONDS", help="Time to live (s), default 0: off.")
     ] = None,
     rollover: Annotated[
-        float | None, typer.Option(help="Minutes that a ledger is open, else 240.")
+        float | None, typer.Option(metavar="MINUTES", help="Ledger rollover (min), default 240.")
     ] = None,
     quota: Annotated[
-        float | None, typer.Option(metavar="MIB", help="Backlog quota, else -1, which is none.")
+        float | None, typer.Option(metavar="MIB", help="Backlog quota (MiB), default -1: none.")
     ] = None,
-    copies: Annotated[
-        int | None, typer.Option(help="Bookies that each entry is written to, else 2.")
-    ] = None,
+    copies: Annotated[int | None, typer.Option(help="Copies of each entry, default 2.")] = None,
     snapshot: Fills = None,
     namespace: Average = None,
     as_json: Json = False,
 ) -> int:
-    """The life of a message: backlog, kept, deleted, with what decides each."""
+    """Compute the life of a message: backlog, retained, deleted, and why."""
     from dashboard import cli_advising_storage
 
     given = {
@@ -208,7 +235,7 @@ def disks(
     ] = 4,
     as_json: Json = False,
 ) -> int:
-    """How evenly the cluster's ledgers fill the directories of a bookie."""
+    """Estimate how evenly ledgers fill the directories of a bookie."""
     from dashboard import cli_advising_storage
 
     return cli_advising_storage.disks(snapshot, directories, as_json=as_json)
@@ -219,27 +246,31 @@ def partitions(
     topic: Topic,
     count: Annotated[
         list[int],
-        typer.Option("--partitions", min=1, max=100_000, help="To look at. Several times."),
+        typer.Option("--partitions", min=1, max=100_000, help="Number of partitions."),
     ],
     bundles: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="Even bundles; else those of the snapshot."),
+        typer.Option(
+            min=1, max=1_000_000, help="Number of equal bundles; default: the snapshot's."
+        ),
     ] = None,
     snapshot: Annotated[
-        str | None, typer.Option(metavar="SNAPSHOT", help="Whose namespace it is.")
+        str | None, typer.Option(metavar="SNAPSHOT", help="Snapshot with the topic's namespace.")
     ] = None,
     wanted: Annotated[
-        int, typer.Option(min=1, help="Most partitions of one bundle; plans the splits for it.")
+        int, typer.Option(min=1, help="Max partitions per bundle; plans the splits.")
     ] = 1,
     max_bundles: Annotated[int, typer.Option(help="loadBalancerNamespaceMaximumBundles.")] = 128,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Write the plan of these splits, for a topic it holds."),
+        typer.Option(
+            metavar="OUT", help="Write a plan of the splits; the snapshot must hold the topic."
+        ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     as_json: Json = False,
 ) -> int:
-    """How a topic's partitions fall into bundles, and the splits that would spread them."""
+    """Show how a topic's partitions fall into bundles, and plan splits that spread them."""
     from dashboard import cli_advising
 
     wish = cli_advising.SpreadWish(
@@ -251,11 +282,13 @@ def partitions(
 @advise.command()
 def lookups(
     snapshot: Snapshot,
-    namespace: Annotated[str, typer.Option(metavar="NS", help="tenant/namespace.")],
-    pace: Annotated[float, typer.Option(help="Bundles a minute, one by one.")] = 10.0,
+    namespace: Annotated[str, typer.Option(metavar="NS", help="Namespace, tenant/namespace.")],
+    pace: Annotated[
+        float, typer.Option(metavar="BUNDLES/min", help="Bundles per minute, one by one.")
+    ] = 10.0,
     as_json: Json = False,
 ) -> int:
-    """What unloading a whole namespace asks of the brokers, beside bundle by bundle."""
+    """Compute the lookups of unloading a namespace, at once and bundle by bundle."""
     from dashboard import cli_advising
 
     return cli_advising.lookups(snapshot, namespace, pace, as_json=as_json)

@@ -15,33 +15,35 @@ backtesting = typer.Typer()
 @backtesting.command()
 def backtest(
     grid: Annotated[
-        Path, typer.Option(metavar="FILE", help="What to try, as JSON; see docs/reference/json.md.")
+        Path, typer.Option(metavar="FILE", help="Candidates as JSON; see docs/reference/json.md.")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the result tables.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Directory for the result tables; empty or absent.")
+    ],
     uri: Annotated[
         str | None,
         typer.Option(
-            "--history", metavar="URI", help="Where it is; by default the configuration's."
+            "--history", metavar="URI", help="History to read; default: the configuration's."
         ),
     ] = None,
     cluster: Annotated[
         list[str] | None,
-        typer.Option(metavar="C", help="Only this cluster, whatever the grid says. Several times."),
+        typer.Option(metavar="C", help="Only this cluster, instead of the grid's."),
     ] = None,
     engine: EngineName = "local",
     master: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Spark's master; by default the configuration's."),
+        typer.Option(metavar="URL", help="Spark master; default: the configuration's."),
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Plan file with the recommended settings to write."),
+        typer.Option(metavar="OUT", help="Write a plan with the recommended settings."),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Play recorded load again under other strategies and settings, and rank them."""
+    """Simulate recorded load under other strategies and settings, and rank them."""
     from dashboard import cli_backtest_run as run
 
     where = run.Where(uri, config, engine, master)

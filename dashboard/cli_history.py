@@ -9,16 +9,19 @@ import typer
 
 from dashboard.cli_options import Config, Json
 
-history = typer.Typer(help="What was recorded: list it, take minutes and ranges out, tidy it up.")
+history = typer.Typer(help="Read, export, import, repair and analyse the recorded history.")
 
-Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name in the history.")]
+Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name in the history.")]
 From = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="ISO 8601 (UTC), or -2h, -30min, -7d.")
+    str | None,
+    typer.Option("--from", metavar="TIME", help="Start: ISO 8601 (UTC), or -2h, -30min, -7d."),
 ]
-To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="By default the end.")]
+To = Annotated[
+    str | None, typer.Option("--to", metavar="TIME", help="End; default: the newest minute.")
+]
 Uri = Annotated[
     str | None,
-    typer.Option("--history", metavar="URI", help="Where it is; by default the configuration's."),
+    typer.Option("--history", metavar="URI", help="History to read; default: the configuration's."),
 ]
 
 
@@ -45,16 +48,16 @@ def events(
     end: To = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Only these: move, split, leader, setting, step, run ..."),
+        typer.Option(help="Only this kind: move, split, leader, setting, step, run ..."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="Only what was done by cluster, or by trimtab.")
+        str | None, typer.Option(help="Only events caused by cluster, or by trimtab.")
     ] = None,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say what happened: moves, splits, leaders, settings, steps of runs, each with who did it."""
+    """List events: moves, splits, leaders, settings, steps of runs, each with its cause."""
     from dashboard import cli_recorded
 
     past = cli_recorded.Past.of(uri, config)
@@ -68,24 +71,25 @@ def agreement(
     start: From = None,
     end: To = None,
     strategy: Annotated[
-        str | None, typer.Option(help="By default the one that the cluster was configured with.")
+        str | None, typer.Option(help="Shedding strategy; default: the configured one.")
     ] = None,
     replay: Annotated[
         bool,
-        typer.Option("--replay", help="Foretell anew from the record, not what was foretold live."),
+        typer.Option("--replay", help="Predict from the record instead of the live predictions."),
     ] = False,
     minute_s: Annotated[
         float | None,
         typer.Option(
             min=0.1,
-            help="With --replay: seconds recorded that are a minute; by default as configured.",
+            metavar="SECONDS",
+            help="With --replay: recorded seconds per minute; default: as configured.",
         ),
     ] = None,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Compare what the shadow balancer foretold with what the real leader moved, round by round."""
+    """Compare predicted and actual moves of the leader, round by round."""
     from dashboard import cli_recorded
 
     past = cli_recorded.Past.of(uri, config)
@@ -97,13 +101,13 @@ def agreement(
 @history.command()
 def snapshot(
     cluster: Cluster,
-    at: Annotated[str, typer.Option(metavar="TIME", help="The newest minute up to then.")],
-    out: Annotated[Path, typer.Option(help="Directory to write; must not be there.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="Time; the newest minute up to then.")],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take a past minute out as a snapshot directory, for every other command."""
+    """Write a recorded minute as a snapshot directory, for every other command."""
     from dashboard import cli_recorded
 
     past = cli_recorded.Past.of(uri, config)
@@ -115,10 +119,10 @@ def export_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="CLUSTER", help="Name in the history, or a directory of snapshots of one."
+            metavar="CLUSTER", help="Cluster name in the history, or a directory of snapshots."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File to write; must not be there.")],
+    out: Annotated[Path, typer.Option(help="File to create.")],
     start: From = None,
     end: To = None,
     uri: Uri = None,
@@ -137,17 +141,17 @@ def import_(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="SOURCE", help="A file of export, a snapshot directory, or a shelf of them."
+            metavar="SOURCE", help="Export file, snapshot directory, or directory of snapshots."
         ),
     ],
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Under this cluster name.")
+        str | None, typer.Option("--as", metavar="NAME", help="Cluster name to import as.")
     ] = None,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take an exported range, or snapshots, into the history; known minutes are left alone."""
+    """Import an exported range, or snapshots; recorded minutes are skipped."""
     from dashboard import cli_history_files, cli_recorded
 
     past = cli_recorded.Past.of(uri, config)
@@ -157,16 +161,16 @@ def import_(
 @history.command()
 def repair(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[CLUSTER]", help="By default all.")
+        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Do it; without it only what would be done is shown.")
+        bool, typer.Option("--apply", help="Apply the repairs; default: preview.")
     ] = False,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Set damaged files aside, put back what can be, and report what is lost."""
+    """Repair the history: quarantine damaged files, restore rows, report losses."""
     from dashboard import cli_history_files, cli_recorded
 
     past = cli_recorded.Past.of(uri, config)
@@ -176,13 +180,13 @@ def repair(
 @history.command()
 def compact(
     cluster: Annotated[
-        str | None, typer.Argument(metavar="[CLUSTER]", help="By default all.")
+        str | None, typer.Argument(metavar="[CLUSTER]", help="Cluster names; default: all.")
     ] = None,
     uri: Uri = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Put small files together, drop what is too old or too much, as collectors do anyway."""
+    """Merge small files and drop what exceeds age or size, as collectors do."""
     from dashboard import cli_history_files, cli_recorded
 
     past = cli_recorded.Past.of(uri, config)

@@ -29,34 +29,34 @@ improving = typer.Typer()
 def optimize(
     snapshot: Snapshot,
     within: Annotated[
-        float, typer.Option(help="Farthest any broker may be from the mean, share of it.")
+        float, typer.Option(metavar="SHARE", help="Max deviation from the mean (ratio).")
     ] = 0.05,
-    max_moves: Annotated[
-        int | None, typer.Option(help="Budget of moves; by default as many as it takes.")
-    ] = None,
+    max_moves: Annotated[int | None, typer.Option(help="Max moves; default: unlimited.")] = None,
     relief: Annotated[
         float | None,
-        typer.Option(metavar="USAGE", help="Only bring brokers above this usage down to it."),
+        typer.Option(metavar="USAGE", help="Only relieve brokers above this usage (ratio)."),
     ] = None,
     measure: Annotated[
         str | None,
-        typer.Option(help="throughput or usage; throughput by default, usage with --relief."),
+        typer.Option(help="throughput or usage; default: throughput, with --relief usage."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(metavar="NS", help="Namespace that stays, or tenant/*. Several times."),
+        typer.Option(metavar="NS", help="Excluded namespace, or tenant/*."),
     ] = None,
     recently_unloaded: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
     ] = None,
-    plan: Annotated[Path | None, typer.Option(metavar="OUT", help="Plan file to write.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
     settings: Settings = None,
     release: Release = None,
-    reason: Annotated[str, typer.Option(help="Why; kept in the plan.")] = "",
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
     as_json: Json = False,
 ) -> int:
-    """Find the fewest moves that bring every broker near the mean, and what no plan undercuts."""
+    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
     from dashboard import cli_optimize
     from dashboard.cli_snapshots import Assumptions
 
@@ -79,26 +79,26 @@ def optimize(
 def simulate(
     snapshots: Snapshots,
     shed: Annotated[
-        str | None, typer.Option(help="Shedding strategy; by default the one in force.")
+        str | None, typer.Option(help="Shedding strategy; default: the active one.")
     ] = None,
     place: Annotated[
-        str | None, typer.Option(help="Placement strategy; by default the one in force.")
+        str | None, typer.Option(help="Placement strategy; default: the active one.")
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_ROUNDS, help="Most rounds; it ends when settled.")
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="Max rounds; it ends at convergence.")
     ] = 60,
-    seed: Annotated[int, typer.Option(min=0, help="Everything random follows from it.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
     add_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="What if this broker joined.")
+        list[str] | None, typer.Option(metavar="ID", help="Add this broker first.")
     ] = None,
     fail_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="What if this broker failed.")
+        list[str] | None, typer.Option(metavar="ID", help="Fail this broker first.")
     ] = None,
     remove_broker: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="What if it were shut down.")
+        list[str] | None, typer.Option(metavar="ID", help="Shut this broker down first.")
     ] = None,
     fail_domain: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="What if this failure domain failed.")
+        list[str] | None, typer.Option(metavar="NAME", help="Fail this failure domain first.")
     ] = None,
     recently_unloaded: Annotated[
         Path | None,
@@ -110,7 +110,7 @@ def simulate(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Play the balancer's rounds until nothing moves any more: what moves, what it brings."""
+    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
     from core.simulation import WhatIf
     from dashboard import cli_fleet, cli_simulate
     from dashboard.cli_snapshots import Assumptions
@@ -140,7 +140,7 @@ def doctor(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Examine the settings: what contradicts, differs or cannot be right; its cause and its fix."""
+    """Check the settings: conflicts, differences, implausible values; cause and fix of each."""
     from dashboard import cli_doctor
     from dashboard.cli_snapshots import Assumptions
 
@@ -151,11 +151,9 @@ def doctor(
 @improving.command()
 def explain(
     source: Source,
-    broker: Annotated[
-        str | None, typer.Option(metavar="ID", help="Why this broker sheds, or stays.")
-    ] = None,
+    broker: Annotated[str | None, typer.Option(metavar="ID", help="Explain this broker.")] = None,
     bundle: Annotated[
-        str | None, typer.Option(metavar="BUNDLE", help="Why this bundle is shed, or stays.")
+        str | None, typer.Option(metavar="BUNDLE", help="Explain this bundle.")
     ] = None,
     recently_unloaded: Annotated[
         Path | None,
@@ -166,7 +164,7 @@ def explain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say why brokers shed or stay in the next round, and which settings do not go together."""
+    """Explain why brokers shed or stay in the next round, and which settings conflict."""
     from dashboard import cli_explain
     from dashboard.cli_output import UsageFaultError
     from dashboard.cli_snapshots import Assumptions

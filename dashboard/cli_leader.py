@@ -11,26 +11,27 @@ from dashboard.cli_options import Config, Json, Release
 
 leader = typer.Typer(
     no_args_is_help=True,
-    help="Record what a Pulsar leader works from, replay and predict what it decides.",
+    help="Record, replay and predict the shedding rounds of a Pulsar leader.",
 )
 
 
 @leader.command()
 def replay(
     recording: Annotated[
-        Path, typer.Argument(metavar="RECORDING.jsonl.gz", help="Events, one JSON object a line.")
+        Path, typer.Argument(metavar="RECORDING.jsonl.gz", help="Recording, one event per line.")
     ],
     strategy: Annotated[str, typer.Option(metavar="NAME", help="Shedding strategy.")],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=JSON", help="A value of the brokers' broker.conf."),
+        typer.Option("--set", metavar="KEY=JSON", help="Value of a setting in broker.conf."),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="T", help="First round: epoch seconds or ISO 8601 (UTC)."),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", metavar="T", help="Last round, likewise.")
+        str | None,
+        typer.Option("--to", metavar="T", help="Last round: epoch seconds or ISO 8601 (UTC)."),
     ] = None,
     release: Release = None,
     as_json: Json = False,
@@ -47,7 +48,9 @@ def replay(
 
 @leader.command("next")
 def next_(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A configured name.")],
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
     config: Config = None,
     as_json: Json = False,
 ) -> int:
@@ -59,14 +62,16 @@ def next_(
 
 @leader.command()
 def record(
-    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A configured name.")],
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
     out: Annotated[
         Path, typer.Option(metavar="FILE.jsonl.gz", help="File to create; .gz compresses it.")
     ],
     duration: Annotated[
         str | None,
         typer.Option(
-            "--for", metavar="DURATION", help="Such as 60s or 20min; without it until Ctrl-C."
+            "--for", metavar="DURATION", help="Duration, for example 20min; default: until Ctrl-C."
         ),
     ] = None,
     config: Config = None,

@@ -14,17 +14,20 @@ limiting = typer.Typer()
 @limiting.command()
 def quota(
     limit: Annotated[
-        float | None, typer.Option(help="Of the resource group; negative: none.")
+        float | None,
+        typer.Option(
+            metavar="RATE", help="Limit of the resource group (per second); negative: none."
+        ),
     ] = None,
     usage: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="What each broker uses.")
+        str | None, typer.Option(metavar="A,B,C", help="Usage of each broker (per second).")
     ] = None,
     formula: Annotated[
-        str, typer.Option(help="upstream: as the real class counts; published: as the design.")
+        str, typer.Option(help="upstream: the original class; published: the design document.")
     ] = "upstream",
     snapshot: Annotated[
         str | None,
-        typer.Option(metavar="CLUSTER-or-SNAPSHOT", help="Whose group's limit and live use."),
+        typer.Option(metavar="CLUSTER-or-SNAPSHOT", help="Read the group's limit and live usage."),
     ] = None,
     group: Annotated[str | None, typer.Option(help="Resource group of --snapshot.")] = None,
     of: Annotated[
@@ -32,20 +35,22 @@ def quota(
     ] = "publish_msgs",
     steps: Annotated[
         str | None,
-        typer.Option(
-            metavar="PERIODS:A,B,C;...", help="Play it over time: what clients want, a second."
-        ),
+        typer.Option(metavar="PERIODS:A,B,C;...", help="Simulate demand over time (per second)."),
     ] = None,
     period: Annotated[
-        float, typer.Option(help="resourceUsageTransportPublishIntervalInSecs, with --steps.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="resourceUsageTransportPublishIntervalInSecs (s), with --steps."
+        ),
     ] = 60.0,
     tolerance: Annotated[
-        float, typer.Option(help="Percent of change that is not reported, with --steps.")
+        float,
+        typer.Option(metavar="PERCENT", help="Change that is not reported (%), with --steps."),
     ] = 5.0,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Share a resource group's limit out among brokers, as they do it themselves."""
+    """Compute each broker's share of a resource group's limit."""
     from dashboard import cli_limiting
 
     if group is not None or snapshot is not None:
@@ -59,7 +64,7 @@ def quota(
 
 @limiting.command()
 def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Say what each tenant carries, beside what the limits of its namespaces add up to."""
+    """Show the traffic of each tenant next to the limits of its namespaces."""
     from dashboard import cli_limiting
 
     return cli_limiting.tenants(source, config, as_json=as_json)

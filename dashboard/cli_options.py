@@ -12,37 +12,36 @@ MAX_ROUNDS: Final = 10_000
 """Rounds that one command plays; more is a job of hours that a typing error asked for."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
-Snapshot = Annotated[Path, typer.Argument(help="A snapshot directory.", metavar="SNAPSHOT")]
+Snapshot = Annotated[Path, typer.Argument(help="Snapshot directory.", metavar="SNAPSHOT")]
 Snapshots = Annotated[
     list[Path],
     typer.Argument(
-        help="Snapshot directories; several are told by cluster.", metavar="SNAPSHOT..."
+        help="Snapshot directories; several give one answer per cluster.", metavar="SNAPSHOT..."
     ),
 ]
 Source = Annotated[
-    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A configured name, or a directory.")
+    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="local or spark: the same answer, by other means.")
+    str, typer.Option("--engine", help="local or spark; the answer is the same.")
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="trimtab.toml; by default TRIMTAB_CONFIG or ./trimtab.toml."),
+    typer.Option("--config", help="trimtab.toml; default: TRIMTAB_CONFIG or ./trimtab.toml."),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a broker setting."),
 ]
-Strategy = Annotated[
-    str | None, typer.Option(help="Placement strategy; by default the one in force.")
-]
+Strategy = Annotated[str | None, typer.Option(help="Placement strategy; default: the active one.")]
 Release = Annotated[
     str | None,
-    typer.Option(help="Release line (2.8 to 5.0) or version; by default the brokers' own."),
+    typer.Option(help="Release line (2.8 to 5.0) or version; default: the brokers'."),
 ]
 Bundles = Annotated[
-    list[str], typer.Option("--bundle", metavar="BUNDLE", help="tenant/namespace/0xLOW_0xHIGH.")
+    list[str],
+    typer.Option("--bundle", metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH."),
 ]
 StateDir = Annotated[
-    Path | None, typer.Option("--state-dir", help="Where snapshots and logs are kept.")
+    Path | None, typer.Option("--state-dir", help="Directory of snapshots and logs.")
 ]

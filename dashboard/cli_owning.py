@@ -24,16 +24,16 @@ def owners(
         ),
     ],
     namespace: Annotated[
-        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only its bundles.")
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
     ] = None,
     orphans: Annotated[
         bool,
-        typer.Option("--orphans", help="Only bundles in a state that makes somebody wait."),
+        typer.Option("--orphans", help="Only bundles with ownership problems."),
     ] = False,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say who owns what: sessions, orphans, double claims, namespaces on few brokers."""
+    """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
     from dashboard import cli_owners
 
     wish = cli_owners.OwnersWish(source=source, namespace=namespace, only_wrong=orphans)

@@ -13,17 +13,17 @@ from dashboard.cli_options import MAX_ROUNDS, Config, Json
 from dashboard.cli_pegasus_acting import acting
 
 Source = Annotated[
-    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A configured name, or a directory.")
+    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
 ]
 
-_PURPOSE = "Apache Pegasus: see it, simulate its balancer, switch it, move it, drain it."
+_PURPOSE = "Show, balance and maintain Apache Pegasus clusters."
 pegasus = typer.Typer(help=_PURPOSE)
 pegasus.add_typer(acting)
 
 
 @pegasus.callback()
 def common() -> None:
-    """Apache Pegasus: see it, simulate its balancer, switch it, move it, drain it."""
+    """Show, balance and maintain Apache Pegasus clusters."""
 
 
 @pegasus.command()
@@ -32,30 +32,28 @@ def balance(
         str,
         typer.Argument(
             metavar="SNAPSHOT-or-FILE",
-            help="A snapshot, state and switches as JSON, or a configured cluster.",
+            help="Snapshot directory, JSON file, or cluster name.",
         ),
     ],
-    policy: Annotated[
-        str | None, typer.Option(help="app or cluster; by default the file's.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help="app or cluster; default: the file's.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a switch."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=0, max=MAX_ROUNDS, help="How many; 0: until nothing is left to do.")
+        int, typer.Option(min=0, max=MAX_ROUNDS, help="Number of rounds; 0: until done.")
     ] = 1,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Draw among equal disks; by default the first is taken."),
+        typer.Option(min=0, help="Seed of draws among equal disks; default: the first disk."),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="local, or spark: its tables over the executors (app policy).")
+        str, typer.Option(help="local or spark (app policy); the answer is the same.")
     ] = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say what the meta server's balancer would do, round by round, and why."""
+    """Simulate the meta server's balancer, round by round, with reasons."""
     from dashboard import cli_pegasus_balance
 
     wish = cli_pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed, engine)
@@ -80,7 +78,7 @@ def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
 
 @pegasus.command()
 def health(source: Source, config: Config = None, as_json: Json = False) -> int:
-    """Say which partitions are ill, in all three countings, and whether it is balanced."""
+    """Show unhealthy partitions in all three countings, and whether it is balanced."""
     from dashboard import cli_pegasus_reading
 
     return cli_pegasus_reading.health(source, config, as_json=as_json)

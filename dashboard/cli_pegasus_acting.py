@@ -14,21 +14,24 @@ from dashboard.cli_options import Config, Json
 
 Cluster = Annotated[
     str,
-    typer.Argument(
-        metavar="CLUSTER", help="In the configuration; a snapshot directory to plan only."
-    ),
+    typer.Argument(metavar="CLUSTER", help="Cluster name; a snapshot directory plans only."),
 ]
-Reason = Annotated[str, typer.Option(help="Why; kept in the journal. Needed with --apply.")]
+Reason = Annotated[
+    str, typer.Option(help="Reason (recorded in the audit log); required with --apply.")
+]
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", metavar="OUT", help="Only write the plan to a file.")
+    Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file instead.")
 ]
-Apply = Annotated[bool, typer.Option("--apply", help="Carry it out and follow the run.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Request the run and follow it.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be sent now; change nothing.")
+    bool, typer.Option("--dry-run", help="Show what would be sent now; change nothing.")
 ]
-Detach = Annotated[bool, typer.Option("--detach", help="Only ask for it; a worker carries it out.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
+]
 Rate = Annotated[
-    int, typer.Option("--rate", min=0, help="MB/s a disk may copy meanwhile; 0: no limit.")
+    int,
+    typer.Option("--rate", min=0, metavar="MB/S", help="Copy rate per disk (MB/s); 0: no limit."),
 ]
 MaxUnderReplicated = Annotated[
     int,
@@ -36,14 +39,12 @@ MaxUnderReplicated = Annotated[
         "--max-under-replicated",
         min=1,
         metavar="PARTITIONS",
-        help="Partitions that may lack a replica at a time.",
+        help="Max partitions that lack a replica at a time.",
     ),
 ]
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Registered name, host:port.")]
-Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names.")]
-Steady = Annotated[
-    bool, typer.Option("--steady", help="Hold the level at steady while the run lasts.")
-]
+Nodes = Annotated[list[str], typer.Argument(metavar="NODE...", help="Registered names, host:port.")]
+Steady = Annotated[bool, typer.Option("--steady", help="Hold the level at steady during the run.")]
 
 acting = typer.Typer()
 
@@ -51,14 +52,15 @@ acting = typer.Typer()
 @acting.command()
 def level(
     source: Annotated[
-        str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="A name, or a directory.")
+        str,
+        typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory."),
     ],
     verb: Annotated[
-        str | None, typer.Argument(metavar="[set", help="Without it the level is only shown.")
+        str | None, typer.Argument(metavar="[set", help="The word set; default: show the level.")
     ] = None,
     wanted: Annotated[
         str | None,
-        typer.Argument(metavar="LEVEL]", help="stopped, blind, freezed, steady or lively."),
+        typer.Argument(metavar="LEVEL]", help="Level: stopped, blind, freezed, steady or lively."),
     ] = None,
     reason: Reason = "",
     plan: PlanFile = None,
@@ -68,7 +70,7 @@ def level(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Show the function level, stored and in force; `set LEVEL --reason TEXT` sets it."""
+    """Show the function level, stored and effective; `set LEVEL --reason TEXT` sets it."""
     from dashboard import cli_pegasus_reading, cli_pegasus_tasks
 
     if verb is None:
@@ -86,10 +88,8 @@ def level(
 def set_setting(
     source: Cluster,
     key: Annotated[str, typer.Argument(metavar="KEY", help="Remote command or flag.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="clear: empties a list.")],
-    node: Annotated[
-        str | None, typer.Option(help="Only this replica server, for settings of theirs.")
-    ] = None,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; clear empties a list.")],
+    node: Annotated[str | None, typer.Option(help="Only this replica server.")] = None,
     reason: Reason = "",
     plan: PlanFile = None,
     apply: Apply = False,
@@ -98,7 +98,7 @@ def set_setting(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Change a setting of the servers while they run, checked as they do not."""
+    """Change a setting of running servers, validated."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -110,10 +110,12 @@ def set_setting(
 @acting.command()
 def move(
     source: Cluster,
-    gpid: Annotated[str, typer.Argument(metavar="GPID", help="2.7, or temp.7.")],
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="move_pri, copy_pri or copy_sec.")],
-    giver: Annotated[str, typer.Option("--from", metavar="NODE", help="It gives.")],
-    taker: Annotated[str, typer.Option("--to", metavar="NODE", help="It takes.")],
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="Partition, 2.7 or temp.7.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Kind: move_pri, copy_pri or copy_sec.")
+    ],
+    giver: Annotated[str, typer.Option("--from", metavar="NODE", help="Source node.")],
+    taker: Annotated[str, typer.Option("--to", metavar="NODE", help="Destination node.")],
     steady: Steady = False,
     reason: Reason = "",
     plan: PlanFile = None,
@@ -135,15 +137,15 @@ def move(
 @acting.command()
 def propose(
     source: Cluster,
-    gpid: Annotated[str, typer.Argument(metavar="GPID", help="2.7, or temp.7.")],
+    gpid: Annotated[str, typer.Argument(metavar="GPID", help="Partition, 2.7 or temp.7.")],
     change: Annotated[
         str,
         typer.Argument(
             metavar="TYPE",
-            help="ASSIGN_PRIMARY, ADD_SECONDARY, DOWNGRADE_TO_INACTIVE or REMOVE.",
+            help="Type: ASSIGN_PRIMARY, ADD_SECONDARY, DOWNGRADE_TO_INACTIVE or REMOVE.",
         ),
     ],
-    node: Annotated[str, typer.Option(metavar="NODE", help="Whose role changes.")],
+    node: Annotated[str, typer.Option(metavar="NODE", help="Node that changes its role.")],
     reason: Reason = "",
     plan: PlanFile = None,
     apply: Apply = False,
@@ -152,7 +154,7 @@ def propose(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Propose one safe change of a partition; what would do harm is refused."""
+    """Propose one safe change of a partition; unsafe ones are refused."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -195,7 +197,7 @@ def drain(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Empty nodes one after the other; their replicas go to other nodes."""
+    """Drain nodes one after the other; their replicas go to other nodes."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -218,7 +220,7 @@ def offline(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take nodes out of service for good; the run waits until each process was stopped."""
+    """Take nodes out of service; the run waits until each process was stopped."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -232,7 +234,7 @@ def rolling_update(
     source: Cluster,
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODE...]", help="In this order; by default all that live."),
+        typer.Argument(metavar="[NODE...]", help="Nodes in this order; default: all alive."),
     ] = None,
     reason: Reason = "",
     plan: PlanFile = None,
@@ -242,7 +244,7 @@ def rolling_update(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Take nodes out one by one and in again; the run waits until each was restarted."""
+    """Restart nodes one by one; the run waits until each was restarted."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -255,7 +257,7 @@ def rolling_update(
 def rebalance(
     source: Cluster,
     only_move_primary: Annotated[
-        bool, typer.Option("--only-move-primary", help="Primaries are not copied meanwhile.")
+        bool, typer.Option("--only-move-primary", help="Copy no primaries during the run.")
     ] = False,
     rate: Rate = 100,
     reason: Reason = "",
@@ -266,7 +268,7 @@ def rebalance(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Let the meta server balance until nothing is left to do, then put the level back."""
+    """Run the meta server's balancer until it is done, then restore the level."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(
@@ -278,12 +280,12 @@ def rebalance(
 @acting.command()
 def even(
     source: Cluster,
-    by: Annotated[str, typer.Option(help="primaries, count, disk, qps or cu.")] = "count",
+    by: Annotated[str, typer.Option(help="Measure: primaries, count, disk, qps or cu.")] = "count",
     within: Annotated[
-        float, typer.Option(min=0, help="Farthest any node may be from the mean, percent.")
+        float, typer.Option(min=0, metavar="PERCENT", help="Max deviation from the mean (%).")
     ] = 5.0,
-    moves: Annotated[int | None, typer.Option(min=1, help="Most moves.")] = None,
-    no_copy: Annotated[bool, typer.Option("--no-copy", help="Only change roles.")] = False,
+    moves: Annotated[int | None, typer.Option(min=1, help="Max moves.")] = None,
+    no_copy: Annotated[bool, typer.Option("--no-copy", help="Move primaries only.")] = False,
     reason: Reason = "",
     plan: PlanFile = None,
     apply: Apply = False,
@@ -292,7 +294,7 @@ def even(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Even out the whole cluster by a measure of your choice, with few moves."""
+    """Balance the cluster by one measure with few moves."""
     from dashboard import cli_pegasus_tasks
 
     wish = cli_pegasus_tasks.wish_of(

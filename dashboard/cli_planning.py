@@ -15,10 +15,11 @@ from dashboard.cli_requests import takes
 planning = typer.Typer()
 
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder for the whole tables as Parquet.")
+    Path | None, typer.Option(metavar="DIR", help="Directory for the whole tables as Parquet.")
 ]
 Recorded = Annotated[
-    list[str] | None, typer.Argument(metavar="CLUSTER...", help="By default all recorded.")
+    list[str] | None,
+    typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all recorded."),
 ]
 
 
@@ -34,7 +35,7 @@ def drill(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Lose each broker, failure domain or node in turn: who gets hot, what finds no place."""
+    """Simulate the failure of each broker, failure domain or node: hot brokers, lost capacity."""
     from dashboard import cli_planning_run as run
     from dashboard.cli_snapshots import Assumptions
 
@@ -45,16 +46,14 @@ def drill(
 @planning.command()
 def topics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Topics: .parquet, .csv or .jsonl.")],
-    snapshot: Annotated[
-        Path, typer.Option(metavar="DIR", help="Snapshot of the cluster that they are laid over.")
-    ],
-    top: Annotated[int, typer.Option(min=1, help="How many bundles and topics are told.")] = 20,
+    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="Snapshot of the cluster.")],
+    top: Annotated[int, typer.Option(min=1, help="Number of bundles and topics to show.")] = 20,
     out: Out = None,
     engine: EngineName = "local",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say where millions of topics land: bundles, brokers, partitions that share a bundle."""
+    """Map topics of a file to bundles and brokers, and find crowded partitions."""
     from dashboard import cli_planning_run as run
 
     return run.topics(file, snapshot, top, run.Where(engine, config, out), as_json=as_json)
@@ -65,10 +64,12 @@ def trends(
     clusters: Recorded = None,
     start: From = None,
     end: To = None,
-    by: Annotated[str, typer.Option(metavar="PERIOD", help="minute, hour or day.")] = "hour",
+    by: Annotated[
+        str, typer.Option(metavar="PERIOD", help="Period: minute, hour or day.")
+    ] = "hour",
     subject: Annotated[
         list[str] | None,
-        typer.Option(help="Only brokers, bundles, nodes or tables. Several times."),
+        typer.Option(help="Only brokers, bundles, nodes or tables."),
     ] = None,
     out: Out = None,
     uri: Uri = None,
@@ -76,7 +77,7 @@ def trends(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say what brokers, bundles, nodes and tables carried, who changed most, and the gap."""
+    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
     from dashboard import cli_history_jobs as run
     from dashboard.cli_recorded import Past
 
@@ -90,10 +91,10 @@ def flaps(
     start: From = None,
     end: To = None,
     side: Annotated[
-        float, typer.Option(metavar="MIN", help="Minutes before and after that are compared.")
+        float, typer.Option(metavar="MIN", help="Window before and after a move (min).")
     ] = 10.0,
     settle: Annotated[
-        float, typer.Option(metavar="MIN", help="Minutes after a move that are left out.")
+        float, typer.Option(metavar="MIN", help="Excluded time after a move (min).")
     ] = 5.0,
     out: Out = None,
     uri: Uri = None,
@@ -101,7 +102,7 @@ def flaps(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say which bundles went to and fro, how often, and which moves were for nothing."""
+    """Show flapping bundles, and moves without effect."""
     from dashboard import cli_history_jobs as run
     from dashboard.cli_recorded import Past
 

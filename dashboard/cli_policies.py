@@ -12,10 +12,12 @@ from dashboard.cli_options import Config, Json, Source
 serving = typer.Typer()
 policy = typer.Typer(
     no_args_is_help=True,
-    help="Isolation, anti-affinity, failure domains, resource groups, rates and quotas.",
+    help="List, set and delete policies: isolation, anti-affinity, domains, groups, rates, quotas.",
 )
 
-Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="In the configuration.")]
+Cluster = Annotated[
+    str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+]
 Kind = Annotated[
     str,
     typer.Argument(
@@ -26,25 +28,25 @@ Kind = Annotated[
     ),
 ]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Of the policy, or the namespace or bundle it is of.")
+    str, typer.Argument(metavar="NAME", help="Name of the policy, namespace or bundle.")
 ]
-PlanFile = Annotated[Path | None, typer.Option("--plan", metavar="OUT", help="File to write.")]
-Reason = Annotated[str, typer.Option(help="Why; kept in the plan.")]
-Unloads = Annotated[
-    bool, typer.Option("--unload", help="Plan to unload what would lie wrong then, too.")
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file.")
 ]
+Reason = Annotated[str, typer.Option(help="Reason (recorded in the plan).")]
+Unloads = Annotated[bool, typer.Option("--unload", help="Unload misplaced bundles too.")]
 
 
 @serving.command()
 def isolation(
     source: Source,
     namespace: Annotated[
-        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only who may serve this one.")
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Say which brokers may serve what, and which bundles lie where they may not."""
+    """Show which brokers may serve which namespaces, and misplaced bundles."""
     from dashboard import cli_isolation
 
     return cli_isolation.show_isolation(source, namespace, config, as_json=as_json)
@@ -57,7 +59,7 @@ def list_policies(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """List what is set."""
+    """List the policies."""
     from dashboard import cli_policy
 
     return cli_policy.show_policies(config, cluster, kind, as_json=as_json)
@@ -68,14 +70,14 @@ def set_policy(
     cluster: Cluster,
     kind: Kind,
     name: Name,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or a plain name.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value: JSON, or a plain name.")],
     plan: PlanFile = None,
     unload: Unloads = False,
     reason: Reason = "",
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan to set a policy, checked as the brokers do not; `apply` carries it out."""
+    """Plan a policy, validated; run it with `apply`."""
     from core.plan.policy import PolicyWish
     from dashboard import cli_policy
 
@@ -94,7 +96,7 @@ def delete_policy(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Plan to remove a policy; `apply` carries it out."""
+    """Plan the removal of a policy; run it with `apply`."""
     from core.plan.policy import PolicyWish
     from dashboard import cli_policy
 

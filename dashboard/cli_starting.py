@@ -18,7 +18,7 @@ Brokers = Annotated[int, typer.Option(min=1, max=1_000, help="Simulated brokers.
 BundleCount = Annotated[
     int, typer.Option(min=1, max=1_000_000, help="Bundles of the simulated fleet.")
 ]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 
 
 @starting.command()
@@ -28,12 +28,12 @@ def demo(
     seed: Seed = 7,
     port: Annotated[
         int,
-        typer.Option(min=1, max=MAX_PORT, help="Port of the pages; the next free one if taken."),
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
     ] = 8501,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     state_dir: StateDir = None,
 ) -> int:
-    """Open the product on embedded clusters: sandboxes, collector, worker and dashboard."""
+    """Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs."""
     from dashboard import cli_demo
 
     return cli_demo.demo(
@@ -49,21 +49,19 @@ def sandbox(
     bundles: BundleCount = 600,
     seed: Seed = 7,
     write_config: Annotated[
-        Path | None, typer.Option(help="Write a trimtab.toml that points at the fleet.")
+        Path | None, typer.Option(help="Write a trimtab.toml for the fleet.")
     ] = None,
     kind: Annotated[
         Literal["pulsar", "pegasus"],
-        typer.Option(help="pegasus: meta and replica servers instead, no ZooKeeper."),
+        typer.Option(help="pegasus: meta and replica servers, no ZooKeeper."),
     ] = "pulsar",
     minute_s: Annotated[
         float,
-        typer.Option(
-            min=0.5, max=60, help="Seconds that count as a minute of the leader's intervals."
-        ),
+        typer.Option(min=0.5, max=60, metavar="SECONDS", help="Length of the leader's minute (s)."),
     ] = 60.0,
     dynamic: Annotated[
         list[str] | None,
-        typer.Option("--dynamic", metavar="KEY=VALUE", help="Dynamic setting set from the start."),
+        typer.Option("--dynamic", metavar="KEY=VALUE", help="Dynamic setting at the start."),
     ] = None,
     release: Annotated[
         str | None,
@@ -72,7 +70,7 @@ def sandbox(
     state_dir: StateDir = None,
     as_json: Json = False,
 ) -> int:
-    """Run the local fleet alone: a real ZooKeeper and simulated brokers, until Ctrl-C."""
+    """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
     from dashboard import cli_demo, services_sandbox
 
     if kind == "pegasus":
@@ -99,7 +97,7 @@ def sandbox_node(
     config: Config = None,
     as_json: Json = False,
 ) -> int:
-    """Break or mend a node of the running Pegasus sandbox; without a node say how they are."""
+    """Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."""
     from dashboard import cli_demo
 
     return cli_demo.sandbox_node(node, doing, config, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What the failure drill takes."""
+"""The request of a failure drill."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ shipped."""
 
 
 class DrillRequest(Request, frozen=True, kw_only=True):
-    """Lose each broker, failure domain or node in turn."""
+    """Simulate the failure of each broker, failure domain or node in turn."""
 
     only: Annotated[tuple[str, ...], param("Only this broker, domain or node", metavar="NAME")] = ()
-    brokers: Annotated[bool, param("Lose each broker")] = True
-    domains: Annotated[bool, param("Lose each failure domain as a whole")] = True
+    brokers: Annotated[bool, param("Simulate the failure of each broker")] = True
+    domains: Annotated[bool, param("Simulate the failure of each domain")] = True
     hot_line: Annotated[
         float,
         param(
-            "Usage from which a broker is hot",
+            "Usage above which a broker is hot (ratio)",
             option="--hot",
             metavar="USAGE",
             label="Hot from",
@@ -28,4 +28,4 @@ class DrillRequest(Request, frozen=True, kw_only=True):
             gt=0,
         ),
     ] = HOT_LINE
-    seed: Annotated[int, param("Everything random follows from it", ge=0)] = 1
+    seed: Annotated[int, param("Seed of all random draws", ge=0)] = 1
