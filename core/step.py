@@ -145,6 +145,7 @@ class Phrase(NamedTuple):
         thing: ``bundle``, singular.
         done: ``moved``.
         outcome: The same as a predicate: ``moved``, ``was split``.
+        order: Place among the kinds of its system when the steps of a plan are counted.
         is_by_subject: Several steps with one subject count as one.
     """
 
@@ -152,31 +153,34 @@ class Phrase(NamedTuple):
     thing: str
     done: str
     outcome: str
+    order: int = 0
     is_by_subject: bool = False
 
 
-class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """One step of a plan; ``kind`` is the tag of its class in a plan file.
+class Step:
+    """One step of a plan: what neutral code reads of it.
+
+    It is no Struct, so that a decoder looks its kind up in a registry
+    (:class:`core.plan.registry.StepRegistry`) and no type has to list the kinds of all systems.
 
     Attributes:
         phrase: How steps of the kind are counted.
         result_flags: Result code, or code of a finding, to its meaning; others have no flag.
-        reason: Why, one sentence; shown and recorded, never interpreted.
     """
+
+    __slots__ = ()
 
     phrase: ClassVar[Phrase]
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         "already_set": ResultFlags(is_needless=True),
     }
 
-    reason: str = ""
-
     # -- identity -------------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
         """Stable word for the type of the step."""
-        return str(self.__struct_config__.tag)
+        raise NotImplementedError
 
     @property
     def subject(self) -> str:
@@ -344,7 +348,7 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     # -- what it did, and what may follow -------------------------------------------------------
 
-    def resolve(self, earlier: Iterable[tuple[StepBase, Executed]]) -> StepBase:
+    def resolve(self, earlier: Iterable[tuple[Step, Executed]]) -> Step:
         """Return the step as it is executed, with what earlier steps of the run have observed.
 
         Args:
@@ -374,7 +378,7 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         del code
         return False
 
-    def next_move(self, code: str, after: Observation) -> StepBase | None:
+    def next_move(self, code: str, after: Observation) -> Step | None:
         """Return the step that would bring its subject where it was to go; ``None``: it is there.
 
         Args:
@@ -383,6 +387,21 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """
         del code, after
         return None
+
+
+class StepBase(Step, msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Base of all step kinds; ``kind`` is the tag of its class in a plan file.
+
+    Attributes:
+        reason: Why, one sentence; shown and recorded, never interpreted.
+    """
+
+    reason: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Tag of its class."""
+        return str(self.__struct_config__.tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +414,6 @@ class Inverse:
         is_compensated: It is not possible because the cluster has made up for the step by itself.
     """
 
-    step: StepBase | None = None
+    step: Step | None = None
     finding: Diagnostic | None = None
     is_compensated: bool = False

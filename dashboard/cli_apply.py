@@ -24,6 +24,7 @@ from core.actions.views import RunView, StepView
 from core.actions.words import waits_for
 from core.plan.codec import load_plan
 from core.plan.model import Plan
+from core.systems import STEPS
 from core.units import counted
 from dashboard import cli_runs_json, services
 from dashboard.cli_config import configured, words_of
@@ -82,7 +83,7 @@ def apply(config_file: Path | None, plan_file: Path, cluster: str, wish: ApplyWi
     """``trimtab apply``: exactly that plan, or a refusal."""
     config = configured(config_file)
     config.cluster(cluster)
-    return carry_out(config, load_plan(plan_file), cluster, wish)
+    return carry_out(config, load_plan(plan_file, STEPS), cluster, wish)
 
 
 def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish) -> int:

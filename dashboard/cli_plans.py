@@ -17,6 +17,7 @@ from core.plan.preview import OtherPreview, preview_plan
 from core.plan.words import tally
 from core.snapshot.pegasus import KIND as PEGASUS
 from core.snapshot.store import load_manifest, load_snapshot
+from core.systems import STEPS
 from core.units import counted, format_ratio
 from dashboard import cli_plan_json
 from dashboard.cli_output import Answer, emit, say, table
@@ -80,7 +81,7 @@ def unload(
 
 def preview(plan_file: Path, directory: Path, *, as_json: bool) -> int:
     """``trimtab preview``."""
-    plan = load_plan(plan_file)
+    plan = load_plan(plan_file, STEPS)
     if load_manifest(directory)[1].kind == PEGASUS:
         return preview_of_pegasus(plan, directory, as_json=as_json)
     return _preview_of_pulsar(plan, directory, as_json=as_json)

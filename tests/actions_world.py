@@ -51,6 +51,7 @@ from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.model import Manifest
+from core.systems import STEPS
 
 RUN = RunId("20261121-120000-000001")
 SHEDDING = "loadBalancerSheddingEnabled"
@@ -178,7 +179,7 @@ class World:
 
     def put(self, record: Record) -> Entry:
         # through JSON, as every real journal does
-        record = msgspec.json.decode(canonical(record), type=Record)
+        record = msgspec.json.decode(canonical(record), type=Record, dec_hook=STEPS.decode)
         previous = self.entries[-1].digest if self.entries else FIRST_LINK
         seq = len(self.entries) + 1
         digest = link(previous, seq, canonical(record))

@@ -26,6 +26,7 @@ from core.pegasus.levels import parse_level
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
+from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
@@ -34,8 +35,8 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, Plan, PolicyRef, sealed
-from core.plan.steps import PegasusStep, Step
 from core.snapshot import PegasusSnapshot
+from core.step import Step
 
 N1, N2, N3, N4 = NODES
 FLOW = "meta.lb.add_secondary_enable_flow_control"

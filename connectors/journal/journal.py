@@ -20,6 +20,8 @@ from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
 from core.plan.model import Plan
+from core.plan.registry import StepRegistry
+from core.systems import STEPS
 from core.units import datetime_to_ms, ms_to_datetime
 
 MOST_TRIES: Final = 500
@@ -38,14 +40,15 @@ class SqlJournal:
     Args:
         url: ``sqlite:////folder/journal.db``, ``postgresql+psycopg://...``; its tables are made
             on first use.
+        steps: The kinds of steps that its plans may hold.
     Raises:
         ConfigError: No such driver, or not a URL.
         RemoteError: The database cannot be opened.
     """
 
-    def __init__(self, url: SecretStr | str) -> None:
+    def __init__(self, url: SecretStr | str, steps: StepRegistry = STEPS) -> None:
         self.database = Database(url)
-        self._decoder = msgspec.json.Decoder(Record)
+        self._decoder = msgspec.json.Decoder(Record, dec_hook=steps.decode)
         self._lock = threading.Lock()
         # by cluster: up to which entry, and the open runs with who claimed them last
         self._open: dict[str, tuple[int, dict[str, str]]] = {}

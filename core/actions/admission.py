@@ -9,8 +9,8 @@ from core.actions.model import Refusal
 from core.actions.request import is_begun
 from core.actions.runs import fold
 from core.actions.session import Session
+from core.pegasus.steps.base import PegasusStep
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
-from core.plan.steps import PegasusStep
 from core.units import format_age
 
 

@@ -16,7 +16,7 @@ from core.actions.model import Ending, Refusal
 from core.actions.ports import Cluster
 from core.actions.session import Session
 from core.actions.views import StepView
-from core.plan.steps import Step
+from core.step import Step
 from core.units import counted, format_age
 
 FRESH_FOR_S: Final = 60.0

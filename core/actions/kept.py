@@ -15,7 +15,7 @@ from core.actions.views import SettingView
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.server_settings import CHANGEABLE
 from core.pegasus.steps.level import LEVEL_KEY
-from core.plan.steps import Step
+from core.step import Step
 
 
 def cannot_be_kept(step: Step, seen: Observation) -> Refusal | None:

@@ -15,7 +15,7 @@ from core.actions.events import Entry, Record
 from core.actions.model import Ending, Observation, Refusal, RunId
 from core.plan.model import Plan
 from core.snapshot import AnySnapshot
-from core.step import StepBase
+from core.step import Step
 
 
 class Journal(Protocol):
@@ -135,7 +135,7 @@ class Cluster(Protocol):
         """
         ...
 
-    def action(self, step: StepBase) -> Action:
+    def action(self, step: Step) -> Action:
         """Return the action that carries out a step."""
         ...
 

@@ -29,9 +29,9 @@ from core.actions.runs import fold
 from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
-from core.plan.model import Plan, Step
+from core.plan.model import Plan
 from core.snapshot import AnySnapshot
-from core.step import StepBase
+from core.step import Step
 
 T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
@@ -152,7 +152,7 @@ class _Stage:
         self._cluster = cluster
         self._clock = clock
         self._snapshot: AnySnapshot | None = None
-        self._begun: list[StepBase] = []
+        self._begun: list[Step] = []
         self._values: dict[str, str | None] = {}
         self.settings: list[tuple[str, str | None]] = []
 
@@ -177,10 +177,10 @@ class _Stage:
             self._snapshot = self.read(self._cluster.snapshot)
         return self._snapshot
 
-    def action(self, step: StepBase) -> Action:
+    def action(self, step: Step) -> Action:
         return _RecordingAction(self.read(lambda: self._cluster.action(step)), step, self)
 
-    def begin(self, step: StepBase) -> None:
+    def begin(self, step: Step) -> None:
         """Note a step that would have been carried out."""
         self._begun.append(step)
         change = step.setting
@@ -189,7 +189,7 @@ class _Stage:
         if step.temporary_value is not None:
             self._values[step.subject] = step.temporary_value
 
-    def is_as_it_was(self, step: StepBase) -> bool:
+    def is_as_it_was(self, step: Step) -> bool:
         """Whether no earlier step would have changed what a step depends on."""
         return not any(_prepares(earlier, step) for earlier in self._begun)
 
@@ -213,7 +213,7 @@ class _Stage:
 class _RecordingAction:
     """Looks for real; instead of sending, takes the step as followed."""
 
-    def __init__(self, action: Action, step: StepBase, stage: _Stage) -> None:
+    def __init__(self, action: Action, step: Step, stage: _Stage) -> None:
         self._action = action
         self._step = step
         self._stage = stage
@@ -297,7 +297,7 @@ class _PaperJournal:
         ]
 
 
-def _prepares(earlier: StepBase, step: StepBase) -> bool:
+def _prepares(earlier: Step, step: Step) -> bool:
     """Whether a step that would have been carried out changes what a later one goes by."""
     if earlier.is_prerequisite:
         return True

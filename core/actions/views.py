@@ -20,8 +20,8 @@ from core.actions.model import (
     RunState,
     StepState,
 )
-from core.plan.model import Plan, Step
-from core.step import Executed, StepBase
+from core.plan.model import Plan
+from core.step import Executed, Step
 from core.values import is_known_value, is_same_value
 
 
@@ -224,7 +224,7 @@ class RunView:
         return Counter(step.state for step in self.steps)
 
     @property
-    def next_moves(self) -> tuple[StepBase, ...]:
+    def next_moves(self) -> tuple[Step, ...]:
         """For each bundle that is not where it was asked to go: the step that would bring it."""
         ended = ((view.step, view.ending) for view in self.steps if view.ending is not None)
         found = (

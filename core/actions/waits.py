@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from core.actions.model import Ending, Observation
 from core.actions.views import RunView
-from core.step import StepBase, Wait
+from core.step import Step, Wait
 from core.units import format_age
 
 
-def as_executed(view: RunView, index: int) -> StepBase:
+def as_executed(view: RunView, index: int) -> Step:
     """Return a step of a run as it is executed, with what earlier steps have observed.
 
     Args:

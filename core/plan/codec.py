@@ -11,6 +11,7 @@ import msgspec
 
 from core.errors import UnusablePlanError
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.plan.registry import StepRegistry
 
 _AGAIN = "Make the plan again from a fresh snapshot."
 
@@ -20,11 +21,12 @@ def dump_plan(plan: Plan) -> bytes:
     return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
 
 
-def load_plan(source: bytes | Path) -> Plan:
+def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     """Read a plan.
 
     Args:
         source: The file's content, or where it is.
+        steps: The kinds of steps that it may hold.
     Raises:
         UnusablePlanError: It cannot be read, is damaged, has another format version, or its id is
             not the hash of its content; the message says which.
@@ -40,7 +42,7 @@ def load_plan(source: bytes | Path) -> Plan:
         raise UnusablePlanError(f"{place} names {exc.args[0]!r} twice.", hint=_AGAIN) from exc
     _check_version(content, place)
     try:
-        plan = msgspec.convert(content, type=Plan)
+        plan = msgspec.convert(content, type=Plan, dec_hook=steps.decode)
     except msgspec.ValidationError as exc:
         raise UnusablePlanError(f"{place} is damaged: {exc}.", hint=_AGAIN) from exc
     _check_times(plan, place)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from core.plan.steps import (
-    PulsarStep,
-)
+from core.pulsar.steps.base import PulsarStep
 
 _ANY_BROKER: Final = "http://localhost:8080"
 

@@ -17,8 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from core.ids import PlanId, SnapshotId
-from core.plan.steps import Step
-from core.step import Diagnostic, DiagnosticSeverity
+from core.step import Diagnostic, DiagnosticSeverity, Step
 from core.units import format_age
 
 __all__ = [

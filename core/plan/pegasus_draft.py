@@ -32,8 +32,8 @@ from core.plan.build import in_order
 from core.plan.model import Diagnostic, DiagnosticSeverity, Expected, Plan, PolicyRef, sealed
 from core.plan.pegasus_course import Course
 from core.plan.pegasus_room import check_room
-from core.plan.steps import Step
 from core.snapshot.pegasus import PegasusSnapshot
+from core.step import Step
 from core.units import counted
 
 _MOST_TOLD: Final = 5

@@ -14,10 +14,10 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
+from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep
 from core.plan.model import Plan
-from core.plan.steps import STEP_TYPES, PegasusStep
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted, format_mb
 
@@ -253,8 +253,6 @@ def _others(steps: Sequence[PegasusStep]) -> Iterable[str]:
     by_kind: dict[type[PegasusStep], list[PegasusStep]] = {}
     for step in steps:
         by_kind.setdefault(type(step), []).append(step)
-    kinds = sorted(
-        by_kind, key=lambda kind: (by_kind[kind][0].setting is None, STEP_TYPES.index(kind))
-    )
+    kinds = sorted(by_kind, key=lambda kind: (by_kind[kind][0].setting is None, kind.phrase.order))
     clauses = (kind.summarize(by_kind[kind]) for kind in kinds)
     yield from filter(None, clauses)

@@ -20,9 +20,10 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import ClusterSight
 from core.pegasus.reconfigure import way_of
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.base import PegasusStep
 from core.plan.model import Diagnostic, Plan
-from core.plan.steps import PegasusStep, Step
 from core.snapshot.pegasus import PegasusSnapshot
+from core.step import Step
 
 
 def recheck_pegasus(

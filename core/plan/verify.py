@@ -19,8 +19,8 @@ from core.plan.policy_checks import check_policy
 from core.plan.policy_state import stored_policy, with_policies
 from core.plan.setting import check_setting, stored_settings
 from core.plan.split import check_split
-from core.plan.steps import PulsarStep
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
+from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.pulsar.view import LoadView
 from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot

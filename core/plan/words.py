@@ -6,35 +6,31 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from core.plan.steps import (
-    STEP_TYPES,
-    Step,
-)
-from core.step import StepBase
+from core.step import Step
 from core.units import counted
 
 _MANY_STEPS: Final = frozenset({"node", "state"})
 """What several steps of one plan may be about."""
 
 
-def whether(step: StepBase) -> str:
+def whether(step: Step) -> str:
     """Return the question about a step's outcome: ``whether acme/x/0x0_0x4 moved``."""
     return f"whether {step.subject} {step.phrase.outcome}"
 
 
 def tally(steps: Iterable[Step]) -> str:
     """Return ``unload 2 bundles, split 1 bundle``; ``do nothing`` without steps."""
+    asked = tuple(steps)
     # one node is emptied in several steps
     told = {
         (step.kind, step.subject if step.phrase.is_by_subject else str(at))
-        for at, step in enumerate(steps)
+        for at, step in enumerate(asked)
     }
     counts = Counter(kind for kind, _ in told)
-    tags = ((str(kind.__struct_config__.tag), kind.phrase) for kind in STEP_TYPES)
+    phrases = {step.kind: step.phrase for step in asked}
     parts = [
         f"{phrase.verb} {counted(counts[kind], phrase.thing)}"
-        for kind, phrase in tags
-        if counts[kind]
+        for kind, phrase in sorted(phrases.items(), key=lambda item: item[1].order)
     ]
     return ", ".join(parts) or "do nothing"
 

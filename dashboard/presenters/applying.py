@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from core.plan.model import Plan
-from core.plan.steps import Step
 from core.plan.words import things
+from core.step import Step
 from core.units import counted, format_age
 from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState

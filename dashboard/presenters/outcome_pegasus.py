@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from core.actions.views import RunView
-from core.plan.steps import PegasusStep
+from core.pegasus.steps.base import PegasusStep
 from core.units import counted, format_age
 
 

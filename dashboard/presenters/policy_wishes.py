@@ -10,10 +10,10 @@ import pandas as pd
 
 from core.errors import InputError
 from core.plan.policy import PolicyWish
-from core.plan.steps import Step
 from core.plan.words import tally
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.steps.policy import SetPolicy, policy_steps
+from core.step import Step
 
 NO_LIMIT: Final = "no limit"
 NOT_SET: Final = "not set"

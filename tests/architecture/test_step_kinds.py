@@ -9,12 +9,12 @@ from pathlib import Path
 
 from connectors.pegasus.actions import ACTIONS as PEGASUS_ACTIONS
 from connectors.pulsar.actions import ACTIONS as PULSAR_ACTIONS
-from core.plan.steps import STEP_TYPES
 from core.step import StepBase
+from core.systems import STEPS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
-KINDS = STEP_TYPES
+KINDS = STEPS.kinds
 
 
 def left_abstract(kind: type[StepBase]) -> Iterator[str]:

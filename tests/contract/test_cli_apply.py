@@ -18,6 +18,7 @@ from connectors.sandbox.fleet import Sandbox, SandboxOptions
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import sealed
 from core.snapshot.store import load_snapshot
+from core.systems import STEPS
 from dashboard.cli import run
 from dashboard.cli_apply import pace_per_min
 from dashboard.cli_output import UsageFaultError
@@ -185,7 +186,7 @@ def test_detached_run_waits_for_a_worker_which_carries_it_out(
         code, body = answer(capsys, *apply_words(fleet, plan, "--reason", "again"))
         assert (code, body["error"]["code"]) == (1, "already_applied")
         other = plan.parent / "other.json"
-        other.write_bytes(dump_plan(sealed(replace(load_plan(plan), reason="another plan"))))
+        other.write_bytes(dump_plan(sealed(replace(load_plan(plan, STEPS), reason="another plan"))))
         second = apply_words(fleet, other, "--reason", "again: all moved already")
         code, body = answer(capsys, *second)  # followed now: a worker serves the cluster
         assert (code, body["run"]["state"]) == (1, "FAILED")

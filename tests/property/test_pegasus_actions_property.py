@@ -21,10 +21,10 @@ from pegasus_world import FLOW, LIMIT, N1, N2, N3, N4, PegasusWorld, batch, move
 from core.actions.apply import carry_out, settle_afterwards
 from core.actions.model import RunOptions
 from core.actions.views import RunView
+from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from core.plan.steps import PegasusStep
 
 CAREFUL = RunOptions(pace_per_min=60, max_failures=2, verify_within_s=4.0)
 

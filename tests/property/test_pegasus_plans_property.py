@@ -20,6 +20,7 @@ from core.plan.pegasus_build import balance_plan
 from core.plan.pegasus_preview import preview_pegasus
 from core.plan.pegasus_wizards import drain_plan, migrate_plan, rolling_update_plan
 from core.snapshot.pegasus import PegasusSnapshot
+from core.systems import STEPS
 
 TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 CLUSTERS = st.builds(
@@ -45,7 +46,7 @@ def held(stage: Stage) -> tuple[Counter[str], Counter[str]]:
 def check(snapshot: PegasusSnapshot, plan: Plan, stage: Stage) -> None:
     """What holds of every plan that was carried out."""
     before = Stage(snapshot)
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan), STEPS) == plan
     assert sum(held(stage)[1].values()) == sum(held(before)[1].values())
     for gpid, config in stage.configs.items():
         assert len(set(config.members)) == config.replica_count == config.max_replica_count

@@ -20,6 +20,7 @@ from core.plan.model import Plan
 from core.plan.preview import QUANTITIES, preview_plan, project
 from core.pulsar.placement import STRATEGY_NAMES
 from core.snapshot import PulsarSnapshot
+from core.systems import STEPS
 
 
 @lru_cache(maxsize=64)
@@ -57,7 +58,7 @@ def plans(draw: st.DrawFn) -> tuple[PulsarSnapshot, Plan]:
 @given(plans())
 def test_plan_files_round_trip_to_the_same_id(case) -> None:
     _, plan = case
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan), STEPS) == plan
 
 
 @settings(max_examples=60, deadline=None)
@@ -182,12 +183,12 @@ def test_a_damaged_plan_file_is_refused_and_never_misread(at, removed, inserted)
     whole = plan_file()
     damaged = whole[:at] + inserted + whole[at + removed :]
     try:
-        plan = load_plan(damaged)
+        plan = load_plan(damaged, STEPS)
     except UnusablePlanError:
         return
-    assert plan == load_plan(whole)
+    assert plan == load_plan(whole, STEPS)
 
 
 def test_a_plan_file_that_nests_without_end_is_refused() -> None:
     with pytest.raises(UnusablePlanError):
-        load_plan(b"[" * 100_000)
+        load_plan(b"[" * 100_000, STEPS)

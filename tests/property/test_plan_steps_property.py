@@ -23,6 +23,7 @@ from core.pulsar.settings import SETTINGS
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
+from core.systems import STEPS
 
 brokers = st.sampled_from(["b1:8080", "b2:8080", "10.1.0.7:8443"])
 bounds = st.lists(st.integers(0, FULL_UPPER), min_size=2, max_size=6, unique=True).map(sorted)
@@ -68,7 +69,7 @@ plans = st.lists(unloads | splits | changes, min_size=1, max_size=5).map(
 @settings(max_examples=150, deadline=None)
 @given(plans)
 def test_plan_files_round_trip_to_the_same_id(plan: Plan) -> None:
-    again = load_plan(dump_plan(plan))
+    again = load_plan(dump_plan(plan), STEPS)
     assert again == plan
     assert again.plan_id == content_hash(again) == plan.plan_id
 
@@ -77,7 +78,7 @@ def test_plan_files_round_trip_to_the_same_id(plan: Plan) -> None:
 @given(plans)
 def test_a_journal_keeps_every_step_as_it_was_asked_for(plan: Plan) -> None:
     text = canonical(record_of(requested(plan=plan)))
-    record = msgspec.json.decode(text, type=Record)
+    record = msgspec.json.decode(text, type=Record, dec_hook=STEPS.decode)
     assert record.event.plan == plan
     assert canonical(record) == text
     assert told(record.event).what.startswith("Asked to ")
@@ -91,7 +92,7 @@ def test_no_field_of_a_step_can_be_changed_behind_the_plans_back(plan: Plan, dat
     field = data.draw(st.sampled_from(sorted(step)))
     step[field] = not step[field] if isinstance(step[field], bool) else "another"
     with pytest.raises(UnusablePlanError):
-        load_plan(msgspec.json.encode(content))
+        load_plan(msgspec.json.encode(content), STEPS)
 
 
 @settings(max_examples=150, deadline=None)

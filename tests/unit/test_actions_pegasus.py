@@ -32,6 +32,7 @@ from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import PlanConflictError
 from core.pegasus.server_settings import LIVE_PERCENTAGE
+from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
@@ -39,7 +40,6 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, NodeExpectation, Plan, sealed
-from core.plan.steps import PegasusStep
 from core.plan.verify import recheck
 from core.values import is_known_value, is_same_value
 

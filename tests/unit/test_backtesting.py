@@ -34,6 +34,7 @@ from core.plan.bare import Terms
 from core.plan.codec import load_plan
 from core.progress import JobStoppedError, Untold
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
+from core.systems import STEPS
 from dashboard import cli, cli_backtest_run, services_spark
 from dashboard.cli import run
 from dashboard.presenters.candidates import shortened
@@ -266,7 +267,7 @@ def test_the_command_prints_one_object_and_the_plan_can_be_read(
     body = json.loads(capsys.readouterr().out)
     assert body["candidates"][0]["rank"] == 1
     assert body["recommended"][0]["new"] == "lively"
-    made = load_plan(plan.read_bytes())
+    made = load_plan(plan.read_bytes(), STEPS)
     assert made.cluster == PEGASUS
     assert len(made.steps) == len(body["recommended"])
 
@@ -279,7 +280,7 @@ def test_a_plan_of_pulsar_sets_dynamic_settings(place, tmp_path, capsys, monkeyp
     assert run(words_of(place, tmp_path, grid, "--json", "--plan", str(plan))) == 0
     body = json.loads(capsys.readouterr().out)
     changed = {row["key"] for row in body["recommended"] if is_plannable(row)}
-    steps = load_plan(plan.read_bytes()).steps if plan.exists() else ()
+    steps = load_plan(plan.read_bytes(), STEPS).steps if plan.exists() else ()
     assert {step.subject for step in steps} == changed
 
 

@@ -11,6 +11,7 @@ from core.pulsar.ring import topic_hash
 from core.schemas import PULSAR_TABLES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot, save_snapshot
+from core.systems import STEPS
 from dashboard import cli
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
@@ -130,7 +131,7 @@ def test_the_surgeon_plans_only_for_a_topic_that_the_snapshot_holds(capsys, tmp_
     save_snapshot(PulsarSnapshot.build(snapshot.manifest, tables), whole)
     code, body = _json(capsys, *f"{asked} --snapshot {whole}".split())
     assert code == 0, body
-    plan = load_plan(out)
+    plan = load_plan(out, STEPS)
     assert {step.bundle for step in plan.steps} == {
         f"acme/orders/{one['range']}" for one in body["splits"]
     }

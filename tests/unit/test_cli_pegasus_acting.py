@@ -11,6 +11,7 @@ from pegasus_snapshots import NODES, snapshot_of, whole
 
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
+from core.systems import STEPS
 from dashboard.cli import run
 
 MOVE = ("temp.1", "move_pri", "--from", NODES[0], "--to", NODES[2])
@@ -64,7 +65,7 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
     told = capsys.readouterr().out
     assert "Move 4 primaries off db1:34801." in told
     assert f"trimtab apply {file} --cluster peg --reason TEXT" in told
-    plan = load_plan(file)
+    plan = load_plan(file, STEPS)
     assert run(["preview", str(file), "--snapshot", directory]) == 0
     assert plan.short_id in capsys.readouterr().out
     assert run(["preview", str(file), "--snapshot", directory, "--json"]) == 0

@@ -13,6 +13,7 @@ from shedding_world import MB, Broker, Bundle, World
 from core.plan.codec import load_plan
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.snapshot.store import save_snapshot
+from core.systems import STEPS
 from dashboard.cli import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
@@ -137,7 +138,7 @@ def test_a_plan_of_the_first_round_can_be_written(
         "shed", three, "--strategy", "ThresholdShedder", "--rounds", 2, "--plan", path, "--json"
     )
     body = json.loads(out)
-    plan = load_plan(path)
+    plan = load_plan(path, STEPS)
     assert code == 0
     assert body["path"] == str(path)
     assert [step.bundle for step in plan.steps] == [FIRST]
@@ -158,7 +159,7 @@ def test_a_plan_of_avg_shedder_keeps_the_destinations_it_planned(
     for options, destinations in (((*acts, *pair), {"b:8080"}), (acts, {None})):
         code, _, err = trimtab(*ask, *options)
         assert (code, err) == (0, "")
-        assert {step.destination for step in load_plan(path).steps} == destinations
+        assert {step.destination for step in load_plan(path, STEPS).steps} == destinations
 
 
 def test_where_nothing_would_be_unloaded_there_is_no_plan(

@@ -11,6 +11,7 @@ from fleet_edit import with_policies
 
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
+from core.systems import STEPS
 from dashboard.cli import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
@@ -66,7 +67,7 @@ def test_optimize_writes_a_plan_that_preview_takes(trimtab, fleet, tmp_path) -> 
     body = json.loads(out)
     assert code == 0
     assert body["path"] == str(file)
-    plan = load_plan(file)
+    plan = load_plan(file, STEPS)
     assert [(step.bundle, step.owner, step.destination) for step in plan.steps] == [
         (move["bundle"], move["from"], move["to"]) for move in body["moves"]
     ]

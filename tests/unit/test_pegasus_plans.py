@@ -29,6 +29,7 @@ from core.plan.pegasus_build import (
 )
 from core.plan.pegasus_preview import preview_pegasus
 from core.plan.pegasus_verify import recheck_pegasus
+from core.systems import STEPS
 
 TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 LIVELY = {"level.stored": "500", "level.effective": "lively"}
@@ -66,7 +67,7 @@ class TestLevel:
         assert len(told) == (level != "lively")
         assert not any("partition" in one for one in told)  # every one is healthy
         assert plan.applyable
-        assert load_plan(dump_plan(plan)) == plan
+        assert load_plan(dump_plan(plan), STEPS) == plan
 
     def test_a_level_that_is_there_already_and_clears_nothing_has_no_step(self):
         plan = level_plan(snapshot_of(whole(settings=LIVELY)), "lively", TERMS)

@@ -28,6 +28,7 @@ from core.plan.pegasus_wizards import (
     rolling_update_plan,
 )
 from core.snapshot.pegasus import PegasusSnapshot
+from core.systems import STEPS
 
 TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 LIVELY = {"level.stored": "500", "level.effective": "lively"}
@@ -207,7 +208,7 @@ class TestSteps:
     def test_every_wizard_is_a_plan_that_its_file_gives_back_and_puts_settings_back(self, name):
         plan = WIZARDS[name](snapshot_of(whole()))
         assert plan.applyable, plan.diagnostics
-        assert load_plan(dump_plan(plan)) == plan
+        assert load_plan(dump_plan(plan), STEPS) == plan
         for step in plan.steps:
             if isinstance(step, SetMetaLevel | SetServerSetting):
                 assert step.is_restored

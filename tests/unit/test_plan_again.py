@@ -24,6 +24,7 @@ from core.plan.verify import recheck
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.unload import MIN_PROBABILITY
 from core.snapshot import PulsarSnapshot
+from core.systems import STEPS
 
 HOT, COOL, IDLE = "10.1.0.11:8080", "10.1.0.5:8080", "10.1.0.9:8080"
 
@@ -67,12 +68,12 @@ def test_a_plan_foresees_where_its_bundles_land(fleet, hot) -> None:
 
 def test_what_it_foresees_survives_the_file_and_is_part_of_the_id(fleet, hot) -> None:
     plan = planned(fleet, hot)
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan), STEPS) == plan
     other = replace(
         plan, steps=(msgspec.structs.replace(plan.steps[0], foreseen={}), *plan.steps[1:])
     )
     with pytest.raises(Exception, match="was changed after it was made"):
-        load_plan(dump_plan(other))
+        load_plan(dump_plan(other), STEPS)
 
 
 def test_the_touched_brokers_are_expected_before_and_after(fleet, hot) -> None:
@@ -240,7 +241,7 @@ def test_undoing_brings_back_what_was_done_last_step_first(moved, hot) -> None:
     assert plan.applyable
     assert plan.complete
     assert plan.reason == f"Undoes run {RUN}: too hot"
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan), STEPS) == plan
 
 
 def test_what_somebody_moved_since_stays(moved, hot) -> None:

@@ -13,6 +13,7 @@ from core.ids import SnapshotId
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Expected, Plan, PolicyRef, content_hash, sealed
 from core.pulsar.steps.unload import UnloadBundle
+from core.systems import STEPS
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -43,13 +44,13 @@ def a_plan(**changes: object) -> Plan:
 
 def test_a_plan_reads_back_as_the_same_plan() -> None:
     plan = a_plan()
-    assert load_plan(dump_plan(plan)) == plan
+    assert load_plan(dump_plan(plan), STEPS) == plan
 
 
 def test_a_plan_reads_back_from_a_file(tmp_path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(dump_plan(a_plan()))
-    assert load_plan(path).plan_id == a_plan().plan_id
+    assert load_plan(path, STEPS).plan_id == a_plan().plan_id
 
 
 def test_the_id_does_not_depend_on_the_order_of_settings() -> None:
@@ -78,7 +79,7 @@ def test_a_changed_file_is_refused_and_both_ids_are_named() -> None:
     content = json.loads(dump_plan(a_plan()))
     content["steps"][0]["destination"] = "b9:8080"
     with pytest.raises(UnusablePlanError, match="was changed after it was made") as caught:
-        load_plan(json.dumps(content).encode())
+        load_plan(json.dumps(content).encode(), STEPS)
     assert a_plan().plan_id[:12] in caught.value.message
 
 
@@ -95,18 +96,18 @@ def test_a_changed_file_is_refused_and_both_ids_are_named() -> None:
 def test_a_file_of_another_form_is_refused(change, words) -> None:
     content = json.loads(dump_plan(a_plan())) | change
     with pytest.raises(UnusablePlanError, match=words):
-        load_plan(json.dumps(content).encode())
+        load_plan(json.dumps(content).encode(), STEPS)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff\xfe", b'{"plan_id": NaN}'])
 def test_what_is_no_plan_is_refused(raw) -> None:
     with pytest.raises(UnusablePlanError):
-        load_plan(raw)
+        load_plan(raw, STEPS)
 
 
 def test_a_missing_file_is_named(tmp_path) -> None:
     with pytest.raises(UnusablePlanError, match=r"none\.json cannot be read"):
-        load_plan(tmp_path / "none.json")
+        load_plan(tmp_path / "none.json", STEPS)
 
 
 def test_a_plan_expires() -> None:
@@ -128,4 +129,4 @@ def test_a_name_that_stands_twice_in_an_object_is_refused(name) -> None:
     at = raw.index(f'"{name}":')
     again = f'{raw[:at]}"{name}": "something else", {raw[at:]}'
     with pytest.raises(UnusablePlanError, match=f"names '{name}' twice"):
-        load_plan(again.encode())
+        load_plan(again.encode(), STEPS)

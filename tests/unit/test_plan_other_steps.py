@@ -26,6 +26,7 @@ from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
+from core.systems import STEPS
 
 FLEET = make_snapshot(brokers=4, bundles=12, cluster="fleet")
 BUNDLE = next(
@@ -377,7 +378,7 @@ def test_commands_do_by_hand_what_a_step_does(step: Step, line, rest) -> None:
 def test_plan_files_hold_every_kind_and_one_of_an_unload_cannot_be_edited_into_another() -> None:
     base = build_unload_plan(FLEET, [BUNDLE], now=NOON)
     plan = sealed(replace(base, steps=(*base.steps, CUT, SET, UNSET)))
-    again = load_plan(dump_plan(plan))
+    again = load_plan(dump_plan(plan), STEPS)
     assert again == plan
     assert [step.kind for step in again.steps] == [
         "unload_bundle",

@@ -23,12 +23,12 @@ from core.actions.model import Ending, Observation, StepState
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.actions.words import hold_words, told_value, why_nothing_lasts
+from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import sealed
-from core.plan.steps import PegasusStep
 from core.plan.words import things, things_done
 from dashboard.presenters import run_waits, runs
 from dashboard.presenters.run_controls import why_no_undo

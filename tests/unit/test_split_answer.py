@@ -24,6 +24,7 @@ from core.pulsar.split import (
 from core.pulsar.steps.split import SplitBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
+from core.systems import STEPS
 from dashboard.cli import run
 
 BY_RANGE = "range_equally_divide"
@@ -314,7 +315,7 @@ def test_the_command_writes_a_plan_or_says_why_it_does_not(
     common = ["split", str(tmp_path / "s"), "--bundle", bundle, "--plan", str(out), "--json"]
     assert run([*common, "--algorithm", "topic_count_equally_divide", "--unload"]) == 0
     body = json.loads(capsys.readouterr().out)
-    (step,) = load_plan(out).steps
+    (step,) = load_plan(out, STEPS).steps
     assert isinstance(step, SplitBundle)
     assert (step.bundle, step.is_unloaded) == (bundle, True)
     assert list(step.boundaries) == body["positions"]

@@ -39,7 +39,9 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         items: The partitions.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("empty", "node", "emptied", "was emptied", is_by_subject=True)
+    phrase: ClassVar[Phrase] = Phrase(
+        "empty", "node", "emptied", "was emptied", order=3, is_by_subject=True
+    )
 
     node: str
     verb: Literal["move_pri", "DOWNGRADE_TO_INACTIVE"]

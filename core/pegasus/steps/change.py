@@ -42,7 +42,7 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
         node: Registered name of the node that becomes or ceases to be a member.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("change", "replica", "changed", "was changed")
+    phrase: ClassVar[Phrase] = Phrase("change", "replica", "changed", "was changed", order=2)
 
     partition: Partition
     change: Change

@@ -21,7 +21,7 @@ class CloseReplicas(PegasusStep, frozen=True, kw_only=True, tag="close_replicas"
         partitions: gpids.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("close replicas of", "node", "closed", "was closed")
+    phrase: ClassVar[Phrase] = Phrase("close replicas of", "node", "closed", "was closed", order=4)
 
     node: str
     partitions: tuple[str, ...]

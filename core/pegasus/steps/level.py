@@ -32,7 +32,7 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
         is_restored: Put back when the run ends, however it ends.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("set", "meta level", "set", "was set")
+    phrase: ClassVar[Phrase] = Phrase("set", "meta level", "set", "was set", order=0)
 
     before: str
     level: str

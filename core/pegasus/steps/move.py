@@ -35,7 +35,7 @@ class MoveReplica(ProposalStep, frozen=True, kw_only=True, tag="move_replica"):
         size_mb: What is copied; ``None``: unknown, 0: nothing.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("move", "replica", "moved", "was moved")
+    phrase: ClassVar[Phrase] = Phrase("move", "replica", "moved", "was moved", order=1)
 
     partition: Partition
     move: Move

@@ -36,7 +36,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
         is_restored: Put back when the run ends, however it ends.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("change", "server setting", "changed", "was changed")
+    phrase: ClassVar[Phrase] = Phrase("change", "server setting", "changed", "was changed", order=5)
 
     key: str
     value: str

@@ -60,7 +60,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
             the server writes it; a run takes it from the wait for ``running`` before.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("wait for", "state", "reached", "was reached")
+    phrase: ClassVar[Phrase] = Phrase("wait for", "state", "reached", "was reached", order=6)
 
     state: Awaited
     node: str | None = None

@@ -1,1 +1,1 @@
-"""The kinds of steps on a Pulsar cluster, one module each; the registry is :data:`STEPS`."""
+"""The kinds of steps on a Pulsar cluster, one module each; the registry is ``registry.py``."""

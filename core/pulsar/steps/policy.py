@@ -73,7 +73,7 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         cluster: The cluster's own name, part of some addresses.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("change", "policy", "changed", "was changed")
+    phrase: ClassVar[Phrase] = Phrase("change", "policy", "changed", "was changed", order=3)
 
     policy: str
     name: str

@@ -30,7 +30,7 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         value: What it shall be, as the brokers write it; ``None``: removed.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed")
+    phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed", order=2)
 
     key: str
     before: str | None = None

@@ -25,7 +25,7 @@ class SplitBundle(BundleStep, frozen=True, kw_only=True, tag="split_bundle"):
         is_unloaded: Whether the parts are unloaded too, and so placed anew.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("split", "bundle", "split", "was split")
+    phrase: ClassVar[Phrase] = Phrase("split", "bundle", "split", "was split", order=1)
 
     algorithm: str
     positions: tuple[int, ...] = ()

@@ -30,7 +30,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
             to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
     """
 
-    phrase: ClassVar[Phrase] = Phrase("unload", "bundle", "moved", "moved")
+    phrase: ClassVar[Phrase] = Phrase("unload", "bundle", "moved", "moved", order=0)
 
     destination: str | None = None
     foreseen: Mapping[str, float] = msgspec.field(default_factory=dict)
