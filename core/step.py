@@ -183,6 +183,11 @@ class Step:
         raise NotImplementedError
 
     @property
+    def reason(self) -> str:
+        """Why, one sentence; shown and recorded, never interpreted."""
+        raise NotImplementedError
+
+    @property
     def subject(self) -> str:
         """What is acted on: the name of a bundle, or the key of a setting."""
         raise NotImplementedError

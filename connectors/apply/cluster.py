@@ -27,7 +27,7 @@ from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.assemble import decode_dynamic
 from core.snapshot.znodes.brokers import leader_of
-from core.step import StepBase
+from core.step import Step
 
 T = TypeVar("T")
 _CONFIGURATION: Final = f"{ADMIN}/brokers/configuration"
@@ -78,7 +78,7 @@ class PulsarCluster(Limited):
 
     # -- acting ---------------------------------------------------------------------------------
 
-    def action(self, step: StepBase) -> Action:
+    def action(self, step: Step) -> Action:
         """Return the action that carries out a step.
 
         Raises:

@@ -10,7 +10,7 @@ from core.actions.model import Control, RunId
 from core.actions.views import RunView
 from core.actions.words import why_nothing_lasts
 from core.errors import OpsError
-from core.step import StepBase
+from core.step import Step
 from dashboard import runs, services, state
 from dashboard.cli_config import words_of
 from dashboard.components import words
@@ -136,7 +136,7 @@ def next_moves(view: RunView) -> None:
             )
 
 
-def _preview_next(cluster: str, step: StepBase) -> None:
+def _preview_next(cluster: str, step: Step) -> None:
     st.session_state[state.CLUSTER] = cluster
     state.go("unload", bundles=[step.subject], to=step.destination or "", cluster=cluster)
 

@@ -18,7 +18,7 @@ from core.errors import InvariantError
 from core.pegasus.proposal import Proposal
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot.pegasus import PegasusSnapshot
-from core.step import StepBase
+from core.step import Step
 
 
 class PegasusCluster(Limited):
@@ -70,7 +70,7 @@ class PegasusCluster(Limited):
 
     # -- acting ---------------------------------------------------------------------------------
 
-    def action(self, step: StepBase) -> Action:
+    def action(self, step: Step) -> Action:
         """Return the action that carries out a step."""
         make = ACTIONS.get(type(step))
         if make is None:

@@ -20,9 +20,9 @@ from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from core.step import StepBase
+from core.step import Step
 
-ACTIONS: Final[Mapping[type[StepBase], Callable[[Any, Any], Action]]] = {
+ACTIONS: Final[Mapping[type[Step], Callable[[Any, Any], Action]]] = {
     SetMetaLevel: LevelAction,
     MoveReplica: MoveAction,
     ChangeReplica: ChangeAction,

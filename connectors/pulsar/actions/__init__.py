@@ -14,9 +14,9 @@ from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
-from core.step import StepBase
+from core.step import Step
 
-ACTIONS: Final[Mapping[type[StepBase], Callable[[Any, Any], Action]]] = {
+ACTIONS: Final[Mapping[type[Step], Callable[[Any, Any], Action]]] = {
     UnloadBundle: unload_action,
     SplitBundle: split_action,
     SetDynamicSetting: SettingAction,

@@ -11,7 +11,7 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import Change, ClusterSight, Move
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.partition import Partition
-from core.step import Diagnostic, Executed, Inverse, ResultFlags, StepBase
+from core.step import Diagnostic, Executed, Inverse, ResultFlags, Step, StepBase
 
 
 class ProjectedState(Protocol):
@@ -115,7 +115,7 @@ class PegasusStep(StepBase, frozen=True, kw_only=True):
     """One step on a Pegasus cluster."""
 
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
-        **StepBase.result_flags,
+        **Step.result_flags,
         "already_there": ResultFlags(is_needless=True),
         "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
         "returned": ResultFlags(differs=True),

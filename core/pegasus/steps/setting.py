@@ -13,7 +13,7 @@ from msgspec import structs
 
 from core.pegasus.server_settings import CHANGEABLE, changeable, value_before
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
-from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, StepBase
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
 from core.units import counted
 from core.values import by_server, inverse_value
 
@@ -151,6 +151,6 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
             yield Inverse(SetServerSetting(key=self.key, value=value, server=server, how=self.how))
 
 
-def server_settings_of(steps: Iterable[StepBase]) -> list[SetServerSetting]:
+def server_settings_of(steps: Iterable[Step]) -> list[SetServerSetting]:
     """Return the changes of server settings among the steps of a plan, in order."""
     return [step for step in steps if isinstance(step, SetServerSetting)]

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal, Self
 from msgspec import structs
 
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
-from core.step import Diagnostic, Executed, Inverse, NodeAction, Phrase, StepBase, Wait
+from core.step import Diagnostic, Executed, Inverse, NodeAction, Phrase, Step, Wait
 from core.units import counted, format_age
 
 Awaited = Literal[
@@ -110,7 +110,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
         """Where it waits for a restart."""
         return self.state == "restarted"
 
-    def resolve(self, earlier: Iterable[tuple[StepBase, Executed]]) -> StepBase:
+    def resolve(self, earlier: Iterable[tuple[Step, Executed]]) -> Step:
         """Return it with the start of the process that the wait for ``running`` before it saw.
 
         So a restart that is older than the node's turn does not count, and a worker that takes the

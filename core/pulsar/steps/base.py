@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from core.ids import namespace_of
-from core.step import Diagnostic, Executed, Inverse, Observation, ResultFlags, StepBase
+from core.step import Diagnostic, Executed, Inverse, Observation, ResultFlags, Step, StepBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
     """One step on a Pulsar cluster."""
 
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
-        **StepBase.result_flags,
+        **Step.result_flags,
         "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
         "split_elsewhere": ResultFlags(differs=True),
         "returned": ResultFlags(differs=True),

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from core.ids import namespace_of
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.steps.base import AdminRequest, Checks, PulsarStep
-from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, StepBase
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
 
 NOT_THERE: Final = "not set"
 """Label of a policy that does not exist."""
@@ -220,12 +220,12 @@ class SetPolicy(PulsarStep, frozen=True, kw_only=True, tag="set_policy"):
         )
 
 
-def policy_of(step: StepBase) -> SetPolicy | None:
+def policy_of(step: Step) -> SetPolicy | None:
     """Return the step if it sets a policy; ``None``: it does not."""
     return step if isinstance(step, SetPolicy) else None
 
 
-def policy_steps(steps: Iterable[StepBase]) -> list[SetPolicy]:
+def policy_steps(steps: Iterable[Step]) -> list[SetPolicy]:
     """Return the changes of policies among the steps of a plan, in order."""
     return [step for step in steps if isinstance(step, SetPolicy)]
 

@@ -15,7 +15,7 @@ from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import is_same_setting
 from core.pulsar.settings import SETTING_BY_KEY
 from core.pulsar.steps.base import AdminRequest, Checks, PulsarStep
-from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, StepBase
+from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
 
 NOT_SET: Final = "not set dynamically"
 """Label of a setting that has no dynamic value."""
@@ -160,6 +160,6 @@ class SetDynamicSetting(PulsarStep, frozen=True, kw_only=True, tag="set_dynamic_
         )
 
 
-def setting_values(steps: Iterable[StepBase]) -> dict[str, str | None]:
+def setting_values(steps: Iterable[Step]) -> dict[str, str | None]:
     """Return the values that the steps of a plan set: key to value, ``None``: removed."""
     return {step.key: step.value for step in steps if isinstance(step, SetDynamicSetting)}

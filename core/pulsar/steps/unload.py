@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from core.pulsar.steps.base import AdminRequest, BundleStep, Checks
-from core.step import Diagnostic, Executed, Inverse, Observation, Phrase, StepBase
+from core.step import Diagnostic, Executed, Inverse, Observation, Phrase, Step
 from core.units import format_ratio
 
 MIN_PROBABILITY: Final = 0.01
@@ -150,7 +150,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
             )
         )
 
-    def next_move(self, code: str, after: Observation) -> StepBase | None:
+    def next_move(self, code: str, after: Observation) -> Step | None:
         """Return the unload from where it landed to where it was asked to go."""
         holder, wanted = after.holder, self.destination
         if code not in _MISSED or wanted is None or holder is None or holder == wanted:
@@ -158,6 +158,6 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         return msgspec.structs.replace(self, owner=holder, foreseen={})
 
 
-def unloads_of(steps: Iterable[StepBase]) -> tuple[UnloadBundle, ...]:
+def unloads_of(steps: Iterable[Step]) -> tuple[UnloadBundle, ...]:
     """Return the unloads among the steps of a plan, in order."""
     return tuple(step for step in steps if isinstance(step, UnloadBundle))
