@@ -37,11 +37,10 @@ class StepRegistry:
         """
         if wanted is not Step:
             raise NotImplementedError
-        if not isinstance(content, dict):
-            raise ValueError(f"Expected `object`, got `{type(content).__name__}`")  # noqa: TRY004
-        kind = self._by_tag.get(content.get("kind", ""))
+        tag = content.get("kind") if isinstance(content, dict) else None
+        kind = self._by_tag.get(tag) if isinstance(tag, str) else None
         if kind is None:
-            raise ValueError(f"Unknown kind of step {content.get('kind')!r}")
+            raise ValueError(f"Unknown kind of step {tag!r}")
         try:
             return msgspec.convert(content, type=kind)
         except msgspec.ValidationError as exc:
