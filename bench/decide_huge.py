@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from fleet_builder import make_snapshot
 from shedding import CONF, load_of, our_timing, real_ms
 
-from core.plan.build import build_unload_plan
-from core.plan.preview import preview_plan
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.shedding import find_shedding_strategy
 from core.pulsar.view import LoadView

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.ids import range_text
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.split import build_cuts_plan
+from core.plan.options import PlanOptions
 from core.planning.advisors.client_queue import ProducerLoad, batch_of
 from core.planning.advisors.lookups import unload_pressure
 from core.planning.advisors.partitions import (
@@ -24,6 +23,7 @@ from core.planning.advisors.partitions import (
 from core.planning.advisors.stalls import ROUTINGS, routed_stall
 from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.lookup import parse_topic_name
+from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
 from dashboard import cli_plan_json
@@ -163,7 +163,7 @@ def _plan(wish: SpreadWish, topic: str, surgery: Surgery) -> Plan | None:
         raise InputError(f"There is nothing to plan: {surgery.verdict}")
     namespace = parse_topic_name(topic).namespace
     cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
-    terms = Terms(now=datetime.now(tz=UTC), reason=wish.reason)
+    terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
     plan = build_cuts_plan(snapshot, cuts, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)

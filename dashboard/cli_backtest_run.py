@@ -21,9 +21,9 @@ from core.history.backtest.results import UnitResult
 from core.history.backtest.wording import Wording
 from core.history.backtest_plan import recommended_plan, restart_words
 from core.history.backtesting import TABLES, Backtest, Outcome, run_here
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
 from core.snapshot import AnySnapshot
 from core.units import counted, format_ratio
@@ -239,7 +239,7 @@ def _plan(past: Past, outcome: Outcome, wish: BacktestWish) -> Plan | None:
         )
     snapshot, exclusions = _now(past, clusters[0])
     reason = wish.reason or rows[0]["why"]
-    terms = Terms(now=services.now(), reason=reason, exclusions=exclusions)
+    terms = PlanOptions(now=services.now(), reason=reason, exclusions=exclusions)
     plan = recommended_plan(snapshot, rows, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)

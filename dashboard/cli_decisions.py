@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import PlanError, UnknownNameError
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement import placement_in_force
+from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import (
     BrokerTrace,

@@ -10,9 +10,9 @@ from typing import Any
 
 from core.errors import UnknownNameError
 from core.health.findings import assess
-from core.plan.policy import PolicyWish
 from core.planning.isolation_mends import Mender
 from core.pulsar.isolation import failure_domains
+from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.spread import Crowd, Spread
 from core.pulsar.view import LoadView

@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 from core.errors import InputError
 from core.optimize import LoadMeasure, Proposal, Wish
 from core.optimize import optimize as find_moves
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
+from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import counted, format_bytes_per_s, format_ratio

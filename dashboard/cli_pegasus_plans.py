@@ -12,11 +12,11 @@ from pathlib import Path
 
 from core.errors import UnknownNameError
 from core.pegasus.ids import gpid_text, parse_gpid
+from core.pegasus.plan.preview import PegasusPreview, preview_pegasus
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.pegasus_preview import PegasusPreview, preview_pegasus
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import cli_plan_json, services
 from dashboard.cli_apply import ApplyWish, carry_out
@@ -27,7 +27,7 @@ from dashboard.cli_pegasus_preview import preview_json, show_nodes, show_preview
 from dashboard.cli_plans import refusal, write_plan
 from dashboard.run_queue import in_the_way
 
-Make = Callable[[PegasusSnapshot, Terms], Plan]
+Make = Callable[[PegasusSnapshot, PlanOptions], Plan]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,8 @@ def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
     return gpid_text(ids[name], int(index))
 
 
-def _terms(wish: PegasusWish) -> Terms:
-    terms = Terms(now=services.now(), reason=wish.reason)
+def _terms(wish: PegasusWish) -> PlanOptions:
+    terms = PlanOptions(now=services.now(), reason=wish.reason)
     if Path(wish.source).is_dir():
         return terms
     cluster = configured(wish.config).cluster(wish.source)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import PlanConflictError
+from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
-from core.plan.pegasus_preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import counted, format_mb
 from dashboard import cli_plan_json, services

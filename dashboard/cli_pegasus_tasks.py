@@ -11,12 +11,7 @@ from core.errors import PlanError, UnknownNameError
 from core.pegasus.even.measures import MEASURES, Measured
 from core.pegasus.even.planner import EvenGoal, EvenPlan, even_out
 from core.pegasus.levels import parse_level
-from core.pegasus.proposal import Change, Move
-from core.pegasus.server_settings import CHANGEABLE, changeable
-from core.pegasus.snapshot import PegasusFacts
-from core.plan.bare import Terms
-from core.plan.model import Plan
-from core.plan.pegasus_build import (
+from core.pegasus.plan.build import (
     AskedMove,
     balance_plan,
     change_plan,
@@ -24,13 +19,18 @@ from core.plan.pegasus_build import (
     moves_plan,
     setting_plan,
 )
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.maintenance import (
     drain_plan,
     migrate_plan,
     offline_plan,
     rebalance_plan,
     rolling_update_plan,
 )
+from core.pegasus.proposal import Change, Move
+from core.pegasus.server_settings import CHANGEABLE, changeable
+from core.pegasus.snapshot import PegasusFacts
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted, format_ratio
 from dashboard.cli_output import UsageFaultError, note
@@ -125,7 +125,7 @@ def move(
     if kind not in _MOVES:
         raise _no_word("kind of move", kind, _MOVES)
 
-    def make(snapshot: PegasusSnapshot, terms: Terms) -> Plan:
+    def make(snapshot: PegasusSnapshot, terms: PlanOptions) -> Plan:
         asked = AskedMove(gpid_of(snapshot, gpid), kind, *ends)
         return moves_plan(snapshot, [asked], terms, keep_level=keep_level)
 
@@ -193,7 +193,7 @@ def even(wish: PegasusWish, asked: EvenWish) -> int:
     if asked.by not in MEASURES:
         raise _no_word("measure", asked.by, MEASURES)
 
-    def make(snapshot: PegasusSnapshot, terms: Terms) -> Plan:
+    def make(snapshot: PegasusSnapshot, terms: PlanOptions) -> Plan:
         measured = Measured.of(PegasusFacts(snapshot))
         goal = EvenGoal(
             within=asked.within_percent / 100,

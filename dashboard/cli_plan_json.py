@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from core.plan.clients import ClientImpact
 from core.plan.model import Plan
-from core.plan.preview import OtherPreview, Preview
+from core.pulsar.plan.clients import ClientImpact
+from core.pulsar.plan.preview import OtherPreview, Preview
 from core.units import format_bytes_per_s, format_ratio
 from dashboard.cli_json import measures
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import OpsError, PlanError
-from core.plan.answer import plan_sentence
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Diagnostic, Plan
-from core.plan.preview import OtherPreview, preview_plan
 from core.plan.words import tally
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.snapshot.pegasus import KIND as PEGASUS
 from core.snapshot.store import load_manifest, load_snapshot
 from core.systems import STEPS

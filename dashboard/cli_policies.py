@@ -78,7 +78,7 @@ def set_policy(
     as_json: Json = False,
 ) -> int:
     """Plan a policy, validated; run it with `apply`."""
-    from core.plan.policy import PolicyWish
+    from core.pulsar.plan.policy import PolicyWish
     from dashboard import cli_policy
 
     change = cli_policy.PolicyChange(PolicyWish(kind, name, value), plan, reason, unload)
@@ -97,7 +97,7 @@ def delete_policy(
     as_json: Json = False,
 ) -> int:
     """Plan the removal of a policy; run it with `apply`."""
-    from core.plan.policy import PolicyWish
+    from core.pulsar.plan.policy import PolicyWish
     from dashboard import cli_policy
 
     change = cli_policy.PolicyChange(PolicyWish(kind, name, None), plan, reason, unload)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
-from core.plan.policy import PolicyWish
-from core.plan.policy_impact import PolicyImpact
-from core.plan.policy_moves import PolicyOutlook, change_policies
-from core.plan.policy_state import policies_of
-from core.plan.preview import OtherPreview, preview_plan
+from core.plan.options import PlanOptions
 from core.planning.limit_effects import limit_effects
+from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy_impact import PolicyImpact
+from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
+from core.pulsar.plan.policy_state import policies_of
+from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
 from core.pulsar.steps.policy import policy_steps
 from dashboard import cli_plan_json, services
@@ -77,7 +77,7 @@ def change_policy(
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
     snapshot = services.capture(cluster)
-    terms = Terms(
+    terms = PlanOptions(
         now=services.now(), reason=change.reason, exclusions=frozenset(cluster.exclusions)
     )
     seen = change_policies(snapshot, [change.wish], terms, with_unloads=change.with_unloads)

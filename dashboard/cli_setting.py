@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.preview import OtherPreview, preview_plan
-from core.plan.setting import build_setting_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.plan.setting import build_setting_plan
 from dashboard import cli_plan_json, services
 from dashboard.cli_config import configured, words_of
 from dashboard.cli_output import Answer, UsageFaultError, emit, say
@@ -65,7 +65,9 @@ def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_j
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
     snapshot = services.capture(cluster)
-    terms = Terms(now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions))
+    terms = PlanOptions(
+        now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions)
+    )
     plan = build_setting_plan(snapshot, wanted, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)

@@ -11,10 +11,10 @@ from typing import Any
 
 from core.errors import UnknownNameError
 from core.ids import FULL_UPPER
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.split import SplitWish, build_split_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.split import SplitWish, build_split_plan
 from core.pulsar.split import (
     ALGORITHMS,
     BY_HAND,
@@ -80,7 +80,7 @@ def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_j
 def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ...]) -> Plan:
     """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
     how = SplitWish(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
-    terms = Terms(now=datetime.now(tz=UTC), reason=wish.reason)
+    terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
     plan = build_split_plan(snapshot, [wish.bundle], how, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)

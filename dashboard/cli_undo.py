@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from core.actions.runs import RunView
-from core.actions.undo import undo_plan
-from core.actions.undo_pegasus import PegasusGround
-from core.plan.answer import plan_sentence
+from core.pegasus.plan.preview import preview_pegasus
+from core.pegasus.plan.undo import PegasusGround
 from core.plan.codec import dump_plan
-from core.plan.edit import Ground
 from core.plan.model import Diagnostic, Plan
-from core.plan.pegasus_preview import preview_pegasus
-from core.plan.preview import preview_plan
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.preview import preview_plan
+from core.pulsar.plan.undo import undo_plan
 from core.units import counted
 from dashboard import cli_plan_json, services, services_pegasus
 from dashboard.cli_apply import ApplyWish, carry_out

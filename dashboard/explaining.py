@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from core.errors import SnapshotError
-from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.preview import Preview, preview_plan
-from core.plan.setting import build_setting_plan
-from core.plan.split import SplitWish, build_split_plan
+from core.plan.options import PlanOptions
 from core.pulsar.explain import Explanation
 from core.pulsar.leader.facts import LeaderFacts, SeenMove, Sighting, leader_facts
+from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.plan.setting import build_setting_plan
+from core.pulsar.plan.split import SplitWish, build_split_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.what_if import TurningPoint
 from core.pulsar.view import LoadView
@@ -248,7 +248,7 @@ def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
         positions=request.positions,
         is_unloaded=request.is_unloaded,
     )
-    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_split_plan(snapshot, [request.bundle], wish, terms)
     return plan, preview_plan(snapshot, plan)
 
@@ -277,7 +277,7 @@ def setting_preview(request: SettingRequest) -> tuple[Plan, Preview]:
 def _set(key: tuple[SettingRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = reading(request.shelved).snapshot
-    plan = build_setting_plan(snapshot, dict(request.wanted), Terms(now=services.now()))
+    plan = build_setting_plan(snapshot, dict(request.wanted), PlanOptions(now=services.now()))
     return plan, preview_plan(snapshot, plan)
 
 

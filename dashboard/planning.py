@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from core.actions.undo import undo_plan
 from core.actions.views import RunView
-from core.plan.build import build_unload_plan
-from core.plan.edit import Ground
 from core.plan.model import Plan
-from core.plan.preview import Preview, preview_plan
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.plan.undo import undo_plan
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo

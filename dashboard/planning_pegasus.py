@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from core.errors import InputError
-from core.plan.bare import Terms
-from core.plan.model import Plan
-from core.plan.pegasus_build import AskedMove, moves_plan
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.build import AskedMove, moves_plan
+from core.pegasus.plan.maintenance import (
     MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
     REBALANCE_RATE_MB_PER_S,
@@ -19,6 +17,8 @@ from core.plan.pegasus_wizards import (
     rebalance_plan,
     rolling_update_plan,
 )
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo
@@ -57,7 +57,7 @@ def moves_plan_of(request: MovesRequest) -> Plan:
 
 def _made(key: tuple[MovesRequest, int]) -> Plan:
     request, _ = key
-    terms = Terms(
+    terms = PlanOptions(
         now=services.now(), reason=request.reason, exclusions=frozenset(request.exclusions)
     )
     snapshot = pegasus_reading(request.shelved).snapshot
@@ -106,7 +106,7 @@ def wizard_plan_of(request: WizardRequest) -> Plan:
 def _maintained(key: tuple[WizardRequest, int]) -> Plan:
     one, _ = key
     snapshot = pegasus_reading(one.shelved).snapshot
-    terms = Terms(
+    terms = PlanOptions(
         now=services.now(),
         reason=f"{one.wizard}, prepared on the Maintenance page",
         exclusions=frozenset(one.exclusions),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from core.plan.bare import Terms
+from core.pegasus.plan.build import level_plan, setting_plan
 from core.plan.model import Plan
-from core.plan.pegasus_build import level_plan, setting_plan
+from core.plan.options import PlanOptions
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo
@@ -65,13 +65,13 @@ def _period() -> int:
 
 def _level(key: tuple[LevelRequest, int]) -> Plan:
     request, _ = key
-    terms = Terms(now=services.now(), reason="The level switch of the Cluster page")
+    terms = PlanOptions(now=services.now(), reason="The level switch of the Cluster page")
     return level_plan(pegasus_reading(request.shelved).snapshot, request.level, terms)
 
 
 def _setting(key: tuple[ServerSettingRequest, int]) -> Plan:
     request, _ = key
-    terms = Terms(now=services.now(), reason="The settings of the Cluster page")
+    terms = PlanOptions(now=services.now(), reason="The settings of the Cluster page")
     snapshot = pegasus_reading(request.shelved).snapshot
     return setting_plan(snapshot, request.key, request.value, terms)
 

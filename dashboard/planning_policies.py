@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.preview import Preview, preview_plan
+from core.plan.options import PlanOptions
 from core.planning.group_use import GroupUse, SharedLimit, group_uses, period_of, shared_limit
 from core.planning.limit_effects import limit_effects
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RateLimit, rate_limits
 from core.planning.tenants import TenantUse, tenant_uses
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.policy import policy_steps
 from core.snapshot.store import Shelved
 from dashboard import services
@@ -109,7 +109,7 @@ def policy_preview(request: PolicyRequest) -> PolicyAnswer:
 def _planned(key: tuple[PolicyRequest, int]) -> PolicyAnswer:
     request, _ = key
     one = reading(request.shelved)
-    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     plan = build_policy_plan(one.snapshot, request.wishes, terms)
     steps = policy_steps(plan.steps)
     effects = limit_effects(one.snapshot, one.settings, steps)

@@ -13,14 +13,14 @@ from typing import Final
 
 from core.errors import OpsError
 from core.optimize import LoadMeasure, Proposal, Wish, optimize
-from core.plan.build import build_unload_plan
-from core.plan.checks import Basis, check_destination, check_move
-from core.plan.clients import ClientImpact, client_impact
-from core.plan.edit import Ground, dropped, retargeted
 from core.plan.model import Plan
-from core.plan.preview import Preview, preview_plan
 from core.pulsar.combinations import Combination, half_a_pair
 from core.pulsar.placement import STRATEGY_NAMES, place_bundle, placement_in_force
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.checks import Basis, check_destination, check_move
+from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.edit import Ground, dropped, retargeted
+from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import Round, find_shedding_strategy, shed_rounds
 from core.pulsar.shedding.registry import AnyStrategy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.actions.undo import undo_plan
-from core.actions.undo_pegasus import PegasusGround
+from core.pegasus.plan.undo import PegasusGround
 from core.plan.model import Plan
+from core.pulsar.plan.undo import undo_plan
 from dashboard import services
 from dashboard.memo import Memo
 from dashboard.planning import UndoRequest

@@ -20,8 +20,8 @@ from connectors.worker import work_on
 from core.actions.events import ControlAsked, Entry, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.runs import RunView, fold, run_id_at
-from core.plan.build import build_unload_plan
 from core.plan.model import Plan, sealed
+from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
 
 QUICK = Timeouts(connect_s=1.0, read_s=2.0, answer_s=4.0, zookeeper_s=5.0, session_s=3.0)

@@ -30,7 +30,7 @@ from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic
-from core.plan.verify import recheck
+from core.pulsar.plan.verify import recheck
 from core.snapshot import AnySnapshot, PegasusSnapshot
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]

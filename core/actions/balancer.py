@@ -11,9 +11,9 @@ from typing import Final
 from core.actions.events import SettingChanged, SettingFate, SettingRestored, SettingSaved
 from core.actions.guards import PAUSED_KEY
 from core.actions.session import Session
-from core.actions.unfreezing import why_left
 from core.actions.views import SettingView
 from core.errors import OpsError, RemoteError, SnapshotError
+from core.pegasus.plan.restore import why_left
 from core.units import format_age
 
 KEY: Final = PAUSED_KEY

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.actions.events import ForeignMove
-from core.actions.foreign_pegasus import foreign_changes
 from core.actions.session import Session
 from core.actions.views import RunView, StepView
 from core.errors import InvariantError
+from core.pegasus.plan.external_changes import foreign_changes
 from core.pulsar.steps.base import PulsarStep
 from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
 from core.snapshot.diff import diff_snapshots

@@ -10,10 +10,10 @@ from core.errors import InputError
 from core.history.backtest.advice import is_plannable
 from core.history.backtest_pegasus.rules import LEVEL
 from core.pegasus.levels import parse_level
-from core.plan.bare import Terms
+from core.pegasus.plan.draft import Draft
 from core.plan.model import Diagnostic, Plan
-from core.plan.pegasus_draft import Draft
-from core.plan.setting import build_setting_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.setting import build_setting_plan
 from core.snapshot import AnySnapshot
 from core.snapshot.pegasus import PegasusSnapshot
 
@@ -21,7 +21,7 @@ _CLEAR: Final = "clear"
 
 
 def recommended_plan(
-    snapshot: AnySnapshot, rows: Sequence[Mapping[str, Any]], terms: Terms
+    snapshot: AnySnapshot, rows: Sequence[Mapping[str, Any]], terms: PlanOptions
 ) -> Plan:
     """Return the plan that sets what a back-test recommends.
 

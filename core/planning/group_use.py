@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from core.errors import UnknownNameError
-from core.plan.policy_state import policies_of
 from core.planning.advisors.shares import shares
 from core.planning.namespace_use import Floats, NamespaceUse, use_by_broker
+from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 

@@ -17,8 +17,6 @@ import numpy as np
 
 from core.health.findings import Finding
 from core.ids import host_of
-from core.plan.policy import PolicyWish
-from core.plan.policy_state import policies_of
 from core.pulsar.isolation import (
     IsolationPolicy,
     failure_domains,
@@ -27,6 +25,8 @@ from core.pulsar.isolation import (
     matcher_of,
     without_port,
 )
+from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
 from core.snapshot import PulsarSnapshot

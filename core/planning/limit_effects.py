@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from core.plan.policy_state import with_policies
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, group_uses
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RATE_KINDS, RateLimit, rate_limits
+from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.steps.policy import SetPolicy

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from core.plan.policy_state import policies_of
 from core.planning.namespace_use import NamespaceUse
+from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.snapshot import PulsarSnapshot
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from core.health.measures import Measures, measure
-from core.plan.clients import ClientImpact, client_impact
-from core.plan.outcomes import Scenario
-from core.plan.project import project_scenario
 from core.pulsar.bundle_index import share_bundle_index
+from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move
 from core.pulsar.shedding.model import Decision

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.errors import IncompleteSnapshotError
 from core.pegasus.balance.model import BalancePlan
-from core.plan.pegasus_build import AskedMove, asked_moves
+from core.pegasus.plan.build import AskedMove, asked_moves
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
 from dashboard.components import frame, pegasus_plan, words

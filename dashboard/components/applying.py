@@ -14,8 +14,8 @@ from core.actions.words import held_words, hold_words
 from core.errors import OpsError
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
-from core.plan.preview import Preview
 from core.plan.words import tally
+from core.pulsar.plan.preview import Preview
 from dashboard import runs, services, state
 from dashboard.cli_config import words_of
 from dashboard.components import tables, words

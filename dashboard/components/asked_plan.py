@@ -10,8 +10,8 @@ import streamlit as st
 from core.actions.views import RunView
 from core.errors import OpsError, PlanConflictError
 from core.plan.model import Plan
-from core.plan.preview import Preview
 from core.pulsar.placement import STRATEGY_NAMES
+from core.pulsar.plan.preview import Preview
 from dashboard import runs, services, state
 from dashboard.components import words
 from dashboard.components.activity import run_link

@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import InputError
 from core.optimize import Proposal
 from core.plan.model import Plan
-from core.plan.preview import Preview
+from core.pulsar.plan.preview import Preview
 from core.units import counted
 from dashboard import rebalancing as kernel
 from dashboard import state

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from core.plan.preview import Preview
+from core.pulsar.plan.preview import Preview
 from dashboard import rebalancing as kernel
 from dashboard import state
 from dashboard.components.candidates import forget_edits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.plan.model import Plan
-from core.plan.preview import Preview
+from core.pulsar.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
 from dashboard.cli_config import words_of
 from dashboard.components import figures, frame, tables, words

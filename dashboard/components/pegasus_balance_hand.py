@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.plan.build import AskedMove
 from core.pegasus.proposal import Move
-from core.plan.pegasus_build import AskedMove
 from dashboard import state
 from dashboard.components import tables, words
 from dashboard.legible import option

@@ -11,7 +11,7 @@ import streamlit as st
 
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
-from core.plan.pegasus_build import AskedMove
+from core.pegasus.plan.build import AskedMove
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
 from dashboard.cli_config import words_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
-from core.plan.pegasus_preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from dashboard import state
 from dashboard.cli_config import words_of
 from dashboard.components import tables, words

@@ -13,8 +13,8 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.plan.model import Plan
-from core.plan.policy import PolicyWish
-from core.plan.preview import Preview
+from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.preview import Preview
 from core.units import counted
 from dashboard import planning_policies as kernel
 from dashboard import state

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from core.pegasus.balance.model import BalanceOptions
-from core.plan.pegasus_build import AskedMove
+from core.pegasus.plan.build import AskedMove
 from dashboard.rebalancing_pegasus import EvenWish, Measure
 
 _BY: Final[dict[Measure, str]] = {

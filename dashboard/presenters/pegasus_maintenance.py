@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from core.actions.views import RunView
-from core.pegasus.snapshot import PegasusFacts
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.maintenance import (
     MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
     REBALANCE_RATE_MB_PER_S,
 )
+from core.pegasus.snapshot import PegasusFacts
 from core.units import counted
 from dashboard.planning_pegasus import Wizard
 from dashboard.presenters.naming import listed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from core.pegasus.plan.preview import PegasusPreview, PegasusStepPreview
 from core.plan.model import Plan
-from core.plan.pegasus_preview import PegasusPreview, PegasusStepPreview
 
 MOST_PARTITIONS = 1_000
 

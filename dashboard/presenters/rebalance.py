@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from core.optimize import Proposal
-from core.plan.clients import ClientImpact
+from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.shedding import BrokerTrace, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from core.health.measures import Spread
-from core.plan.clients import ClientImpact
 from core.plan.model import Plan
-from core.plan.preview import Preview
+from core.pulsar.plan.clients import ClientImpact
+from core.pulsar.plan.preview import Preview
 from core.units import counted, format_bytes_per_s, format_ratio
 from dashboard.presenters import unload
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 
 from core.health.measures import DEFAULT_TARGET
-from core.plan.answer import plan_sentence
 from core.plan.model import DiagnosticSeverity, Plan
-from core.plan.preview import Preview, StepPreview
 from core.pulsar.placement import Placement
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.preview import Preview, StepPreview
 from core.pulsar.steps.policy import policy_steps
 from dashboard.charts.bars import BeforeAfter
 from dashboard.charts.scale import Unit
@@ -96,7 +96,7 @@ def before_after(table: pa.Table, quantity: str) -> BeforeAfter:
     """Return the chart's numbers: touched brokers first, then the extremes, at most 24.
 
     Args:
-        table: Of :data:`core.plan.preview.BEFORE_AFTER`.
+        table: Of :data:`core.pulsar.plan.preview.BEFORE_AFTER`.
         quantity: Key of :data:`QUANTITIES`.
     """
     name, unit = QUANTITIES[quantity]

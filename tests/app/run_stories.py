@@ -26,8 +26,8 @@ from core.actions.events import (
     StepEnded,
 )
 from core.actions.model import Ending, Observation, RunId, RunOptions
-from core.plan.build import build_unload_plan
 from core.plan.model import Plan
+from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 from dashboard import services

@@ -7,8 +7,8 @@ from pegasus_snapshots import NODES, part_row, snapshot_of, whole
 from shelf_site import Site, assert_calm, now, texts
 
 from core.actions.model import RunOptions
-from core.plan.bare import Terms
-from core.plan.pegasus_wizards import migrate_plan
+from core.pegasus.plan.maintenance import migrate_plan
+from core.plan.options import PlanOptions
 from dashboard import services
 
 
@@ -112,7 +112,7 @@ def test_run_under_way_is_shown_with_what_may_be_asked_of_it(site):
     snapshot = healthy()
     site.put(snapshot)
     config = services.load_config(site.config)
-    plan = migrate_plan(snapshot, NODES[0], Terms(now=now()))
+    plan = migrate_plan(snapshot, NODES[0], PlanOptions(now=now()))
     run = services.request_run(config, "peg", plan, "new disks", RunOptions(), "alice")
     app = opened(site, pick="Drain", node=[NODES[1]])
     assert f"run {run} is under way" in texts(app)

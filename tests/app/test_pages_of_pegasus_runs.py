@@ -20,8 +20,8 @@ from core.actions.events import (
     StepEnded,
 )
 from core.actions.model import Ending, Observation, RunId, RunOptions
-from core.plan.bare import Terms
-from core.plan.pegasus_build import AskedMove, level_plan, moves_plan
+from core.pegasus.plan.build import AskedMove, level_plan, moves_plan
+from core.plan.options import PlanOptions
 from dashboard import services
 from dashboard.presenters.outcome_pegasus import subject_page
 
@@ -48,7 +48,7 @@ def site(tmp_path, monkeypatch):
 def plan():
     before = snapshot_of(whole(), taken_at=now() - timedelta(seconds=BEGAN_S))
     asked = [AskedMove("2.1", "move_pri", NODES[0], NODES[3])]
-    return moves_plan(before, asked, Terms(now=now() - timedelta(seconds=BEGAN_S)))
+    return moves_plan(before, asked, PlanOptions(now=now() - timedelta(seconds=BEGAN_S)))
 
 
 def tell(site, *events: Event) -> None:
@@ -178,7 +178,7 @@ def test_subjects_open_the_page_that_shows_them(site, plan):
 
 
 def test_a_change_of_level_opens_the_cluster_page(site):
-    plan = level_plan(snapshot_of(whole()), "lively", Terms(now=now()))
+    plan = level_plan(snapshot_of(whole()), "lively", PlanOptions(now=now()))
     tell(site, RunRequested(plan=plan, options=RunOptions(), reason="balance"))
     view = services.run_view(services.load_config(site.config), RUN)
     assert subject_page(view, "meta level") == ("pegasus", {})

@@ -14,10 +14,10 @@ from shelf_site import PAGES, Site, assert_calm, now, texts
 
 from core.actions.events import ControlAsked, RunEnded, RunRequested, StepBegun, StepEnded
 from core.actions.model import Ending, Observation, RunId
-from core.plan.bare import Terms
-from core.plan.build import build_unload_plan
 from core.plan.model import sealed
-from core.plan.setting import build_setting_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.steps.split import SplitBundle
 from dashboard import runs, services
 from dashboard.presenters import workers
@@ -387,7 +387,7 @@ class OtherStory(Story):
 def setting_story(site, snapshot):
     """A run that set one value, and the cluster after it."""
     story = OtherStory(site, snapshot)
-    story.plan = build_setting_plan(snapshot, {HOURLY: "17"}, Terms(now=story.began))
+    story.plan = build_setting_plan(snapshot, {HOURLY: "17"}, PlanOptions(now=story.began))
     story.did(Observation(exists=True), Observation(exists=True, value="17"))
     later = with_settings(
         make_snapshot(brokers=6, bundles=60, now=now()), (None, HOURLY, "17", "dynamic")

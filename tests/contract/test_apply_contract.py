@@ -21,10 +21,10 @@ from connectors.apply.cluster import PulsarCluster
 from connectors.apply.lease import PATH, ZooKeeperLease
 from connectors.config import ClusterConfig
 from core.actions.events import RunClaimed, SettingChanged, SettingRestored, SettingSaved
-from core.actions.undo import undo_plan
 from core.errors import ConflictError, NotFoundError
-from core.plan.edit import Ground
 from core.plan.model import sealed
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.undo import undo_plan
 
 LANDED = ("landed", "landed_elsewhere", "returned")
 SHEDDING = "loadBalancerSheddingEnabled"

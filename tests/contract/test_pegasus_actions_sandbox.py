@@ -14,10 +14,10 @@ import pytest
 from pegasus_site import HASTE, PROPOSE, PegasusSite, move, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from core.actions.undo import undo_plan
-from core.actions.undo_pegasus import PegasusGround
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.plan.maintenance import drain_plan, offline_plan
+from core.pegasus.plan.undo import PegasusGround
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.close import CloseReplicas
@@ -25,8 +25,8 @@ from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from core.plan.bare import Terms
-from core.plan.pegasus_wizards import drain_plan, offline_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.undo import undo_plan
 from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)
@@ -560,7 +560,7 @@ def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
     node = busiest(site)
-    plan = drain_plan(site.cluster.snapshot(), [node], Terms(now=datetime.now(UTC)))
+    plan = drain_plan(site.cluster.snapshot(), [node], PlanOptions(now=datetime.now(UTC)))
     before, ballots = proposals(sandbox), [config.ballot for _, config in site.every()]
     found = services.rehearse(site.trimtab(tmp_path), site.config.name, plan, HASTE)
     assert found.state == "DONE", found.sentence
@@ -573,7 +573,9 @@ def test_a_dry_run_says_what_would_be_sent_and_sends_nothing(
 def test_a_dry_run_judges_no_close_by_what_the_node_still_serves(
     site: PegasusSite, tmp_path: Path
 ) -> None:
-    plan = offline_plan(site.cluster.snapshot(), [busiest(site)], Terms(now=datetime.now(UTC)))
+    plan = offline_plan(
+        site.cluster.snapshot(), [busiest(site)], PlanOptions(now=datetime.now(UTC))
+    )
     found = services.rehearse(site.trimtab(tmp_path), site.config.name, plan, HASTE)
     closing = [item for item in found.steps if isinstance(item.step, CloseReplicas)]
     assert [item.code for item in closing] == ["would_send"]

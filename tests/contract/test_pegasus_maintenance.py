@@ -12,11 +12,11 @@ from pegasus_ground import FAST, Run
 from pegasus_site import PegasusSite, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusSandbox
-from core.plan.bare import Terms
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.maintenance import (
     rebalance_plan,
     rolling_update_plan,
 )
+from core.plan.options import PlanOptions
 
 RATE = "nfs.max_copy_rate_megabytes_per_disk@*"
 
@@ -34,8 +34,8 @@ def site(sandbox: PegasusSandbox) -> Iterator[PegasusSite]:
     here.close()
 
 
-def terms() -> Terms:
-    return Terms(now=datetime.now(UTC), reason="a test")
+def terms() -> PlanOptions:
+    return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
 def settings_of(sandbox: PegasusSandbox) -> tuple[object, ...]:

@@ -13,14 +13,14 @@ import pytest
 from pegasus_ground import KINDS, Ground, Lacking, Run, ground
 
 from core.actions.runs import RunView
-from core.plan.bare import Terms
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.maintenance import (
     drain_plan,
     migrate_plan,
     offline_plan,
     rebalance_plan,
     rolling_update_plan,
 )
+from core.plan.options import PlanOptions
 
 __all__ = ["ground"]
 
@@ -29,8 +29,8 @@ LIMIT = 60
 """Of the sandbox's 256 partitions; of a real one, with fewer, the default of 10."""
 
 
-def terms() -> Terms:
-    return Terms(now=datetime.now(UTC), reason="a test")
+def terms() -> PlanOptions:
+    return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
 def limit_of(ground: Ground) -> int:

@@ -16,14 +16,14 @@ from pulsar_under_test import PulsarUnderTest, eventually
 
 from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig
-from core.actions.undo import undo_plan
 from core.errors import PlanConflictError
 from core.ids import namespace_of, parse_range
-from core.plan.bare import Terms
-from core.plan.edit import Ground
 from core.plan.model import Plan
-from core.plan.setting import build_setting_plan
-from core.plan.split import SplitWish, build_split_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.setting import build_setting_plan
+from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.split import SplitBundle
 
 SPECIFIED = "specified_positions_divide"
@@ -39,8 +39,8 @@ def site(pulsar: PulsarUnderTest, tmp_path_factory: pytest.TempPathFactory) -> A
     return ApplySite.of(tmp_path_factory.mktemp("state"), cluster)
 
 
-def terms() -> Terms:
-    return Terms(now=datetime.now(UTC), reason="a test")
+def terms() -> PlanOptions:
+    return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
 def split_plan(site: ApplySite, wish: SplitWish) -> Plan:

@@ -19,10 +19,10 @@ from our_reading import config_of
 from real_pulsar import RealPulsar
 
 from connectors.apply.cluster import PulsarCluster
-from core.actions.undo import undo_plan
 from core.actions.views import RunView
-from core.plan.edit import Ground
 from core.plan.model import Plan
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.undo import undo_plan
 
 SHEDDING = "loadBalancerSheddingEnabled"
 MOVES = 50

@@ -13,8 +13,8 @@ from our_reading import capture, rows_by
 from pulsar_files import BrokerPlace
 from real_pulsar import RealPulsar
 
-from core.plan.build import build_unload_plan
-from core.plan.preview import preview_plan, project
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import preview_plan, project
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 

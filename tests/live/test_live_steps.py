@@ -13,13 +13,13 @@ from our_reading import config_of
 from real_pulsar import RealPulsar
 
 from connectors.apply.cluster import PulsarCluster
-from core.actions.undo import undo_plan
 from core.ids import namespace_of
-from core.plan.bare import Terms
-from core.plan.edit import Ground
 from core.plan.model import Plan
-from core.plan.setting import build_setting_plan
-from core.plan.split import SplitWish, build_split_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.setting import build_setting_plan
+from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.split import SplitBundle
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
@@ -29,8 +29,8 @@ BOTH_MANAGERS = pytest.mark.parametrize(
 )
 
 
-def terms() -> Terms:
-    return Terms(now=datetime.now(UTC), reason="a test")
+def terms() -> PlanOptions:
+    return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
 def split_plan(site: ApplySite, cluster: RealPulsar, wish: SplitWish) -> Plan:

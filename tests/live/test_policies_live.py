@@ -16,11 +16,11 @@ from java_process import wait_until
 from our_reading import config_of
 from real_pulsar import RealPulsar
 
-from core.actions.undo import undo_plan
-from core.plan.bare import Terms
-from core.plan.edit import Ground
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.policy_impact import policy_impact
+from core.plan.options import PlanOptions
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy_impact import policy_impact
+from core.pulsar.plan.undo import undo_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.policy import SetPolicy
 
@@ -39,8 +39,8 @@ def site(modular: RealPulsar, tmp_path: Path) -> ApplySite:
     return ApplySite.of(tmp_path, config_of(modular))
 
 
-def terms() -> Terms:
-    return Terms(now=datetime.now(UTC), reason="a test")
+def terms() -> PlanOptions:
+    return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
 def wishes() -> list[PolicyWish]:

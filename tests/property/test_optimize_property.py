@@ -18,10 +18,10 @@ from optimize_fleets import FleetRecipe, fifty, fleet
 from core.health.measures import measure
 from core.ids import host_of, namespace_of
 from core.optimize import Proposal, Wish, optimize
-from core.plan.build import build_unload_plan
-from core.plan.outcomes import Scenario
-from core.plan.project import project_scenario
 from core.pulsar.isolation import governing_policy, parse_failure_domains, parse_isolation_policies
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
 

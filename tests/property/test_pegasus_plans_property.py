@@ -12,17 +12,17 @@ from pegasus_stage import Stage
 
 from core.pegasus.even.measures import MEASURES, Measured
 from core.pegasus.even.planner import EvenGoal, even_out
+from core.pegasus.plan.build import balance_plan
+from core.pegasus.plan.maintenance import drain_plan, migrate_plan, rolling_update_plan
+from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.bare import Terms
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
-from core.plan.pegasus_build import balance_plan
-from core.plan.pegasus_preview import preview_pegasus
-from core.plan.pegasus_wizards import drain_plan, migrate_plan, rolling_update_plan
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.systems import STEPS
 
-TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
+TERMS = PlanOptions(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 CLUSTERS = st.builds(
     generated,
     st.integers(1, 3),

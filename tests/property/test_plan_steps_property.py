@@ -16,9 +16,9 @@ from core.actions.words import told
 from core.errors import UnusablePlanError
 from core.ids import FULL_UPPER, range_text
 from core.plan.codec import dump_plan, load_plan
-from core.plan.commands import rest_line
 from core.plan.model import Plan, Step, content_hash, sealed
 from core.plan.words import done, tally, things, whether
+from core.pulsar.plan.commands import rest_line
 from core.pulsar.settings import SETTINGS
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle

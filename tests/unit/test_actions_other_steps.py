@@ -16,13 +16,13 @@ from core.actions.measured import measured
 from core.actions.model import RunId, RunOptions
 from core.actions.rehearse import rehearse
 from core.actions.request import check_unapplied, is_begun
-from core.actions.undo import undo_plan
 from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
-from core.plan.edit import Ground
 from core.plan.model import Plan, Step, sealed
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle

@@ -22,15 +22,14 @@ from pegasus_world import (
 )
 
 from core.actions.events import SettingRestored, SettingSaved, StepWaiting
-from core.actions.foreign_pegasus import foreign_changes
 from core.actions.measured import measured
 from core.actions.model import RunOptions
 from core.actions.rehearse import rehearse
-from core.actions.undo import undo_plan
-from core.actions.undo_pegasus import PegasusGround
 from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import PlanConflictError
+from core.pegasus.plan.external_changes import foreign_changes
+from core.pegasus.plan.undo import PegasusGround
 from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.change import ChangeReplica
@@ -40,7 +39,8 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, NodeExpectation, Plan, sealed
-from core.plan.verify import recheck
+from core.pulsar.plan.undo import undo_plan
+from core.pulsar.plan.verify import recheck
 from core.values import is_known_value, is_same_value
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)

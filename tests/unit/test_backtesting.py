@@ -30,8 +30,8 @@ from core.history.backtesting import TABLES, Backtest, Outcome, run_here, tasks_
 from core.history.layout import HistoryError
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
-from core.plan.bare import Terms
 from core.plan.codec import load_plan
+from core.plan.options import PlanOptions
 from core.progress import JobStoppedError, Untold
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 from core.systems import STEPS
@@ -332,7 +332,7 @@ def test_what_needs_a_restart_is_left_out_of_the_plan_which_says_so(store):
     late = next(one.key for one in SETTINGS if one.takes_effect == "restart" and one.kind == "int")
     last = store.span(PULSAR)[1]
     snapshot = store.snapshot_at(PULSAR, last)
-    terms = Terms(now=last, reason="why", exclusions=frozenset())
+    terms = PlanOptions(now=last, reason="why", exclusions=frozenset())
     rows = [change("loadBalancerBrokerThresholdShedderPercentage", 25), change(late, 7)]
     plan = recommended_plan(snapshot, rows, terms)
     assert [step.subject for step in plan.steps] == [rows[0]["key"]]

@@ -11,10 +11,10 @@ from fleet_builder import make_snapshot
 
 from core.health.findings import assess
 from core.ids import host_of
-from core.plan.bare import Terms
-from core.plan.policy import build_policy_plan
-from core.plan.policy_state import with_policies
+from core.plan.options import PlanOptions
 from core.planning.isolation_mends import Mend, Mender
+from core.pulsar.plan.policy import build_policy_plan
+from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
@@ -90,7 +90,7 @@ def test_what_is_suggested_mends_it_and_nothing_else_breaks(code):
     assert suggested
     for mend in suggested:
         assert mend.why.endswith(".")
-        plan = build_policy_plan(snapshot, mend.wishes, Terms(now=NOW))
+        plan = build_policy_plan(snapshot, mend.wishes, PlanOptions(now=NOW))
         assert not plan.by_severity("error"), mend
         after = with_policies(snapshot, plan.steps)
         assert not found(after, code), mend

@@ -11,13 +11,13 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 
 from core.ids import host_of
-from core.plan.answer import plan_sentence
-from core.plan.bare import Terms
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.policy_moves import change_policies
-from core.plan.policy_scope import unloaded_namespaces
-from core.plan.preview import preview_plan
+from core.plan.options import PlanOptions
 from core.pulsar.placement.context import PlacementContext
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy_moves import change_policies
+from core.pulsar.plan.policy_scope import unloaded_namespaces
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
@@ -27,7 +27,7 @@ from core.pulsar.steps.unload import UnloadBundle
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 
-TERMS = Terms(now=NOON)
+TERMS = PlanOptions(now=NOON)
 
 
 def body(spaces: list[str], primary: list[str], **more: object) -> str:

@@ -19,9 +19,9 @@ from fleet_edit import (
 from core.errors import InputError
 from core.health.measures import measure
 from core.optimize import Proposal, Wish, optimize
-from core.plan.build import build_unload_plan
-from core.plan.outcomes import Scenario
-from core.plan.project import project_scenario
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.simulation.records import after_reports

@@ -10,16 +10,7 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 
 from core.errors import InputError, UnknownNameError
 from core.pegasus.balance.rounds import balance_rounds
-from core.pegasus.reconfigure import way_of
-from core.pegasus.server_settings import CHANGEABLE, changeable, value_before, wished_value
-from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.steps.level import SetMetaLevel
-from core.pegasus.steps.move import MoveReplica
-from core.pegasus.steps.setting import SetServerSetting
-from core.plan.bare import Terms
-from core.plan.codec import dump_plan, load_plan
-from core.plan.model import Plan
-from core.plan.pegasus_build import (
+from core.pegasus.plan.build import (
     AskedMove,
     balance_plan,
     change_plan,
@@ -27,11 +18,20 @@ from core.plan.pegasus_build import (
     moves_plan,
     setting_plan,
 )
-from core.plan.pegasus_preview import preview_pegasus
-from core.plan.pegasus_verify import recheck_pegasus
+from core.pegasus.plan.preview import preview_pegasus
+from core.pegasus.plan.verify import recheck_pegasus
+from core.pegasus.reconfigure import way_of
+from core.pegasus.server_settings import CHANGEABLE, changeable, value_before, wished_value
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.move import MoveReplica
+from core.pegasus.steps.setting import SetServerSetting
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.systems import STEPS
 
-TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
+TERMS = PlanOptions(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 LIVELY = {"level.stored": "500", "level.effective": "lively"}
 COPY_RATE = "nfs.max_copy_rate_megabytes_per_disk"
 
@@ -150,7 +150,7 @@ class TestMoves:
         assert "level_too_low" in codes(moves_plan(snapshot, asked, TERMS), "error")
 
     def test_an_excluded_table_is_left_alone(self):
-        terms = Terms(now=TERMS.now, exclusions=["te*"])
+        terms = PlanOptions(now=TERMS.now, exclusions=["te*"])
         asked = [AskedMove("2.0", "move_pri", NODES[0], NODES[1])]
         plan = moves_plan(snapshot_of(whole()), asked, terms)
         assert "excluded" in plan.by_severity("error")[0].sentence

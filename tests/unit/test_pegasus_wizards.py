@@ -11,26 +11,26 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 from pegasus_stage import BLACK_LIST, Stage
 
 from core.errors import InputError, UnknownNameError
-from core.pegasus.steps.batch import ProposeMany
-from core.pegasus.steps.close import CloseReplicas
-from core.pegasus.steps.level import SetMetaLevel
-from core.pegasus.steps.setting import SetServerSetting
-from core.pegasus.steps.wait import AwaitState
-from core.plan.bare import Terms
-from core.plan.codec import dump_plan, load_plan
-from core.plan.model import Plan
-from core.plan.pegasus_preview import preview_pegasus
-from core.plan.pegasus_wizards import (
+from core.pegasus.plan.maintenance import (
     drain_plan,
     migrate_plan,
     offline_plan,
     rebalance_plan,
     rolling_update_plan,
 )
+from core.pegasus.plan.preview import preview_pegasus
+from core.pegasus.steps.batch import ProposeMany
+from core.pegasus.steps.close import CloseReplicas
+from core.pegasus.steps.level import SetMetaLevel
+from core.pegasus.steps.setting import SetServerSetting
+from core.pegasus.steps.wait import AwaitState
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.systems import STEPS
 
-TERMS = Terms(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
+TERMS = PlanOptions(now=datetime(2026, 11, 21, tzinfo=UTC), reason="a test")
 LIVELY = {"level.stored": "500", "level.effective": "lively"}
 WIDE = generated(4, 16, 6)
 WIDE_NODES = tuple(row["node"] for row in WIDE.tables["nodes"].to_pylist())
@@ -195,7 +195,7 @@ class TestSteps:
         assert (level.before, level.level, level.is_restored) == ("lively", "lively", True)
 
     def test_rebalancing_tells_that_exclusions_do_not_bind_the_balancer(self):
-        terms = Terms(now=TERMS.now, exclusions=["te*"])
+        terms = PlanOptions(now=TERMS.now, exclusions=["te*"])
         plan = rebalance_plan(snapshot_of(whole()), terms)
         [told] = [one for one in plan.diagnostics if one.code == "exclusions_not_kept"]
         assert "temp" in told.sentence
@@ -311,7 +311,7 @@ class TestRefusals:
         assert {"too_few_nodes", "would_freeze"} <= codes(plan, "error")
 
     def test_an_excluded_table_stops_the_wizard(self):
-        terms = Terms(now=TERMS.now, exclusions=["temp"])
+        terms = PlanOptions(now=TERMS.now, exclusions=["temp"])
         plan = drain_plan(snapshot_of(whole()), [NODES[0]], terms)
         assert plan.errored
 

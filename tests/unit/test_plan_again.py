@@ -13,14 +13,14 @@ from journal_entries import RUN, begun, chain_of, claimed, ended, requested
 
 from core.actions.events import RunEnded, StepEnded
 from core.actions.runs import RunView, fold
-from core.actions.undo import undo_plan
 from core.errors import InputError, PlanConflictError, UnknownNameError
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
-from core.plan.edit import Ground, dropped, retargeted
 from core.plan.model import Plan
-from core.plan.policy_state import with_policies as set_policies
-from core.plan.verify import recheck
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.edit import Ground, dropped, retargeted
+from core.pulsar.plan.policy_state import with_policies as set_policies
+from core.pulsar.plan.undo import undo_plan
+from core.pulsar.plan.verify import recheck
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.unload import MIN_PROBABILITY
 from core.snapshot import PulsarSnapshot

@@ -17,9 +17,9 @@ from fleet_edit import (
 )
 
 from core.errors import InputError, UnknownNameError
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import Plan
+from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from core.plan.build import build_unload_plan
 from core.plan.model import Plan
+from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import Manifest, PulsarSnapshot
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"

@@ -10,18 +10,18 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 
 from core.errors import InputError, UnknownNameError
-from core.plan.answer import plan_sentence
-from core.plan.bare import Terms
-from core.plan.build import build_unload_plan
 from core.plan.codec import dump_plan, load_plan
-from core.plan.commands import rest_line
-from core.plan.edit import Ground, dropped
 from core.plan.model import Plan, Step, sealed
-from core.plan.preview import preview_plan, project
-from core.plan.setting import build_setting_plan
-from core.plan.split import FLOW, SPECIFIED, SplitWish, build_split_plan
-from core.plan.verify import recheck
+from core.plan.options import PlanOptions
 from core.plan.words import done, tally, things, whether
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.commands import rest_line
+from core.pulsar.plan.edit import Ground, dropped
+from core.pulsar.plan.preview import preview_plan, project
+from core.pulsar.plan.setting import build_setting_plan
+from core.pulsar.plan.split import FLOW, SPECIFIED, SplitWish, build_split_plan
+from core.pulsar.plan.verify import recheck
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
@@ -35,7 +35,7 @@ BUNDLE = next(
     if row["owner"] and row["bundle"].endswith("/0x00000000_0x55555555")
 )
 OWNER = next(row["owner"] for row in FLEET.bundles.to_pylist() if row["bundle"] == BUNDLE)
-TERMS = Terms(now=NOON, reason="too hot")
+TERMS = PlanOptions(now=NOON, reason="too hot")
 WHOLE = SplitWish()
 
 

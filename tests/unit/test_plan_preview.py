@@ -15,13 +15,14 @@ from fleet_edit import edited, every, owned_by, with_policies, with_settings
 from core.errors import InvariantError, PlanConflictError, UnknownNameError
 from core.health.findings import assess
 from core.health.measures import measure
-from core.plan.answer import plan_sentence
-from core.plan.build import build_unload_plan
-from core.plan.clients import client_impact
-from core.plan.commands import rest_line
 from core.plan.model import sealed
-from core.plan.outcomes import Scenario
-from core.plan.preview import (
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.clients import client_impact
+from core.pulsar.plan.commands import rest_line
+from core.pulsar.plan.load_transfer import _check_conserved, carried_by, shift_of, usage_per_byte
+from core.pulsar.plan.outcomes import Scenario
+from core.pulsar.plan.preview import (
     BEFORE_AFTER,
     QUANTITIES,
     Preview,
@@ -29,7 +30,6 @@ from core.plan.preview import (
     preview_plan,
     project,
 )
-from core.plan.shift import _check_conserved, carried_by, shift_of, usage_per_byte
 from core.pulsar.steps.unload import UnloadBundle
 from core.snapshot import PulsarSnapshot
 

@@ -7,9 +7,9 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 
 from core.errors import InputError
-from core.plan.bare import Terms
-from core.plan.build import build_unload_plan
-from core.plan.split import build_cuts_plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.split import build_cuts_plan
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_plan_cuts_several_bundles_each_at_its_own_positions(snapshot):
     for name in bundles[:2]:
         lower, upper = (int(part, 16) for part in name.rpartition("/")[2].split("_"))
         cuts[name] = (lower + (upper - lower) // 4, lower + (upper - lower) // 2)
-    plan = build_cuts_plan(snapshot, cuts, Terms(now=NOON))
+    plan = build_cuts_plan(snapshot, cuts, PlanOptions(now=NOON))
     assert {step.bundle: step.positions for step in plan.steps} == cuts
     assert {step.algorithm for step in plan.steps} == {"specified_positions_divide"}
     (final,) = [one for one in plan.diagnostics if one.code == "split_is_final"]
@@ -52,4 +52,4 @@ def test_a_plan_cuts_several_bundles_each_at_its_own_positions(snapshot):
     assert {one.subject for one in about} == set(cuts)
     assert all(one.subject in one.sentence for one in about)
     with pytest.raises(InputError):
-        build_cuts_plan(snapshot, {}, Terms(now=NOON))
+        build_cuts_plan(snapshot, {}, PlanOptions(now=NOON))

@@ -8,10 +8,10 @@ import pytest
 from fleet_builder import NOON, make_snapshot
 
 from core.errors import InputError, OpsError
-from core.plan.bare import Terms
-from core.plan.policy import PolicyWish, build_policy_plan
+from core.plan.options import PlanOptions
 from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
 from core.planning.limit_effects import limit_effects
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
 from dashboard.app_pages.policies import model as calculator
@@ -56,7 +56,7 @@ def fleet() -> PulsarSnapshot:
 )
 def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
     try:
-        plan = build_policy_plan(fleet, [presenter.parsed_wish(change)], Terms(now=NOON))
+        plan = build_policy_plan(fleet, [presenter.parsed_wish(change)], PlanOptions(now=NOON))
         told = " ".join(f"{one.sentence} {one.hint}" for one in plan.by_severity("error"))
         assert not plan.applyable
     except OpsError as error:
@@ -65,7 +65,9 @@ def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
 
 
 def test_what_is_not_set_cannot_be_removed(fleet):
-    plan = build_policy_plan(fleet, [PolicyWish("resource_group", "gold", None)], Terms(now=NOON))
+    plan = build_policy_plan(
+        fleet, [PolicyWish("resource_group", "gold", None)], PlanOptions(now=NOON)
+    )
     told = [one.sentence for one in plan.diagnostics if one.code == "already_set"]
     assert told == ["There is no resource group gold: nothing is to be removed."]
     assert not plan.steps
@@ -141,7 +143,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
         PolicyWish("namespace_resource_group", ORDERS, "gold"),
         PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 1000000000}'),
     ]
-    plan = build_policy_plan(fleet, wishes, Terms(now=NOON))
+    plan = build_policy_plan(fleet, wishes, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
     told = limit_effects(fleet, effective_settings(fleet), plan.steps)
     assert any("producers would be slowed down by" in one for one in told)
@@ -155,7 +157,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
 
 def test_zero_is_said_to_be_no_limit(fleet):
     wish = PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
-    plan = build_policy_plan(fleet, [wish], Terms(now=NOON))
+    plan = build_policy_plan(fleet, [wish], PlanOptions(now=NOON))
     assert "brokers take for no limit" in plan.by_severity("warning")[0].sentence
 
 

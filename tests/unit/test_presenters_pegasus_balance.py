@@ -18,10 +18,10 @@ from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.order_learning import KnownOrders
+from core.pegasus.plan.build import AskedMove
+from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.bare import Terms
-from core.plan.pegasus_build import AskedMove
-from core.plan.pegasus_wizards import migrate_plan
+from core.plan.options import PlanOptions
 from core.plan.words import tally
 from core.snapshot.store import Shelved
 from dashboard.presenters import applying
@@ -202,7 +202,7 @@ def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes(
 
 def test_a_node_that_is_emptied_in_several_steps_counts_once():
     parts = [part_row(2, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
-    plan = migrate_plan(snapshot_of(whole(parts)), NODES[0], Terms(now=datetime.now(UTC)))
+    plan = migrate_plan(snapshot_of(whole(parts)), NODES[0], PlanOptions(now=datetime.now(UTC)))
     batches = [step for step in plan.steps if step.kind == "propose_many"]
     assert tally([*batches, *batches]) == "empty 1 node"
     assert applying.must_type_name(plan, "demo") is None

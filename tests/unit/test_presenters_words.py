@@ -5,9 +5,9 @@ from threading import Barrier, Thread
 import pytest
 from fleet_builder import NOON, make_snapshot
 
-from core.plan.build import build_unload_plan
-from core.plan.preview import preview_plan
 from core.pulsar.lookup import lookup_topic
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import counted
 from dashboard.app_pages.lookup.model import answer as lookup_answer

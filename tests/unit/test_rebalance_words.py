@@ -9,8 +9,8 @@ import pytest
 from fleet_builder import make_snapshot
 
 from core.health.measures import Spread
-from core.plan.build import build_unload_plan
-from core.plan.preview import preview_plan
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import preview_plan
 from core.pulsar.shedding.gates import at_least
 from dashboard.charts.bars import BeforeAfter, before_after_bars
 from dashboard.presenters import rebalance_plan

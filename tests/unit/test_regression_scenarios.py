@@ -23,7 +23,7 @@ from shedding_world import MB, Broker, Bundle, World, even
 
 from core.actions.model import RunOptions
 from core.ids import parse_range, range_text
-from core.plan.build import build_unload_plan
+from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.shedding import find_shedding_strategy, shed_rounds
 from core.snapshot import PulsarSnapshot
 

@@ -1,8 +1,8 @@
 """The brokers of one minute under an ownership that is not the recorded one.
 
 The recorded load of a broker, less what its bundles carry that are elsewhere now, plus what the
-bundles carry that came: the arithmetic of :mod:`core.plan.shift`. With the recorded ownership the
-fleet is the recorded one, to the last bit.
+bundles carry that came: the arithmetic of :mod:`core.pulsar.plan.load_transfer`. With the recorded
+ownership the fleet is the recorded one, to the last bit.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.model import NO_SHEDDING, RECORDED, TARGETS, Grid, Target
-from core.plan.setting import check_value
 from core.pulsar.catalogue import Setting, Value
 from core.pulsar.placement import find_strategy
+from core.pulsar.plan.setting import check_value
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import known_setting
 from core.pulsar.shedding import find_shedding_strategy

@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.preview import Preview, preview_plan
-from core.plan.split import build_cuts_plan
+from core.plan.options import PlanOptions
 from core.planning.advisors.bundle_reasons import (
     BundleAdvice,
     BundleLimits,
@@ -32,6 +30,8 @@ from core.planning.advisors.partitions import (
     partition_hashes,
 )
 from core.planning.advisors.surgery import Surgery, plan_cuts
+from core.pulsar.plan.preview import Preview, preview_plan
+from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.explaining import with_topics
@@ -212,7 +212,7 @@ def cuts_preview(asked: CutsAsked) -> tuple[Plan, Preview]:
 def _cut(key: tuple[CutsAsked, int]) -> tuple[Plan, Preview]:
     asked, _ = key
     snapshot = with_topics(reading(asked.shelved).snapshot, asked.topics)
-    terms = Terms(now=services.now(), exclusions=frozenset(asked.exclusions))
+    terms = PlanOptions(now=services.now(), exclusions=frozenset(asked.exclusions))
     plan = build_cuts_plan(snapshot, dict(asked.cuts), terms)
     return plan, preview_plan(snapshot, plan)
 

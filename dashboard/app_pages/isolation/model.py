@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from core.ids import host_of
-from core.plan.policy_impact import NamespaceChange, PolicyImpact
-from core.plan.policy_moves import MAX_MOVES, PolicyOutlook
-from core.plan.preview import Preview
 from core.pulsar.isolation import host_expression, without_port
+from core.pulsar.plan.policy_impact import NamespaceChange, PolicyImpact
+from core.pulsar.plan.policy_moves import MAX_MOVES, PolicyOutlook
+from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.spread import Crowd, Spread

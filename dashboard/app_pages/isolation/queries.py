@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.plan.bare import Terms
-from core.plan.policy import PolicyWish
-from core.plan.policy_moves import PolicyOutlook, change_policies
-from core.plan.preview import Preview, preview_plan
+from core.plan.options import PlanOptions
 from core.planning.isolation_mends import Mender
 from core.pulsar.isolation import failure_domains
+from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
+from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
 from core.pulsar.spread import Crowd, Spread
 from core.snapshot.store import Shelved
@@ -96,7 +96,7 @@ def change_of(request: ChangeRequest) -> ChangeAnswer:
 def _changed(key: tuple[ChangeRequest, int]) -> ChangeAnswer:
     request, _ = key
     snapshot = reading(request.shelved).snapshot
-    terms = Terms(now=services.now(), exclusions=frozenset(request.exclusions))
+    terms = PlanOptions(now=services.now(), exclusions=frozenset(request.exclusions))
     change = change_policies(snapshot, request.wishes, terms, with_unloads=request.with_unloads)
     return ChangeAnswer(change, preview_plan(snapshot, change.plan))
 

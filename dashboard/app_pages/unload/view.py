@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from core.plan.preview import Preview
+from core.pulsar.plan.preview import Preview
 from dashboard import state
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, frame, tables, words

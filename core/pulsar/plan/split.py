@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.errors import InputError
-from core.plan.bare import Terms, bare_plan, basis_of
-from core.plan.checks import Basis, check_bundle, check_cluster
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.checks import Basis, check_bundle, check_cluster
+from core.pulsar.plan.plan_factory import bare_plan, basis_of
 from core.pulsar.split import BY_FLOW, BY_HAND, SplitCost, SplitWhatIf, cost_of, explain_split
 from core.pulsar.steps.split import SplitBundle
 from core.snapshot import PulsarSnapshot
@@ -36,7 +37,7 @@ class SplitWish:
 
 
 def build_split_plan(
-    snapshot: PulsarSnapshot, bundles: Iterable[str], wish: SplitWish, terms: Terms
+    snapshot: PulsarSnapshot, bundles: Iterable[str], wish: SplitWish, terms: PlanOptions
 ) -> Plan:
     """Build the plan that splits ``bundles`` in the given order.
 
@@ -66,7 +67,7 @@ def build_split_plan(
 def build_cuts_plan(
     snapshot: PulsarSnapshot,
     cuts: Mapping[str, Sequence[int]],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     is_unloaded: bool = False,
 ) -> Plan:
@@ -89,7 +90,7 @@ def build_cuts_plan(
     return _plan(basis_of(snapshot, terms), wishes, terms)
 
 
-def _plan(basis: Basis, wishes: Mapping[str, SplitWish], terms: Terms) -> Plan:
+def _plan(basis: Basis, wishes: Mapping[str, SplitWish], terms: PlanOptions) -> Plan:
     found: list[Diagnostic] = []
     steps: list[SplitBundle] = []
     for bundle, wish in wishes.items():
@@ -151,7 +152,7 @@ def check_split(
 
 
 def _one(
-    basis: Basis, bundle: str, wish: SplitWish, terms: Terms
+    basis: Basis, bundle: str, wish: SplitWish, terms: PlanOptions
 ) -> tuple[list[Diagnostic], SplitBundle | None]:
     found = list(check_bundle(basis, bundle))
     if _stops(found):

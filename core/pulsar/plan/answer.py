@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.plan.preview import Preview
+from core.pulsar.plan.preview import Preview
 from core.units import counted, format_bytes_per_s, format_ratio
 
 

@@ -16,6 +16,16 @@ from typing import Final
 
 from core.errors import InputError, OpsError
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.plan.draft import Draft
+from core.pegasus.plan.drain import close, downgrade, migrate
+from core.pegasus.plan.maintenance_checks import (
+    check_healthy,
+    check_left,
+    check_policy,
+    check_whole,
+    unfreeze,
+    warn_of_freezing,
+)
 from core.pegasus.server_settings import (
     ADD_LIMIT,
     ASSIGN_DELAY,
@@ -27,18 +37,8 @@ from core.pegasus.server_settings import (
 )
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.wait import Awaited, AwaitState
-from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.pegasus_draft import Draft
-from core.plan.pegasus_emptying import close, downgrade, migrate
-from core.plan.pegasus_precautions import (
-    check_healthy,
-    check_left,
-    check_policy,
-    check_whole,
-    unfreeze,
-    warn_of_freezing,
-)
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted
 
@@ -57,7 +57,7 @@ _MOST_NAMED: Final = 4
 _ADDS_AGAIN: Final = 100
 
 
-def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: Terms) -> Plan:
+def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: PlanOptions) -> Plan:
     """Return the plan that moves every primary off a node; no data moves.
 
     Args:
@@ -82,7 +82,7 @@ def migrate_plan(snapshot: PegasusSnapshot, node: str, terms: Terms) -> Plan:
 def drain_plan(
     snapshot: PegasusSnapshot,
     nodes: Sequence[str],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     max_under_replicated: int = MAX_UNDER_REPLICATED,
 ) -> Plan:
@@ -127,7 +127,7 @@ def drain_plan(
 def offline_plan(
     snapshot: PegasusSnapshot,
     nodes: Sequence[str],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     rate_mb_per_s: int = OFFLINE_RATE_MB_PER_S,
     max_under_replicated: int = MAX_UNDER_REPLICATED,
@@ -166,7 +166,9 @@ def offline_plan(
     return draft.seal()
 
 
-def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: Terms) -> Plan:
+def rolling_update_plan(
+    snapshot: PegasusSnapshot, nodes: Sequence[str], terms: PlanOptions
+) -> Plan:
     """Return the plan that takes nodes out, waits for their restart, and takes them in again.
 
     Args:
@@ -206,7 +208,7 @@ def rolling_update_plan(snapshot: PegasusSnapshot, nodes: Sequence[str], terms: 
 
 def rebalance_plan(
     snapshot: PegasusSnapshot,
-    terms: Terms,
+    terms: PlanOptions,
     *,
     only_move_primary: bool = False,
     rate_mb_per_s: int = REBALANCE_RATE_MB_PER_S,

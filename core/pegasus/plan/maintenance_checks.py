@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from core.pegasus.plan.draft import Draft
 from core.pegasus.server_settings import LIVE_PERCENTAGE
-from core.plan.pegasus_draft import Draft
 from core.units import counted
 
 _LEVEL_LEAST_NODES: Final = 3

@@ -14,10 +14,10 @@ from typing import Final
 from core.actions.views import RunView, StepView
 from core.actions.words import why_nothing_lasts
 from core.errors import InvariantError, OpsError, PlanConflictError
+from core.pegasus.plan.draft import Draft
 from core.pegasus.steps.base import PegasusStep
-from core.plan.bare import Terms
 from core.plan.model import Plan, sealed
-from core.plan.pegasus_draft import Draft
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Diagnostic, Inverse
 
@@ -57,7 +57,7 @@ def undo_pegasus(view: RunView, ground: PegasusGround, reason: str) -> Plan:
 
 class _Undo:
     def __init__(self, view: RunView, ground: PegasusGround, reason: str) -> None:
-        terms = Terms(
+        terms = PlanOptions(
             now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id
         )
         self._view = view

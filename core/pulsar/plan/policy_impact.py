@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.plan.clients import ClientImpact, client_impact
-from core.plan.policy_scope import unloaded_namespaces
-from core.plan.policy_state import with_policies
+from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.policy_scope import unloaded_namespaces
+from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.ranges import Ints
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
@@ -45,7 +45,7 @@ class PolicyImpact:
     Attributes:
         changes: Namespaces whose candidates change, those without any first.
         unloaded: Bundles that the cluster unloads by itself, see
-            :func:`core.plan.policy_scope.unloaded_namespaces`.
+            :func:`core.pulsar.plan.policy_scope.unloaded_namespaces`.
         clients: Of those.
         idle_brokers: Brokers that may serve nothing afterwards.
         short: Policies whose primaries are fewer than their ``min_limit`` afterwards, and were not.

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from core.errors import GuardRefusedError, OpsError
 from core.pegasus.balance.model import PlanKind
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.plan.draft import Draft
 from core.pegasus.proposal import propose_move
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.wait import AwaitState
-from core.plan.pegasus_draft import Draft
 
 
 def migrate(draft: Draft, node: str, leaving: Collection[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Policies and the unloads that go with them: what lies wrong afterwards, where it would land.
 
-Brokers unload by themselves what :mod:`core.plan.policy_scope` tells; everything else that lies
-wrong stays where it is until somebody unloads it. The plan sets the policies first, so that the
-leader places what is unloaded after them by the new ones.
+Brokers unload by themselves what :mod:`core.pulsar.plan.policy_scope` returns; every other
+misplaced bundle stays where it is until a step unloads it. The plan sets the policies first, so
+that the leader places what is unloaded after them by the new ones.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.plan.bare import Terms
-from core.plan.build import build_unload_plan, in_order
 from core.plan.model import Diagnostic, Plan, sealed
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.policy_impact import PolicyImpact, policy_impact
-from core.plan.policy_state import with_policies
-from core.plan.preview import Preview, preview_plan
+from core.plan.options import PlanOptions, in_order
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy_impact import PolicyImpact, policy_impact
+from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.snapshot import PulsarSnapshot
@@ -49,7 +49,7 @@ class PolicyOutlook:
 def change_policies(
     snapshot: PulsarSnapshot,
     wishes: Sequence[PolicyWish],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     with_unloads: bool = False,
 ) -> PolicyOutlook:
@@ -83,7 +83,7 @@ def _with_unloads(
     plan: Plan,
     steps: Sequence[SetPolicy],
     bundles: Sequence[str],
-    terms: Terms,
+    terms: PlanOptions,
 ) -> Plan:
     """Return the plan with unloads behind the policies, placed as these would have it."""
     chosen = busiest(snapshot, bundles)
@@ -127,7 +127,7 @@ def _left_over(left: int) -> list[Diagnostic]:
 
 
 def _course(
-    snapshot: PulsarSnapshot, steps: Sequence[SetPolicy], bundles: Sequence[str], terms: Terms
+    snapshot: PulsarSnapshot, steps: Sequence[SetPolicy], bundles: Sequence[str], terms: PlanOptions
 ) -> Preview | None:
     """Place what is unloaded by the new policies, one after the other, the busiest first."""
     if not bundles:

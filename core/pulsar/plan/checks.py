@@ -19,7 +19,6 @@ from core.errors import InputError, UnknownNameError
 from core.health.measures import column_values
 from core.ids import namespace_of, parse_range
 from core.plan.model import Diagnostic, DiagnosticSeverity
-from core.plan.outcomes import HINT_LOSS_NOTE
 from core.pulsar.placement import place_bundle
 from core.pulsar.placement.extensible import within_isolation
 from core.pulsar.placement.filters import (
@@ -31,6 +30,7 @@ from core.pulsar.placement.filters import (
     TOPIC_COUNT,
 )
 from core.pulsar.placement.versions import version_ranks
+from core.pulsar.plan.outcomes import HINT_LOSS_NOTE
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot

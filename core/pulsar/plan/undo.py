@@ -11,22 +11,22 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from core.actions.runs import RunView, StepView
-from core.actions.undo_pegasus import PegasusGround, undo_pegasus
-from core.actions.undo_policy import is_policy_first, left_to_brokers
 from core.errors import InvariantError, PlanConflictError
-from core.plan.bare import Terms
-from core.plan.build import build_unload_plan, in_order
-from core.plan.checks import Basis
-from core.plan.edit import Ground, with_findings
+from core.pegasus.plan.undo import PegasusGround, undo_pegasus
 from core.plan.model import (
     Diagnostic,
     Plan,
     sealed,
 )
-from core.plan.policy import PolicyWish, build_policy_plan
-from core.plan.policy_state import with_policies
-from core.plan.setting import build_setting_plan
-from core.plan.verify import SnapshotChecks
+from core.plan.options import PlanOptions, in_order
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.checks import Basis
+from core.pulsar.plan.edit import Ground, with_findings
+from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.setting import build_setting_plan
+from core.pulsar.plan.undo_policy import is_policy_first, left_to_brokers
+from core.pulsar.plan.verify import SnapshotChecks
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.policy import SetPolicy, policy_steps
@@ -142,7 +142,9 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
 
     Unloads that followed policies come after these, all others before.
     """
-    terms = Terms(now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id)
+    terms = PlanOptions(
+        now=ground.now, reason=reason, exclusions=ground.exclusions, undoes=view.run_id
+    )
     plans: list[Plan] = []
     is_first = is_policy_first(view)
     wishes = [PolicyWish(one.policy, one.name, one.value) for one in back.policies]

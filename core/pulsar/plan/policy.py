@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.errors import InputError
-from core.plan.bare import Terms, bare_plan, basis_of
-from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, Plan
-from core.plan.policy_checks import check_name, check_policy
-from core.plan.policy_finding import finding
-from core.plan.policy_state import stored_policy
+from core.plan.options import PlanOptions
+from core.pulsar.plan.checks import Basis, check_cluster
+from core.pulsar.plan.plan_factory import bare_plan, basis_of
+from core.pulsar.plan.policy_checks import check_name, check_policy
+from core.pulsar.plan.policy_finding import finding
+from core.pulsar.plan.policy_state import stored_policy
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
@@ -32,7 +33,9 @@ class PolicyWish:
     value: str | None
 
 
-def build_policy_plan(snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], terms: Terms) -> Plan:
+def build_policy_plan(
+    snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], terms: PlanOptions
+) -> Plan:
     """Build the plan that sets and removes policies, in the given order.
 
     Args:

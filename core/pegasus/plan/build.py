@@ -1,7 +1,7 @@
 """Plans for a Pegasus cluster: the level, settings, moves, single changes, and chosen rounds.
 
 What cannot be done is left out and told: an ``error`` makes the plan ``errored``, and then nothing
-of it is ever applied. The wizards of maintenance are in :mod:`core.plan.pegasus_wizards`.
+of it is ever applied. The wizards of maintenance are in :mod:`core.pegasus.plan.maintenance`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from core.errors import InputError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.levels import ALLOWANCES, FunctionLevel, clears_proposals, parse_level
+from core.pegasus.plan.draft import Draft
 from core.pegasus.proposal import MOVE_KINDS, Change, Move
 from core.pegasus.view import ClusterView
-from core.plan.bare import Terms
 from core.plan.model import Plan
-from core.plan.pegasus_draft import Draft
+from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted
 
@@ -39,7 +39,7 @@ class AskedMove:
 
 
 def level_plan(
-    snapshot: PegasusSnapshot, level: str, terms: Terms, *, is_restored: bool = False
+    snapshot: PegasusSnapshot, level: str, terms: PlanOptions, *, is_restored: bool = False
 ) -> Plan:
     """Return the plan that sets the function level.
 
@@ -71,7 +71,7 @@ def level_plan(
 def moves_plan(
     snapshot: PegasusSnapshot,
     asked: Sequence[AskedMove],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     keep_level: bool = False,
 ) -> Plan:
@@ -117,7 +117,7 @@ def balance_plan(
     snapshot: PegasusSnapshot,
     view: ClusterView,
     plans: Sequence[BalancePlan],
-    terms: Terms,
+    terms: PlanOptions,
     *,
     keep_level: bool = True,
 ) -> Plan:
@@ -136,7 +136,7 @@ def balance_plan(
 
 
 def change_plan(
-    snapshot: PegasusSnapshot, gpid: str, change: Change, node: str, terms: Terms
+    snapshot: PegasusSnapshot, gpid: str, change: Change, node: str, terms: PlanOptions
 ) -> Plan:
     """Return the plan of one single safe change of a partition, as ``propose`` of the shell.
 
@@ -165,7 +165,7 @@ def setting_plan(
     snapshot: PegasusSnapshot,
     key: str,
     value: str,
-    terms: Terms,
+    terms: PlanOptions,
     *,
     server: str | None = None,
     is_restored: bool = False,

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 
 import numpy as np
 
 from core.health.measures import measure
-from core.ids import PlanId
-from core.plan.build import in_order
-from core.plan.checks import Basis
-from core.plan.clients import client_impact
 from core.plan.model import (
-    DEFAULT_LIFETIME_S,
     Diagnostic,
     Expected,
     Plan,
@@ -22,6 +16,9 @@ from core.plan.model import (
     Step,
     sealed,
 )
+from core.plan.options import PlanOptions, in_order
+from core.pulsar.plan.checks import Basis
+from core.pulsar.plan.clients import client_impact
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.view import LoadView
@@ -30,28 +27,7 @@ from core.snapshot import PulsarSnapshot
 _STRATEGY = "loadBalancerLoadPlacementStrategy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """On what terms a plan is made.
-
-    Attributes:
-        now: The moment of planning, aware UTC.
-        reason: Why, kept in the plan.
-        lifetime_s: How long it may be applied.
-        exclusions: Namespaces that the configuration keeps out of every plan.
-        undoes: The run that it takes back.
-        derived_from: Id of the plan that it was edited from.
-    """
-
-    now: datetime
-    reason: str = ""
-    lifetime_s: float = DEFAULT_LIFETIME_S
-    exclusions: Collection[str] = field(default_factory=frozenset)
-    undoes: str | None = None
-    derived_from: PlanId | None = None
-
-
-def basis_of(snapshot: PulsarSnapshot, terms: Terms) -> Basis:
+def basis_of(snapshot: PulsarSnapshot, terms: PlanOptions) -> Basis:
     """Return what the checks look at: the settings in force, no what-ifs."""
     settings = effective_settings(snapshot)
     return Basis(
@@ -65,7 +41,7 @@ def basis_of(snapshot: PulsarSnapshot, terms: Terms) -> Basis:
 
 def bare_plan(
     basis: Basis,
-    terms: Terms,
+    terms: PlanOptions,
     steps: Iterable[Step],
     found: Iterable[Diagnostic],
     *,

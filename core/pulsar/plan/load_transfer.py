@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from core.errors import InvariantError
 from core.health.measures import column_values, row_of
-from core.plan.outcomes import Scenario
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
+from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
 from core.snapshot import PulsarSnapshot

@@ -13,8 +13,6 @@ import numpy as np
 from core.errors import InputError
 from core.health.measures import Measures, measure
 from core.ids import PlanId
-from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
-from core.plan.clients import client_impact
 from core.plan.model import (
     DEFAULT_LIFETIME_S,
     BrokerExpectation,
@@ -24,10 +22,19 @@ from core.plan.model import (
     PolicyRef,
     sealed,
 )
-from core.plan.outcomes import Outcomes, PlacementRules, carry_through
-from core.plan.project import project_scenario
-from core.plan.whole_namespace import check_whole_namespaces
+from core.plan.options import in_order
 from core.pulsar.placement import Placement, find_strategy
+from core.pulsar.plan.checks import (
+    Basis,
+    check_bundle,
+    check_cluster,
+    check_destination,
+    check_move,
+)
+from core.pulsar.plan.clients import client_impact
+from core.pulsar.plan.outcomes import Outcomes, PlacementRules, carry_through
+from core.pulsar.plan.project import project_scenario
+from core.pulsar.plan.whole_namespace import check_whole_namespaces
 from core.pulsar.settings import effective_settings
 from core.pulsar.steps.unload import MIN_PROBABILITY, UnloadBundle
 from core.pulsar.view import LoadView
@@ -35,7 +42,6 @@ from core.snapshot import PulsarSnapshot
 from core.units import format_ratio
 
 _NO_DESTINATION: Final = ("destination_unknown", "destination_unreported")
-_ORDER: Final = ("error", "warning", "info")
 _STRATEGY: Final = "loadBalancerLoadPlacementStrategy"
 _SEED: Final = 1
 
@@ -154,11 +160,6 @@ def build_unload_plan(
             derived_from=asked.derived_from,
         )
     )
-
-
-def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics as a plan holds them: each once, errors first."""
-    return tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))
 
 
 def _checked_steps(basis: Basis, asked: _Asked) -> tuple[list[UnloadBundle], list[Diagnostic]]:

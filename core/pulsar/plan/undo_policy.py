@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from core.actions.views import RunView
 from core.ids import namespace_of
 from core.plan.model import Diagnostic
-from core.plan.policy_scope import unloaded_namespaces
+from core.pulsar.plan.policy_scope import unloaded_namespaces
 from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.pulsar.view import LoadView
 

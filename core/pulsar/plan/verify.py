@@ -8,17 +8,23 @@ from datetime import datetime
 from itertools import chain, takewhile
 
 from core.errors import InvariantError
-from core.plan.checks import Basis, check_bundle, check_cluster, check_destination, check_move
+from core.pegasus.plan.verify import recheck_pegasus
 from core.plan.model import (
     Diagnostic,
     Plan,
     Step,
 )
-from core.plan.pegasus_verify import recheck_pegasus
-from core.plan.policy_checks import check_policy
-from core.plan.policy_state import stored_policy, with_policies
-from core.plan.setting import check_setting, stored_settings
-from core.plan.split import check_split
+from core.pulsar.plan.checks import (
+    Basis,
+    check_bundle,
+    check_cluster,
+    check_destination,
+    check_move,
+)
+from core.pulsar.plan.policy_checks import check_policy
+from core.pulsar.plan.policy_state import stored_policy, with_policies
+from core.pulsar.plan.setting import check_setting, stored_settings
+from core.pulsar.plan.split import check_split
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.policy import SetPolicy, policy_steps

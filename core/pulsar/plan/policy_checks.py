@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core.ids import is_broker_bound, path_fault
-from core.plan.checks import Basis
-from core.plan.isolation_checks import check_affinity, check_domain, check_isolation
 from core.plan.model import Diagnostic
-from core.plan.policy_finding import finding, listed, near
-from core.plan.policy_state import policies_of, with_policies
+from core.pulsar.plan.checks import Basis
+from core.pulsar.plan.isolation_checks import check_affinity, check_domain, check_isolation
+from core.pulsar.plan.policy_finding import finding, listed, near
+from core.pulsar.plan.policy_state import policies_of, with_policies
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot

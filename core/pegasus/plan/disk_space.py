@@ -14,7 +14,7 @@ from core.pegasus.steps.setting import EVERY_NODE
 from core.units import counted, format_age, format_mb
 
 if TYPE_CHECKING:
-    from core.plan.pegasus_draft import Draft
+    from core.pegasus.plan.draft import Draft
 
 LEAST_FREE_SHARE: Final = 0.1
 """A disk filled beyond this is told."""

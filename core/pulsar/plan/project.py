@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.plan.outcomes import Scenario
-from core.plan.shift import CARRIED, RESOURCES, Shift, carried_by, shift_of
+from core.pulsar.plan.load_transfer import CARRIED, RESOURCES, Shift, carried_by, shift_of
+from core.pulsar.plan.outcomes import Scenario
 from core.snapshot import PulsarSnapshot
 
 Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from core.ids import namespace_of
-from core.plan.checks import Basis
-from core.plan.clients import client_impact
 from core.plan.model import Diagnostic
+from core.pulsar.plan.checks import Basis
+from core.pulsar.plan.clients import client_impact
 from core.pulsar.steps.unload import UnloadBundle
 
 CODE: Final = "whole_namespace"

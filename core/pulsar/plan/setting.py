@@ -7,9 +7,10 @@ from typing import Final
 
 from core.errors import InputError
 from core.ids import path_fault
-from core.plan.bare import Terms, bare_plan, basis_of
-from core.plan.checks import Basis, check_cluster
 from core.plan.model import Diagnostic, DiagnosticSeverity, Plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.checks import Basis, check_cluster
+from core.pulsar.plan.plan_factory import bare_plan, basis_of
 from core.pulsar.setting_values import is_same_setting, parse_upstream_value
 from core.pulsar.settings import Setting, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
@@ -26,7 +27,7 @@ _PERCENT: Final = "percent"
 def build_setting_plan(
     snapshot: PulsarSnapshot,
     wanted: Mapping[str, str | None],
-    terms: Terms,
+    terms: PlanOptions,
     told: Iterable[Diagnostic] = (),
 ) -> Plan:
     """Build the plan that sets dynamic settings, in the given order.

@@ -13,6 +13,8 @@ from core.errors import GuardRefusedError, InputError, OpsError
 from core.pegasus.balance.model import ConfigType
 from core.pegasus.levels import ALLOWANCES, FunctionLevel
 from core.pegasus.partition import PartitionConfig
+from core.pegasus.plan.disk_space import check_room
+from core.pegasus.plan.projected_state import Course
 from core.pegasus.proposal import MOVE_KINDS, Change, Move, Proposal, propose_change, propose_move
 from core.pegasus.server_settings import (
     FLOW_CONTROL,
@@ -27,11 +29,8 @@ from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.setting import EVERY_NODE, LEADER, SetServerSetting, server_settings_of
-from core.plan.bare import Terms
-from core.plan.build import in_order
 from core.plan.model import Diagnostic, DiagnosticSeverity, Expected, Plan, PolicyRef, sealed
-from core.plan.pegasus_course import Course
-from core.plan.pegasus_room import check_room
+from core.plan.options import PlanOptions, in_order
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 from core.units import counted
@@ -50,7 +49,7 @@ class Draft:
         steps: So far.
     """
 
-    def __init__(self, snapshot: PegasusSnapshot, terms: Terms) -> None:
+    def __init__(self, snapshot: PegasusSnapshot, terms: PlanOptions) -> None:
         self.facts = PegasusFacts(snapshot)
         self.terms = terms
         self.course = Course(self.facts)

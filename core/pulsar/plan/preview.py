@@ -12,15 +12,21 @@ from numpy.typing import NDArray
 
 from core.errors import InvariantError, PlanConflictError
 from core.health.measures import Measures, column_values, measure, owned_bundle_counts, row_of
-from core.plan.clients import ClientImpact, client_impact
-from core.plan.commands import rest_line
 from core.plan.model import Plan
-from core.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
-from core.plan.policy_impact import policy_impact
-from core.plan.policy_state import with_policies
-from core.plan.project import project_scenario
-from core.plan.shift import CARRIED, Shift, carried_by, resource_usage_after, shift_of
 from core.pulsar.placement import STRATEGY_NAMES, Placement
+from core.pulsar.plan.clients import ClientImpact, client_impact
+from core.pulsar.plan.commands import rest_line
+from core.pulsar.plan.load_transfer import (
+    CARRIED,
+    Shift,
+    carried_by,
+    resource_usage_after,
+    shift_of,
+)
+from core.pulsar.plan.outcomes import Outcomes, PlacementRules, Scenario, carry_through
+from core.pulsar.plan.policy_impact import policy_impact
+from core.pulsar.plan.policy_state import with_policies
+from core.pulsar.plan.project import project_scenario
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.policy import policy_steps

@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core.ids import host_of
-from core.plan.checks import Basis
 from core.plan.model import Diagnostic
-from core.plan.policy_finding import SHOWN, finding, listed, near
-from core.plan.policy_impact import policy_impact
-from core.plan.policy_scope import SCOPES, has_scope
-from core.plan.policy_state import with_policies
 from core.pulsar.isolation import (
     UNREADABLE,
     IsolationPolicy,
@@ -21,6 +16,11 @@ from core.pulsar.isolation import (
     matcher_of,
     parse_isolation_policies,
 )
+from core.pulsar.plan.checks import Basis
+from core.pulsar.plan.policy_finding import SHOWN, finding, listed, near
+from core.pulsar.plan.policy_impact import policy_impact
+from core.pulsar.plan.policy_scope import SCOPES, has_scope
+from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
 from core.units import counted

@@ -1,0 +1,39 @@
+"""What plans of every system have in common while they are made: their options, their findings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from core.ids import PlanId
+from core.plan.model import DEFAULT_LIFETIME_S, Diagnostic
+
+_ORDER: Final = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """On what terms a plan is made.
+
+    Attributes:
+        now: The moment of planning, aware UTC.
+        reason: Why, kept in the plan.
+        lifetime_s: How long it may be applied.
+        exclusions: Namespaces that the configuration keeps out of every plan.
+        undoes: The run that it takes back.
+        derived_from: Id of the plan that it was edited from.
+    """
+
+    now: datetime
+    reason: str = ""
+    lifetime_s: float = DEFAULT_LIFETIME_S
+    exclusions: Collection[str] = field(default_factory=frozenset)
+    undoes: str | None = None
+    derived_from: PlanId | None = None
+
+
+def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return diagnostics as a plan holds them: each once, errors first."""
+    return tuple(sorted(dict.fromkeys(found), key=lambda item: _ORDER.index(item.severity)))

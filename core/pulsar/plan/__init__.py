@@ -1,0 +1,1 @@
+"""Plans on a Pulsar cluster: how they are built, checked, previewed and undone."""
