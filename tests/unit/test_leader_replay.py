@@ -130,6 +130,21 @@ def test_every_round_of_threshold_shedder_is_exact() -> None:
         assert abs(predicted.at_s - real["t"]) < PHASE_ERROR_S
 
 
+@pytest.mark.parametrize("late_s", [0.4, 1.5, 2.5])
+def test_a_round_whose_predecessor_was_seen_late_begins_with_its_first_move(late_s: float) -> None:
+    true = truth("uniform")
+    model, rounds, is_late = LeaderReplay("UniformLoadShedder", configured=UNIFORM), [], False
+    for event in in_order(recorded("uniform")):
+        rounds += model.apply(event)
+        due_s = model.schedule.next_round_s
+        if not is_late and len(rounds) == 6 and due_s is not None and due_s - event.at_s < 30:
+            model.schedule.next_round_s, is_late = due_s + late_s, True
+    assert is_late
+    pairs = paired(rounds, true)
+    assert [one.at_s for one, real in pairs if list(one.selected) != real["selected"]] == []
+    assert max(abs(one.at_s - real["t"]) for one, real in pairs) < late_s
+
+
 def options(settings: Mapping[str, object]) -> list[str]:
     return [
         word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")

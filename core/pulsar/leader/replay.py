@@ -76,6 +76,9 @@ _DOMAIN: Final = re.compile(r"/admin/clusters/([^/]+)/failureDomain/([^/]+)\Z")
 _NEAR_S: Final = 0.3
 """A report due so near the start of a round may be counted in it or not."""
 
+_EARLY_TRIES: Final = 5
+"""Moves shortly before a round that are compared with what it selects; a broker's end has many."""
+
 _CERTAIN_PART: Final = 1e-6
 """Less unknown history than this changes nothing."""
 
@@ -205,6 +208,7 @@ class LeaderReplay:
         self._readings = Readings()
         self._isolation: dict[str, bytes] = {}
         self._domains: dict[tuple[str, str], bytes] = {}
+        self._early_tried: tuple[float | None, int] = (None, 0)
         self._state: Any = None
         self._state_of = ""
         self._settings = None
@@ -230,6 +234,8 @@ class LeaderReplay:
         if self._is_written_by_leader(event):
             self._write_averages(min(at_s, self.schedule.next_round_s or at_s))
             self.schedule.seen_writing(at_s)
+        if self._begins_early(event):
+            self.schedule.begin_early(at_s)
         rounds = self._advance(at_s)
         if event.is_znode:
             self._put(event)
@@ -252,6 +258,24 @@ class LeaderReplay:
             rounds.append(self._hold_round(due))
         self._write_averages(to_s)
         return rounds
+
+    def _begins_early(self, event: ZnodeEvent) -> bool:
+        """Return whether a bundle moves that the round selects which is predicted for a bit later.
+
+        Where processor time is short, the end of a round is seen late, and with it all that follow.
+        """
+        prefix = f"{roots.OWNERSHIP}/"
+        is_release = event.kind == "del" and event.path.startswith(prefix)
+        if not is_release or not self.schedule.may_begin_early(event.at_s):
+            return False
+        if self._early_tried[0] != self.schedule.next_round_s:
+            self._early_tried = (self.schedule.next_round_s, 0)
+        due_s, tries = self._early_tried
+        if tries >= _EARLY_TRIES:
+            return False
+        self._early_tried = (due_s, tries + 1)
+        prediction = self.predict(event.at_s, draws=0)
+        return prediction is not None and event.path[len(prefix) :] in prediction.unloaded
 
     def _write_averages(self, to_s: float) -> None:
         """Take the samples that the leader takes when it writes its averages."""

@@ -35,6 +35,12 @@ Unloads follow one another, but each may take up to ``namespaceBundleUnloadingTi
 seen for the first one of a leader without enough processor time.
 """
 
+_AHEAD_S: Final = 3.0
+"""How much earlier than predicted a round may begin that follows one whose end was seen late."""
+
+_AHEAD_PART: Final = 0.05
+"""At most so much of the interval between rounds."""
+
 _MISSES: Final = 3
 """Rounds with predicted moves and none seen after which the phase counts as unknown again."""
 
@@ -143,6 +149,16 @@ class Schedule(msgspec.Struct, kw_only=True):
         self._judge_phase()
         self.open_round = OpenRound(at_s=at_s, sources=dict(sources), expects_moves=expects_moves)
         self.next_round_s = self.open_round.end_s + self.round_every_s
+
+    def may_begin_early(self, at_s: float) -> bool:
+        """Return whether a move at a time may be the first of the round that is due soon after."""
+        due = self.next_round_s
+        ahead_s = min(_AHEAD_S, _AHEAD_PART * self.round_every_s)
+        return self.is_anchored and due is not None and due - ahead_s <= at_s < due
+
+    def begin_early(self, at_s: float) -> None:
+        """Let the next round begin at a time: a bundle that it selects moves already."""
+        self.next_round_s = at_s
 
     def _judge_phase(self) -> None:
         """Give the phase up after several rounds of which nothing came."""
