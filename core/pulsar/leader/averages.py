@@ -38,6 +38,7 @@ _BY_ROW: Final = (
     *("values", "samples", "stats", "topics", "named", "reporter", "is_held", "written"),
     "written_samples",
 )
+_NONE_BELOW_ZERO: Final = ("reporter", "written_samples")
 
 
 class BundleAverages:
@@ -103,13 +104,14 @@ class BundleAverages:
         return np.array([self.row(name) for name in names], np.int64)
 
     def _grow(self) -> None:
-        for name in ("values", "samples", "stats", "topics", "named", "is_held", "written"):
+        for name in (*_BY_ROW, "_settled"):
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.zeros_like(old)], axis=-1))
-        for name in ("reporter", "written_samples"):
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.full_like(old, -1)], axis=-1))
-        self._settled = np.concatenate([self._settled, np.zeros_like(self._settled)], axis=-1)
+            # nothing is written where no bundle is: the system gives memory to the rest only
+            room = np.zeros((*old.shape[:-1], 2 * old.shape[-1]), old.dtype)
+            room[..., : old.shape[-1]] = old
+            if name in _NONE_BELOW_ZERO:
+                room[..., old.shape[-1] :] = -1
+            setattr(self, name, room)
 
     # samples
 
@@ -288,9 +290,10 @@ class BundleAverages:
 
     def new_leader(self) -> None:
         """Let another broker lead: it goes on with what it has as a follower."""
-        self.values[LEADER] = self.values[FOLLOWER]
-        self.samples[LEADER] = self.samples[FOLLOWER]
-        self._settled[LEADER] = self._settled[FOLLOWER]
+        used = slice(self.size)
+        self.values[LEADER, ..., used] = self.values[FOLLOWER, ..., used]
+        self.samples[LEADER, :, used] = self.samples[FOLLOWER, :, used]
+        self._settled[LEADER, used] = self._settled[FOLLOWER, used]
         self.counts[LEADER] = self.counts[FOLLOWER]
 
     # what is written

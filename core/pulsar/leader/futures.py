@@ -168,15 +168,15 @@ class _Futures:
         self._held = averages.samples[LEADER, SHORT, rows].astype(np.int64)
         both = averages.values[LEADER, SHORT][:, rows]
         self._average = np.stack([both[0] + both[1], both[2] + both[3]])
-        self._unknown = both[UNKNOWN]
+        self._unknown = both[UNKNOWN].copy()  # a view would hold all of it
         self._is_unknown = bool((self._unknown > _KNOWN_PART).any())
         self._is_full = bool((self._held == SHORT_SAMPLES).all())
         stats = averages.stats[:, rows]
         self._last = np.stack([stats[0] + stats[1], stats[2] + stats[3]])
         self._flows = stats
         width = changes.bundles.shape[-1]
-        fitting = np.minimum(rows, max(width - 1, 0))
-        self._changes = np.where(rows < width, changes.bundles[:, :, fitting], np.float32(0))
+        self._changes, self._rows = changes.bundles, np.minimum(rows, width - 1)
+        self._is_past = rows >= width  # of these no report changed anything yet
         self._of_brokers, self._counts = changes.of_brokers(present.codes)
 
     def _reports(self, rng: np.random.Generator) -> tuple[Ints, Floats, int]:
@@ -217,7 +217,8 @@ class _Futures:
         reporter = np.where(came, now.owner, np.where(gone, -1, reporter))
         writing = writes[now.reporter] & (now.reporter >= 0)
         slot = np.append(slots, 0)[now.reporter]
-        change = self._changes[slot, :, np.arange(slot.size)].T
+        change = self._changes[slot, :, self._rows].T
+        change[:, self._is_past] = 0.0
         times = np.append(np.sqrt(np.maximum(reports, 1)), 1.0)[now.reporter]
         later = np.where(writing, np.maximum(self._last + change * times, 0.0), self._last)
         early = self._reports_before(first_s, reports, total)
