@@ -3,6 +3,10 @@
 As a script it records clusters of several strategies one after the other, each a new one::
 
     python tests/live/leader_rounds.py FOLDER --minutes 21 uniform threshold avg
+
+With ``--beside PORT`` collector and pages of Trimtab run beside each cluster, the pages on that
+port, and what they published of each round is kept in ``NAME.beside.json``;
+``leader_scores.py --beside`` compares it with the leader's log.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: pulsar_jars is there
 
+import msgspec
 from cluster_truth import ClusterTruth
+from leader_beside import ProductBeside
 from our_reading import config_of
 from real_pulsar import RealPulsar, RealPulsarOptions, why_not
 from traffic import Traffic, make_namespaces
@@ -166,13 +172,14 @@ def _idle(at_s: float) -> LoggedRound:
     return LoggedRound(t=at_s, end=at_s, is_logged=False)
 
 
-def record_series(name: str, folder: Path, minutes: float) -> Path:
+def record_series(name: str, folder: Path, minutes: float, port: int | None = None) -> Path:
     """Start a new cluster, record it and write recording, true rounds and settings.
 
     Args:
         name: Key of :data:`SERIES`.
         folder: Where ``NAME.jsonl.gz``, ``NAME.rounds.json`` and ``NAME.settings.json`` go.
         minutes: How long.
+        port: Of the pages of Trimtab beside it; ``None``: without.
 
     Returns:
         The recording.
@@ -191,6 +198,9 @@ def record_series(name: str, folder: Path, minutes: float) -> Path:
         stack.callback(stop.set)
         make_namespaces(cluster)
         stack.enter_context(Traffic(cluster, scale=0.5, shift_every_s=45.0)).wait_flowing()
+        beside = None
+        if port is not None:
+            beside = stack.enter_context(ProductBeside(cluster, folder / f"{name}.beside", port))
         ends_at = monotonic() + minutes * 60
         while monotonic() < ends_at and watching.is_alive():
             stop.wait(1.0)
@@ -202,6 +212,8 @@ def record_series(name: str, folder: Path, minutes: float) -> Path:
         stop.set()
         watching.join()
     (folder / f"{name}.leader.log").write_text(log, "utf-8")
+    if beside is not None:
+        (folder / f"{name}.beside.json").write_bytes(msgspec.json.encode(beside.found))
     events = list(read_recording(out))
     elected = next(e for e in events if e.path == "/loadbalance/leader" and e.mtime_ms is not None)
     assert elected.mtime_ms is not None
@@ -224,13 +236,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("series", nargs="+", choices=sorted(SERIES))
     parser.add_argument("--minutes", type=float, default=21.0)
+    parser.add_argument("--beside", type=int, metavar="PORT", help="run Trimtab beside it")
     arguments = parser.parse_args()
     if (reason := why_not()) is not None:
         sys.stderr.write(f"{reason}\n")
         return 1
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.series:
-        path = record_series(name, arguments.folder, arguments.minutes)
+        path = record_series(name, arguments.folder, arguments.minutes, arguments.beside)
         rounds = json.loads((arguments.folder / f"{name}.rounds.json").read_text())
         selected = sum(len(one["selected"]) for one in rounds)
         sys.stderr.write(f"{path}: {len(rounds)} rounds, {selected} bundles selected\n")

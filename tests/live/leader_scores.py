@@ -3,6 +3,8 @@
 As a script it prints both as Markdown, of recordings that ``leader_rounds.py`` made::
 
     python tests/live/leader_scores.py FOLDER uniform threshold avg
+
+With ``--beside`` it scores what the product published beside the cluster, and replays nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from leader_beside import Beside, judged_beside
 
 from core.pulsar.leader.accuracy import JudgedRound, accuracy_by_lead, calibration, judge
 from core.pulsar.leader.events import read_recording
@@ -40,10 +43,7 @@ def judged_rounds(folder: Path, name: str) -> list[JudgedRound]:
         for key, text in texts.items()
         if key in SETTING_BY_KEY
     }
-    rounds = [
-        ActualRound(at_s=one["t"], selected=tuple(one["selected"]), unloaded=tuple(one["unloaded"]))
-        for one in json.loads((folder / f"{name}.rounds.json").read_text())
-    ]
+    rounds = _true_rounds(folder, name)
     events = list(read_recording(folder / f"{name}.jsonl.gz"))
     held = list(replay_recording(events, LeaderReplay(configured=configured)))
     early = predictions_by_lead(
@@ -56,6 +56,33 @@ def judged_rounds(folder: Path, name: str) -> list[JudgedRound]:
         if near is not None and abs(near.at_s - one.at_s) < _NEAR_S:
             made[0.0] = near
         judged.append(judge(made, one))
+    return judged
+
+
+def _true_rounds(folder: Path, name: str) -> list[ActualRound]:
+    return [
+        ActualRound(at_s=one["t"], selected=tuple(one["selected"]), unloaded=tuple(one["unloaded"]))
+        for one in json.loads((folder / f"{name}.rounds.json").read_text())
+    ]
+
+
+def published_rounds(folder: Path, name: str) -> list[JudgedRound]:
+    """Return the rounds that began since the product watched, judged by what it published.
+
+    Args:
+        folder: Of ``leader_rounds.py --beside``.
+        name: Series.
+    """
+    raw = (folder / f"{name}.beside.json").read_bytes()
+    beside = msgspec.json.decode(raw, type=Beside)
+    since_s = beside.watching_s or float("inf")
+    rounds = [one for one in _true_rounds(folder, name) if one.at_s > since_s]
+    judged = judged_beside(beside, rounds)
+    ownless = sum(not any(score.lead_s == 0 for score in one.scores) for one in judged)
+    sys.stdout.write(
+        f"{name}: {len(rounds)} rounds since it watched, {ownless} without a prediction at their "
+        f"start; the command named {beside.answered} of {beside.asked} rounds it was asked for\n"
+    )
     return judged
 
 
@@ -91,8 +118,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Score recordings of real leaders.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("series", nargs="+")
+    parser.add_argument("--beside", action="store_true", help="what the product published")
     arguments = parser.parse_args()
-    series = {name: judged_rounds(arguments.folder, name) for name in arguments.series}
+    judged = published_rounds if arguments.beside else judged_rounds
+    series = {name: judged(arguments.folder, name) for name in arguments.series}
     every = [one for rounds in series.values() for one in rounds]
     sys.stdout.write("\n".join([*_table(series), "", *_calibration(every), ""]))
     (arguments.folder / "judged.json").write_bytes(msgspec.json.encode(series))
