@@ -11,10 +11,19 @@ from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.acting.pending import PendingProposals
 from core.actions.ports import Cluster
+from core.snapshot import AnySnapshot
 
 
 class OpenCluster(Cluster, Protocol):
     """A cluster with connections, as the executor acts on it."""
+
+    def snapshot(self) -> AnySnapshot:
+        """Return a fresh snapshot.
+
+        Raises:
+            RemoteError: Nothing could be read.
+        """
+        ...
 
     def close(self) -> None:
         """End every session and connection; twice is harmless."""

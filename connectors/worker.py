@@ -28,7 +28,7 @@ from connectors.worker_parts import SOONEST_AGAIN_S, Broken, WorkerEvent, as_bug
 from connectors.worker_status import Heartbeat, WorkerStatus, read_status, status_path
 from core.actions.apply import carry_out, put_back, settle_afterwards
 from core.actions.events import Record
-from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured, measured
+from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
 from core.actions.runs import RunView, fold
@@ -294,7 +294,7 @@ class _Loop:
                     cluster=view.cluster,
                     at=self._clock.now(),
                     actor=self._name,
-                    event=measured(view, snapshot, other),
+                    event=cluster.system.measure(view, snapshot, other),
                 )
             )
 

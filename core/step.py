@@ -240,6 +240,11 @@ class Step:
         return False
 
     @property
+    def starts_balancer(self) -> bool:
+        """Whether the cluster's own balancer moves something once it is done."""
+        return False
+
+    @property
     def emptied_node(self) -> str | None:
         """Node that loses many replicas at once; ``None``: there is none."""
         return None

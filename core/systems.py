@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from core.pegasus.steps.registry import STEPS as PEGASUS_STEPS
+from core.pegasus.system import PEGASUS
 from core.plan.registry import StepRegistry
-from core.pulsar.steps.registry import STEPS as PULSAR_STEPS
+from core.pulsar.system import PULSAR
+from core.system import System
 
-STEPS: Final = StepRegistry((*PULSAR_STEPS, *PEGASUS_STEPS))
+SYSTEMS: Final[tuple[System[Any], ...]] = (PULSAR, PEGASUS)
+
+STEPS: Final = StepRegistry(kind for system in SYSTEMS for kind in system.steps)
 """Every kind of step of every system."""

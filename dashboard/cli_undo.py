@@ -9,13 +9,12 @@ from typing import Final
 
 from core.actions.runs import RunView
 from core.pegasus.plan.preview import preview_pegasus
-from core.pegasus.plan.undo import PegasusGround
+from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
 from core.plan.codec import dump_plan
 from core.plan.model import Diagnostic, Plan
 from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.preview import preview_plan
-from core.pulsar.plan.undo import undo_plan
+from core.pulsar.system import PULSAR
 from core.units import counted
 from dashboard import cli_plan_json, services, services_pegasus
 from dashboard.cli_apply import ApplyWish, carry_out
@@ -56,11 +55,10 @@ def _way_back(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Pl
     now, exclusions = services.now(), frozenset(cluster.exclusions)
     if cluster.kind == PEGASUS:
         state = services_pegasus.capture(cluster)
-        ground = PegasusGround(snapshot=state, now=now, exclusions=exclusions)
-        plan = undo_plan(view, ground, reason=reason)
+        plan = PEGASUS_SYSTEM.undo(view, state, now=now, exclusions=exclusions, reason=reason)
         return plan, preview_pegasus(state, plan).sentence
     snapshot = services.capture(cluster)
-    plan = undo_plan(view, Ground(snapshot=snapshot, now=now, exclusions=exclusions), reason=reason)
+    plan = PULSAR.undo(view, snapshot, now=now, exclusions=exclusions, reason=reason)
     return plan, plan_sentence(preview_plan(snapshot, plan))
 
 

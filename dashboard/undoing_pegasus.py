@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.pegasus.plan.undo import PegasusGround
+from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.plan.model import Plan
-from core.pulsar.plan.undo import undo_plan
 from dashboard import services
 from dashboard.memo import Memo
 from dashboard.planning import UndoRequest

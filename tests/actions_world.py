@@ -49,6 +49,7 @@ from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
 from core.pulsar.steps.unload import UnloadBundle
+from core.pulsar.system import PULSAR
 from core.snapshot import PulsarSnapshot
 from core.snapshot.model import Manifest
 from core.systems import STEPS
@@ -452,6 +453,7 @@ class _Clock(Port):
 
 class _Cluster(Port):
     name = "fleet"
+    system = PULSAR
 
     @property
     def is_read_only(self) -> bool:

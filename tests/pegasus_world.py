@@ -34,6 +34,7 @@ from core.pegasus.steps.move import MoveReplica
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
+from core.pegasus.system import PEGASUS
 from core.plan.model import Expected, Plan, PolicyRef, sealed
 from core.snapshot import PegasusSnapshot
 from core.step import Step
@@ -249,6 +250,7 @@ def batch(node: str, **targets: str) -> ProposeMany:
 
 class PegasusPort(Port):
     name = "fleet"
+    system = PEGASUS
     world: PegasusWorld
 
     @property

@@ -22,6 +22,7 @@ from core.errors import InvariantError, NotFoundError, ProtocolError, RemoteErro
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting
+from core.pulsar.system import PULSAR
 from core.snapshot import PulsarSnapshot
 from core.snapshot.znodes import ProblemLog, Readings
 from core.snapshot.znodes import readings as roots
@@ -44,6 +45,8 @@ class PulsarCluster(Limited):
     Raises:
         ConfigError: A secret or certificate cannot be read.
     """
+
+    system = PULSAR
 
     def __init__(
         self, config: ClusterConfig, limits: Callable[[], ClusterConfig] | None = None

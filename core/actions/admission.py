@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from core.actions.guards import PAUSED_KEY, read_only_refusal
+from core.actions.guards import read_only_refusal
 from core.actions.model import Refusal
 from core.actions.request import is_begun
 from core.actions.runs import fold
 from core.actions.session import Session
-from core.pegasus.steps.base import PegasusStep
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
 from core.units import format_age
 
@@ -77,28 +76,23 @@ def _careless(session: Session) -> Refusal | None:
 def _at_odds(session: Session) -> Refusal | None:
     """A setting cannot be put back after the run and be what the plan wants it to be."""
     wanted = {step.step.subject for step in session.view.steps}
-    if not session.view.options.pause_balancer or PAUSED_KEY not in wanted:
+    switch = session.ports.cluster.system.balancer
+    if not session.view.options.pause_balancer or isinstance(switch, Refusal):
+        return None
+    if switch.key not in wanted:
         return None
     return Refusal(
         code="bad_options",
-        sentence=f"The plan changes {PAUSED_KEY}, which pausing the balancer would put back.",
+        sentence=f"The plan changes {switch.key}, which pausing the balancer would put back.",
         hint="Ask for the run without --pause-balancer.",
     )
 
 
 def _no_such_balancer(session: Session) -> Refusal | None:
-    """What is paused by an option is Pulsar's shedding; Pegasus' balancer has its level."""
-    steps = session.plan.steps
-    if not session.view.options.pause_balancer or not any(
-        isinstance(step, PegasusStep) for step in steps
-    ):
-        return None
-    return Refusal(
-        code="bad_options",
-        sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
-        "only counts.",
-        hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
-    )
+    """Return why an option cannot pause the balancer of the cluster's system."""
+    switch = session.ports.cluster.system.balancer
+    is_asked = session.view.options.pause_balancer
+    return switch if is_asked and isinstance(switch, Refusal) else None
 
 
 def _kept_and_changed(session: Session) -> Refusal | None:

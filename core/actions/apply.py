@@ -16,7 +16,7 @@ from core.actions.balancer import restore, silence
 from core.actions.begin import ASK_AGAIN_S, begin, skip, unreadable
 from core.actions.closing import closing
 from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
-from core.actions.foreign import note_foreign_moves
+from core.actions.external_changes import note_foreign_moves
 from core.actions.guards import WAITING_GUARDS, Effect, Hold, first_hold
 from core.actions.kept import keep
 from core.actions.model import Refusal, RunId, RunState
@@ -28,10 +28,7 @@ from core.actions.settle import (
 )
 from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
-from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic
-from core.pulsar.plan.verify import recheck
-from core.snapshot import AnySnapshot, PegasusSnapshot
 
 __all__ = ["Ports", "carry_out", "put_back", "settle_afterwards"]
 
@@ -159,7 +156,7 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     session.could_read()
     found: Mapping[int, Diagnostic] = {}
     if fresh is not session.snapshot:  # the very same one (a rehearsal) has nothing new
-        found = recheck(
+        found = cluster.system.recheck(
             fresh,
             session.plan,
             cluster.exclusions,
@@ -170,7 +167,7 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
         session.view.steps[index].step.flags_of(item.code).is_doubtful
         for index, item in found.items()
     )
-    if is_doubtful and not _is_whole(fresh) and session.doubts < _MOST_DOUBTS:
+    if is_doubtful and not cluster.system.is_complete(fresh) and session.doubts < _MOST_DOUBTS:
         session.doubts += 1
         session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
         return None
@@ -183,14 +180,6 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
             refusal = Refusal(code=problem.code, sentence=problem.sentence, hint=problem.hint)
             skip(session, step, refusal)
     return None
-
-
-def _is_whole(snapshot: AnySnapshot) -> bool:
-    """Return whether what the snapshot lacks is certainly not there."""
-    if isinstance(snapshot, PegasusSnapshot):
-        return PegasusFacts(snapshot).has_all_partitions
-    bundles = snapshot.manifest.tables["bundles"]
-    return bundles.coverage_ratio == 1.0 and snapshot.bundles["owner_source"].null_count == 0
 
 
 def _quiet(session: Session, _hold: Hold) -> Hold | None:

@@ -1,4 +1,4 @@
-"""What a run changes for its time is back in every exit path; Pulsar's shedding off, if asked for.
+"""What a run changes for its time is back in every exit path; its balancer paused, if asked for.
 
 What the setting was is on record before it is changed, and it is put back only while it still is
 what the run made of it: what others set meanwhile is theirs.
@@ -9,15 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from core.actions.events import SettingChanged, SettingFate, SettingRestored, SettingSaved
-from core.actions.guards import PAUSED_KEY
+from core.actions.model import Refusal
 from core.actions.session import Session
 from core.actions.views import SettingView
-from core.errors import OpsError, RemoteError, SnapshotError
-from core.pegasus.plan.restore import why_left
+from core.errors import InvariantError, OpsError, RemoteError, SnapshotError
 from core.units import format_age
-
-KEY: Final = PAUSED_KEY
-DURING: Final = "false"
 
 RESTORE_WITHIN_S: Final = 20.0
 """How long one worker tries to put a setting back before it leaves that to the next attempt."""
@@ -35,18 +31,20 @@ def silence(session: Session) -> None:
         RemoteError: The cluster did not do it; whatever it did is still outstanding.
         LostError: The run is not ours any more.
     """
-    cluster = session.ports.cluster
-    current = cluster.dynamic_setting(KEY)
-    saved = outstanding(session, KEY)
-    if current == DURING:  # by this run's earlier worker, or it was off before: nothing to change
+    switch = session.ports.cluster.system.balancer
+    if isinstance(switch, Refusal):
+        raise InvariantError(switch.sentence)
+    current = session.ports.cluster.dynamic_setting(switch.key)
+    saved = outstanding(session, switch.key)
+    if current == switch.paused:  # by this run's earlier worker, or it was off before
         session.is_quiet = True
         return
     if saved is not None and current != saved.before:
         give_up(session, saved, current)
         saved = None
     if saved is None:
-        session.record(SettingSaved(key=KEY, before=current, during=DURING))
-    change(session, KEY, DURING)
+        session.record(SettingSaved(key=switch.key, before=current, during=switch.paused))
+    change(session, switch.key, switch.paused)
     session.is_quiet = True
 
 
@@ -123,7 +121,7 @@ def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
         return "restored", f"{saved.key} is as it was before the run: {text_of(saved.before)}."
     if not saved.is_ours(current):
         return "changed_by_others", _theirs(session, saved, current)
-    why_not = why_left(session, saved, _by_hand(session, saved))
+    why_not = cluster.system.why_left(saved, _by_hand(session, saved), cluster.snapshot)
     if why_not:
         return "left", why_not
     session.require_ours()
@@ -149,9 +147,8 @@ def _by_hand(session: Session, saved: SettingView) -> str:
     for step in session.plan.steps:
         if step.subject == saved.key and step.setting is not None:
             return "; ".join(step.restore_lines(saved.before))
-    verb = "delete" if saved.before is None else "update"
-    value = "" if saved.before is None else f" --value {saved.before}"
-    return f"pulsar-admin brokers {verb}-dynamic-config --config {saved.key}{value}"
+    switch = session.ports.cluster.system.balancer
+    return "" if isinstance(switch, Refusal) else switch.restore_line(saved.before)
 
 
 def give_up(session: Session, saved: SettingView, current: str | None) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.actions.events import StepBegun, StepWaiting
-from core.actions.foreign import note_moved_meanwhile
+from core.actions.external_changes import note_moved_meanwhile
 from core.actions.guards import Hold
 from core.actions.kept import cannot_be_kept, save
 from core.actions.model import Ending, Observation, Refusal

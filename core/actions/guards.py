@@ -25,9 +25,6 @@ FRESH_FOR_S: Final = 60.0
 UNSETTLED_FOR_S: Final = 60.0
 """How long a step that nobody knows the outcome of is looked at before the run ends."""
 
-PAUSED_KEY: Final = "loadBalancerSheddingEnabled"
-"""What is switched off while a run has the balancer paused."""
-
 BUDGET_SPAN: Final = timedelta(hours=24)
 
 Effect = Literal["wait", "pause", "resume", "skip", "end", "leave", "renew", "quiet", "keep"]

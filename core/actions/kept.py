@@ -12,9 +12,6 @@ from core.actions.events import SettingChanged, SettingSaved
 from core.actions.model import Observation, Refusal
 from core.actions.session import Session
 from core.actions.views import SettingView
-from core.pegasus.levels import FunctionLevel
-from core.pegasus.server_settings import CHANGEABLE
-from core.pegasus.steps.level import LEVEL_KEY
 from core.step import Step
 
 
@@ -74,20 +71,10 @@ def keep(session: Session) -> Refusal | None:
 def _theirs(session: Session, saved: SettingView, current: str | None) -> Refusal:
     if saved.is_outstanding:
         give_up(session, saved, current)
-    why = "somebody changed it"
-    if _is_default(saved.key, current):
-        why = "that is its default, which a new leading meta server, or a restarted one, takes up"
+    why = session.ports.cluster.system.why_reset(saved.key, current) or "somebody changed it"
     return Refusal(
         code="setting_changed",
         sentence=f"{saved.key} of {session.view.cluster} is {text_of(current)}: {why}; the run "
         f"needs it at {saved.during}. It is left so.",
         hint="Ask who did and why, then plan the rest anew.",
     )
-
-
-def _is_default(key: str, value: str | None) -> bool:
-    """Return whether a value is what a server of Pegasus begins with, as shipped or compiled."""
-    if key == LEVEL_KEY:
-        return value == FunctionLevel.STEADY.word
-    found = (one for one in CHANGEABLE if one.key == key.partition("@")[0])
-    return any(value in (one.shipped, one.setting.default) for one in found if value is not None)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from core.actions.events import Entry, Record
 from core.actions.model import Ending, Observation, Refusal, RunId
 from core.plan.model import Plan
-from core.snapshot import AnySnapshot
 from core.step import Step
+from core.system import Snapshot, System
 
 
 class Journal(Protocol):
@@ -113,6 +113,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def system(self) -> System[Any]:
+        """The system that it is a cluster of."""
+        ...
+
+    @property
     def is_read_only(self) -> bool:
         """Whether the configuration forbids every action."""
         ...
@@ -127,7 +132,7 @@ class Cluster(Protocol):
         """Most steps begun in 24 hours."""
         ...
 
-    def snapshot(self) -> AnySnapshot:
+    def snapshot(self) -> Snapshot:
         """Return a fresh snapshot.
 
         Raises:
@@ -142,9 +147,8 @@ class Cluster(Protocol):
     def dynamic_setting(self, key: str) -> str | None:
         """Return the dynamic value of a setting, ``None`` when it has none.
 
-        For Pegasus ``key`` is the subject of the step that sets it (``meta level``, ``key``,
-        ``key@server``), and the value is what :meth:`Action.look` of such a step gives: where nodes
-        differ a JSON object of node to value.
+        ``key`` is the subject of the step that sets it, and the value is what
+        :meth:`Action.look` of such a step gives: where nodes differ a JSON object of node to value.
 
         Raises:
             RemoteError: It cannot be read.

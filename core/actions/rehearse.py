@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from core.actions.apply import carry_out
 from core.actions.events import (
@@ -30,8 +30,8 @@ from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
 from core.errors import RemoteError
 from core.plan.model import Plan
-from core.snapshot import AnySnapshot
 from core.step import Step
+from core.system import Snapshot, System
 
 T = TypeVar("T")
 _RUN: Final = RunId("rehearsal")
@@ -151,7 +151,7 @@ class _Stage:
     def __init__(self, cluster: Cluster, clock: _HastyClock) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._snapshot: AnySnapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._begun: list[Step] = []
         self._values: dict[str, str | None] = {}
         self.settings: list[tuple[str, str | None]] = []
@@ -159,6 +159,10 @@ class _Stage:
     @property
     def name(self) -> str:
         return self._cluster.name
+
+    @property
+    def system(self) -> System[Any]:
+        return self._cluster.system
 
     @property
     def is_read_only(self) -> bool:
@@ -172,7 +176,7 @@ class _Stage:
     def moves_per_day(self) -> int:
         return self._cluster.moves_per_day
 
-    def snapshot(self) -> AnySnapshot:
+    def snapshot(self) -> Snapshot:
         if self._snapshot is None:  # real time hardly passes: one is fresh enough for all of it
             self._snapshot = self.read(self._cluster.snapshot)
         return self._snapshot

@@ -20,7 +20,7 @@ from core.actions.runs import fold
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.plan.model import Plan
-from core.snapshot import AnySnapshot
+from core.system import Snapshot
 
 SLICE_S: Final = 0.5
 """Longest wait without a look at what people ask for: a stop acts within about a second."""
@@ -77,7 +77,7 @@ class Session:
         self.run_id = run_id
         self.ports = ports
         self.stop: Record | None = None
-        self.snapshot: AnySnapshot | None = None
+        self.snapshot: Snapshot | None = None
         self.snapshot_at_s = 0.0
         self.ask_again_at_s = 0.0
         self.doubts = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -27,9 +26,6 @@ from core.actions.events import (
 )
 from core.actions.model import Observation
 from core.actions.views import RunView
-from core.pegasus.levels import FunctionLevel
-from core.pegasus.steps.base import PegasusStep
-from core.plan.model import Step
 from core.plan.words import tally
 from core.units import counted, format_ratio
 from core.values import by_server
@@ -130,7 +126,7 @@ def _before(value: str | None) -> str:
 
 
 def why_nothing_lasts(view: RunView) -> str:
-    """Return why a run on a Pegasus cluster has nothing to take back; empty: it has something.
+    """Return why a run has nothing to take back; empty: it has something.
 
     What it set for its time went back when it ended; what the meta server moved meanwhile by its
     own choice is no step of the run.
@@ -147,17 +143,12 @@ def why_nothing_lasts(view: RunView) -> str:
         if is_back
         else "How what it set for its time was left stands with the run"
     )
-    if any(wait.is_for_balance for wait in waits) or _is_lively(done):
+    if any(wait.is_for_balance for wait in waits) or any(step.starts_balancer for step in done):
         return (
             f"{head}. What the meta server moved meanwhile are its own moves, no steps of the run: "
             "they cannot be taken back."
         )
     return f"{head}, and nothing else was changed."
-
-
-def _is_lively(steps: Iterable[Step]) -> bool:
-    own = (step for step in steps if isinstance(step, PegasusStep))
-    return any(step.sets_level is FunctionLevel.LIVELY for step in own)
 
 
 def told(event: Event) -> Told:

@@ -17,7 +17,7 @@ from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.errors import RemoteError
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.plan.maintenance import drain_plan, offline_plan
-from core.pegasus.plan.undo import PegasusGround
+from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.change import ChangeReplica
 from core.pegasus.steps.close import CloseReplicas
@@ -26,7 +26,6 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.options import PlanOptions
-from core.pulsar.plan.undo import undo_plan
 from dashboard import services
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.3, failover_s=0.3)

@@ -23,11 +23,13 @@ from actions_world import (
 
 from core.actions import rehearse as stage
 from core.actions.events import ForeignMove
-from core.actions.foreign import MOST_NAMED, by_lost_broker, foreign_moves
-from core.actions.measured import is_to_be_measured, measured
+from core.actions.external_changes import MOST_NAMED
+from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
 from core.actions.rehearse import Rehearsal, rehearse
 from core.plan.model import BrokerExpectation, Expected, sealed
+from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
+from core.pulsar.plan.measured import measured
 from core.snapshot import PulsarSnapshot
 from core.units import counted
 
@@ -105,7 +107,7 @@ def test_losing_and_finding_an_owner_read_as_what_they_are() -> None:
 
 
 def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.actions.foreign.MOST_NAMED", 3)
+    monkeypatch.setattr("core.actions.external_changes.MOST_NAMED", 3)
     assert MOST_NAMED == 20
     world = World()
     world.ask(bundles=[FIRST], options=QUICK)

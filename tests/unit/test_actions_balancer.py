@@ -6,7 +6,7 @@ import pytest
 from actions_world import MOVABLE, RUN, SHEDDING, Worker, World, unknown
 
 from core.actions.apply import put_back
-from core.actions.balancer import DURING, LATE_WITHIN_S
+from core.actions.balancer import LATE_WITHIN_S
 from core.actions.events import SettingChanged, SettingRestored, SettingSaved
 from core.actions.model import RunOptions
 
@@ -74,7 +74,9 @@ def _unanswered(world: World, comes_after_s: float) -> None:
     def swallow(where: str) -> None:
         if where == "before setting":
             world.on_cross = None
-            world.at(world.now_s + comes_after_s, lambda: world.settings.update({SHEDDING: DURING}))
+            world.at(
+                world.now_s + comes_after_s, lambda: world.settings.update({SHEDDING: "false"})
+            )
             raise unknown("No answer within 5 s.")
 
     world.on_cross = swallow

@@ -11,8 +11,6 @@ from actions_world import BASE, BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker,
 
 from core.actions.apply import carry_out
 from core.actions.events import ForeignMove
-from core.actions.foreign import foreign_moves
-from core.actions.measured import measured
 from core.actions.model import RunId, RunOptions
 from core.actions.rehearse import rehearse
 from core.actions.request import check_unapplied, is_begun
@@ -22,6 +20,8 @@ from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.model import Plan, Step, sealed
 from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.external_changes import foreign_moves
+from core.pulsar.plan.measured import measured
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.setting import SetDynamicSetting

@@ -22,14 +22,15 @@ from pegasus_world import (
 )
 
 from core.actions.events import SettingRestored, SettingSaved, StepWaiting
-from core.actions.measured import measured
 from core.actions.model import RunOptions
 from core.actions.rehearse import rehearse
 from core.actions.views import RunView
 from core.actions.words import told
 from core.errors import PlanConflictError
 from core.pegasus.plan.external_changes import foreign_changes
-from core.pegasus.plan.undo import PegasusGround
+from core.pegasus.plan.measured import measured
+from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.verify import recheck
 from core.pegasus.server_settings import LIVE_PERCENTAGE
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.change import ChangeReplica
@@ -39,8 +40,6 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
 from core.plan.model import Expected, NodeExpectation, Plan, sealed
-from core.pulsar.plan.undo import undo_plan
-from core.pulsar.plan.verify import recheck
 from core.values import is_known_value, is_same_value
 
 FAST = RunOptions(pace_per_min=600, verify_within_s=4.0)
@@ -414,7 +413,7 @@ def test_a_level_outside_the_five_in_a_plan_is_told_and_never_sent() -> None:
 
 def problems(world: PegasusWorld, *steps: PegasusStep) -> dict[int, str]:
     plan = pegasus_plan(a_world(), steps)
-    found = recheck(snapshot_of_world(world), plan, (), world.moment)
+    found = recheck(snapshot_of_world(world), plan)
     return {index: item.code for index, item in found.items()}
 
 
@@ -435,7 +434,7 @@ def test_a_step_is_still_right_while_its_roles_are() -> None:
 def test_a_step_whose_partition_changed_is_told_with_both_memberships() -> None:
     world = changed("2.0", N3, N1, N4)
     plan = pegasus_plan(a_world(), [move("2.0", N1, N3)])
-    (problem,) = recheck(snapshot_of_world(world), plan, (), world.moment).values()
+    (problem,) = recheck(snapshot_of_world(world), plan).values()
     assert problem.code == "moved_meanwhile"
     assert f"had primary {N1}, secondaries {N3}, {N4} (ballot 3)" in problem.sentence
     assert f"has primary {N3}, secondaries {N1}, {N4} (ballot 5) now" in problem.sentence

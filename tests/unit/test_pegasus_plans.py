@@ -19,7 +19,7 @@ from core.pegasus.plan.build import (
     setting_plan,
 )
 from core.pegasus.plan.preview import preview_pegasus
-from core.pegasus.plan.verify import recheck_pegasus
+from core.pegasus.plan.verify import recheck
 from core.pegasus.reconfigure import way_of
 from core.pegasus.server_settings import CHANGEABLE, changeable, value_before, wished_value
 from core.pegasus.snapshot import PegasusFacts
@@ -115,7 +115,7 @@ class TestMoves:
         assert by_node[NODES[0]].primaries_after == by_node[NODES[0]].primaries_before - 1
         assert by_node[NODES[2]].received_mb == 10.0
         assert plan.complete
-        assert recheck_pegasus(snapshot_of(whole()), plan) == {}
+        assert recheck(snapshot_of(whole()), plan) == {}
 
     @pytest.mark.parametrize(
         ("asked", "word"),

@@ -17,6 +17,7 @@ from core.actions.ports import Action
 from core.errors import InvariantError
 from core.pegasus.proposal import Proposal
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.system import PEGASUS
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 
@@ -31,6 +32,8 @@ class PegasusCluster(Limited):
         readings_apart_s: Seconds between two readings that say that nothing is left to balance;
             ``None``: three ticks of the meta server.
     """
+
+    system = PEGASUS
 
     def __init__(
         self,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from core.actions.session import Session
+from collections.abc import Callable
+from typing import Final
+
 from core.actions.views import SettingView
-from core.pegasus.server_settings import LIVE_PERCENTAGE
+from core.pegasus.levels import FunctionLevel
+from core.pegasus.server_settings import CHANGEABLE, LIVE_PERCENTAGE
 from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.level import LEVEL_KEY
 from core.snapshot import PegasusSnapshot
 
+_RESET: Final = "that is its default, which a new leading meta server, or a restarted one, takes up"
 
-def why_left(session: Session, saved: SettingView, by_hand: str) -> str:
+
+def why_left(saved: SettingView, by_hand: str, take_snapshot: Callable[[], PegasusSnapshot]) -> str:
     """Return why a setting is left as the run has made it; empty: it can be put back.
 
     Args:
-        session: The run.
         saved: A setting that the run changed for its time.
         by_hand: The line of the shell that puts it back.
+        take_snapshot: Takes a fresh snapshot.
     Raises:
         RemoteError: The cluster cannot be read.
         SnapshotError: It tells too little.
@@ -23,10 +29,7 @@ def why_left(session: Session, saved: SettingView, by_hand: str) -> str:
     share = saved.before or ""
     if saved.key != LIVE_PERCENTAGE or not share.isdecimal():
         return ""
-    snapshot = session.ports.cluster.snapshot()
-    if not isinstance(snapshot, PegasusSnapshot):
-        return ""
-    nodes = PegasusFacts(snapshot).nodes
+    nodes = PegasusFacts(take_snapshot()).nodes
     alive = sum(node.is_alive for node in nodes)
     if alive * 100 >= int(share) * len(nodes):
         return ""
@@ -35,3 +38,15 @@ def why_left(session: Session, saved: SettingView, by_hand: str) -> str:
         "would freeze the cluster. After a restart of the meta servers it is as configured, and "
         f"nodes that left are forgotten; by hand: {by_hand}"
     )
+
+
+def why_reset(key: str, value: str | None) -> str:
+    """Return the clause about a value that servers of Pegasus start with; empty: it is none."""
+    if key == LEVEL_KEY:
+        is_default = value == FunctionLevel.STEADY.word
+    else:
+        found = (one for one in CHANGEABLE if one.key == key.partition("@")[0])
+        is_default = any(
+            value in (one.shipped, one.setting.default) for one in found if value is not None
+        )
+    return _RESET if is_default else ""

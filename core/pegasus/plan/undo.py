@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from core.actions.undo import check_undo, reason_of_undo
 from core.actions.views import RunView, StepView
 from core.actions.words import why_nothing_lasts
 from core.errors import InvariantError, OpsError, PlanConflictError
@@ -39,16 +40,19 @@ class PegasusGround:
     exclusions: Collection[str] = field(default_factory=frozenset)
 
 
-def undo_pegasus(view: RunView, ground: PegasusGround, reason: str) -> Plan:
+def undo_plan(view: RunView, ground: PegasusGround, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
     Args:
-        view: The run; it has ended, and is of the snapshot's cluster.
-        ground: On what.
-        reason: Why.
+        view: The run; it has ended.
+        ground: A fresh snapshot of its cluster, the moment, the exclusions.
+        reason: Why; by default that it undoes the run.
     Raises:
-        PlanConflictError: The run left nothing that could be taken back.
+        PlanConflictError: The run has not ended, is of another cluster, or left nothing that
+            could be taken back.
     """
+    check_undo(view, ground.snapshot.manifest.cluster)
+    reason = reason or reason_of_undo(view)
     undo = _Undo(view, ground, reason)
     for step in reversed(view.steps):
         undo.take_back(step)

@@ -26,9 +26,10 @@ from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
 
 
-def recheck_pegasus(
+def recheck(
     snapshot: PegasusSnapshot,
     plan: Plan,
+    *,
     steps: Collection[int] | None = None,
 ) -> dict[int, Diagnostic]:
     """Return why steps of a plan may not be carried out any more, by place in the plan.

@@ -66,6 +66,11 @@ class SetMetaLevel(PegasusStep, frozen=True, kw_only=True, tag="set_meta_level")
         return SettingChange(self.before, self.level, is_temporary=self.is_restored)
 
     @property
+    def starts_balancer(self) -> bool:
+        """Return whether the meta server balances at the level."""
+        return self.sets_level is FunctionLevel.LIVELY
+
+    @property
     def sets_level(self) -> FunctionLevel | None:
         """The level, where there is one of that name."""
         return next((one for one in FunctionLevel if one.word == self.level), None)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from core.actions.runs import RunView, StepView
+from core.actions.undo import check_undo, reason_of_undo
 from core.errors import InvariantError, PlanConflictError
-from core.pegasus.plan.undo import PegasusGround, undo_pegasus
 from core.plan.model import (
     Diagnostic,
     Plan,
@@ -35,7 +35,7 @@ from core.pulsar.view import LoadView
 from core.step import Inverse
 
 
-def undo_plan(view: RunView, ground: Ground | PegasusGround, *, reason: str = "") -> Plan:
+def undo_plan(view: RunView, ground: Ground, *, reason: str = "") -> Plan:
     """Return the plan that takes a run back, last step first.
 
     A step that cannot be taken back is a warning and leaves the plan incomplete; one that need not
@@ -43,31 +43,14 @@ def undo_plan(view: RunView, ground: Ground | PegasusGround, *, reason: str = ""
 
     Args:
         view: The run; it has ended.
-        ground: A fresh snapshot of its cluster, the moment, the exclusions; which of the two
-            types follows from the cluster's system.
+        ground: A fresh snapshot of its cluster, the moment, the exclusions.
         reason: Why; by default that it undoes the run.
     Raises:
         PlanConflictError: The run has not ended, is of another cluster, or left nothing that
             could be taken back.
     """
-    cluster = ground.snapshot.manifest.cluster
-    if cluster != view.cluster:
-        raise PlanConflictError(
-            f"Run {view.run_id} was on {view.cluster}; the snapshot is of {cluster}.",
-            hint=f"Take a snapshot of {view.cluster}.",
-        )
-    if not view.is_ended:
-        raise PlanConflictError(
-            f"Run {view.run_id} is {view.state}: it cannot be taken back before it has ended.",
-            hint="Stop it first.",
-        )
-    reason = reason or f"Undoes run {view.run_id}: {view.reason}"
-    if isinstance(ground, PegasusGround):
-        return undo_pegasus(view, ground, reason)
-    return _undo_pulsar(view, ground, reason)
-
-
-def _undo_pulsar(view: RunView, ground: Ground, reason: str) -> Plan:
+    check_undo(view, ground.snapshot.manifest.cluster)
+    reason = reason or reason_of_undo(view)
     settings = effective_settings(ground.snapshot)
     basis = Basis(
         snapshot=ground.snapshot,

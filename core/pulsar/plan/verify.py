@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import chain, takewhile
 
 from core.errors import InvariantError
-from core.pegasus.plan.verify import recheck_pegasus
 from core.plan.model import (
     Diagnostic,
     Plan,
@@ -29,11 +28,11 @@ from core.pulsar.settings import SETTING_BY_KEY, effective_settings
 from core.pulsar.steps.base import PulsarStep
 from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.pulsar.view import LoadView
-from core.snapshot import AnySnapshot, PegasusSnapshot, PulsarSnapshot
+from core.snapshot import PulsarSnapshot
 
 
 def recheck(
-    snapshot: AnySnapshot,
+    snapshot: PulsarSnapshot,
     plan: Plan,
     exclusions: Collection[str],
     now: datetime,
@@ -51,25 +50,13 @@ def recheck(
         now: The present moment, aware UTC.
         steps: Places to look at; ``None``: all.
     """
-    if isinstance(snapshot, PegasusSnapshot):
-        return recheck_pegasus(snapshot, plan, steps)
-    return _recheck_pulsar(snapshot, plan, frozenset(exclusions), now, steps)
-
-
-def _recheck_pulsar(
-    snapshot: PulsarSnapshot,
-    plan: Plan,
-    exclusions: frozenset[str],
-    now: datetime,
-    steps: Collection[int] | None,
-) -> dict[int, Diagnostic]:
     settings = effective_settings(snapshot)  # what a plan assumed of settings does not count here
     basis = Basis(
         snapshot=snapshot,
         view=LoadView.of(snapshot, settings),
         settings=settings,
         now=now,
-        exclusions=exclusions,
+        exclusions=frozenset(exclusions),
     )
     everywhere = first_refusal(check_cluster(basis))
     grounds = _Grounds(basis, policy_steps(plan.steps))

@@ -1,0 +1,69 @@
+"""What changed hands during a run, and not by it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.actions.events import ForeignMove
+from core.actions.session import Session
+from core.actions.views import StepView
+from core.errors import InvariantError
+from core.system import Snapshot
+from core.units import counted
+
+MOST_NAMED: Final = 20
+"""Foreign moves written down one by one per comparison; a lost broker moves hundreds at once."""
+
+
+def note_foreign_moves(session: Session, fresh: Snapshot) -> None:
+    """Compare with the session's snapshot, put foreign moves on record and keep the fresh one."""
+    earlier, session.snapshot = session.snapshot, fresh
+    if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
+        return
+    if type(earlier) is not type(fresh):
+        raise InvariantError("Two snapshots of one run are of different systems.")
+    system = session.ports.cluster.system
+    found = list(system.external_changes(session.view, earlier, fresh))
+    for move in found[:MOST_NAMED]:
+        note(session, move)
+    if len(found) > MOST_NAMED:
+        rest = found[MOST_NAMED:]
+        first = rest[0]
+        others = counted(len(rest) - 1, f"further {system.unit}")
+        session.record(
+            ForeignMove(
+                bundle=first.bundle,
+                source=first.source,
+                destination=first.destination,
+                sentence=f"{first.sentence} So did {others}.",
+            )
+        )
+
+
+def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -> None:
+    """Put on record that a step found its bundle with another owner than planned."""
+    if holder != step.step.owner:  # else it changed in another way than by its holder
+        note(session, describe_move(step.step.subject, step.step.owner, holder))
+
+
+def note(session: Session, move: ForeignMove) -> None:
+    """Put a foreign move on record, once."""
+    known = {(item.bundle, item.source, item.destination) for item in session.view.foreign_moves}
+    if (move.bundle, move.source, move.destination) not in known:
+        session.record(move)
+
+
+def describe_move(bundle: str, source: str | None, destination: str | None) -> ForeignMove:
+    """Return the record of what changed hands during a run, and not by it."""
+    if source is None:
+        what = f"was taken up by {destination}"
+    elif destination is None:
+        what = f"lost its owner {source}"
+    else:
+        what = f"went from {source} to {destination}"
+    return ForeignMove(
+        bundle=bundle,
+        source=source,
+        destination=destination,
+        sentence=f"{bundle} {what} during the run, and not by it.",
+    )

@@ -1,0 +1,91 @@
+"""Pegasus as a system: what code that knows no system reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from core.actions.events import ForeignMove, RunMeasured
+from core.actions.model import Refusal, RunId
+from core.actions.views import RunView, SettingView
+from core.pegasus.plan.external_changes import foreign_changes
+from core.pegasus.plan.measured import measured
+from core.pegasus.plan.restore import why_left, why_reset
+from core.pegasus.plan.undo import PegasusGround, undo_plan
+from core.pegasus.plan.verify import recheck
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.steps.registry import STEPS
+from core.plan.model import Plan
+from core.snapshot import PegasusSnapshot
+from core.step import Diagnostic, StepBase
+from core.system import BalancerSwitch, System
+
+
+class PegasusSystem:
+    """Pegasus; see :class:`core.system.System`."""
+
+    name = "pegasus"
+    steps: tuple[type[StepBase], ...] = STEPS
+    unit = "partition"
+    balancer: BalancerSwitch | Refusal = Refusal(
+        code="bad_options",
+        sentence="The balancer of a Pegasus cluster is not paused by an option: at level steady it "
+        "only counts.",
+        hint="Ask for the run without --pause-balancer; plan a step that sets the level.",
+    )
+
+    def is_complete(self, snapshot: PegasusSnapshot) -> bool:
+        """Return whether every partition was read."""
+        return PegasusFacts(snapshot).has_all_partitions
+
+    def recheck(
+        self,
+        snapshot: PegasusSnapshot,
+        plan: Plan,
+        exclusions: Collection[str],
+        now: datetime,
+        *,
+        steps: Collection[int] | None = None,
+    ) -> Mapping[int, Diagnostic]:
+        """Return why steps may not be executed any more, by place in the plan."""
+        del exclusions, now  # the executor's guard has the exclusions; nothing here expires
+        return recheck(snapshot, plan, steps=steps)
+
+    def external_changes(
+        self, view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
+    ) -> Iterable[ForeignMove]:
+        """Return partitions whose members changed, and not by the run."""
+        return foreign_changes(view, earlier, later)
+
+    def why_left(
+        self, saved: SettingView, by_hand: str, snapshot: Callable[[], PegasusSnapshot]
+    ) -> str:
+        """Return why a setting would freeze the cluster if it was restored."""
+        return why_left(saved, by_hand, snapshot)
+
+    def why_reset(self, key: str, value: str | None) -> str:
+        """Return that a value is a default, which a restarted server has again."""
+        return why_reset(key, value)
+
+    def measure(
+        self, view: RunView, snapshot: PegasusSnapshot, disturbed_by: RunId | None
+    ) -> RunMeasured:
+        """Return the replicas of the nodes that the run touched."""
+        return measured(view, snapshot, disturbed_by)
+
+    def undo(
+        self,
+        view: RunView,
+        snapshot: PegasusSnapshot,
+        *,
+        now: datetime,
+        exclusions: Collection[str] = frozenset(),
+        reason: str = "",
+    ) -> Plan:
+        """Return the plan that undoes a run."""
+        ground = PegasusGround(snapshot=snapshot, now=now, exclusions=exclusions)
+        return undo_plan(view, ground, reason=reason)
+
+
+PEGASUS: Final[System[PegasusSnapshot]] = PegasusSystem()

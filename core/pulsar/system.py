@@ -1,0 +1,95 @@
+"""Pulsar as a system: what code that knows no system reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from core.actions.events import ForeignMove, RunMeasured
+from core.actions.model import Refusal, RunId
+from core.actions.views import RunView, SettingView
+from core.plan.model import Plan
+from core.pulsar.plan.edit import Ground
+from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
+from core.pulsar.plan.measured import measured
+from core.pulsar.plan.undo import undo_plan
+from core.pulsar.plan.verify import recheck
+from core.pulsar.steps.registry import STEPS
+from core.snapshot import PulsarSnapshot
+from core.step import Diagnostic, StepBase
+from core.system import BalancerSwitch, System
+
+_SHEDDING: Final = "loadBalancerSheddingEnabled"
+
+
+def _restore_line(before: str | None) -> str:
+    verb = "delete" if before is None else "update"
+    value = "" if before is None else f" --value {before}"
+    return f"pulsar-admin brokers {verb}-dynamic-config --config {_SHEDDING}{value}"
+
+
+class PulsarSystem:
+    """Pulsar; see :class:`core.system.System`."""
+
+    name = "pulsar"
+    steps: tuple[type[StepBase], ...] = STEPS
+    unit = "bundle"
+    balancer: BalancerSwitch | Refusal = BalancerSwitch(_SHEDDING, "false", _restore_line)
+
+    def is_complete(self, snapshot: PulsarSnapshot) -> bool:
+        """Return whether every bundle and every owner was read."""
+        bundles = snapshot.manifest.tables["bundles"]
+        return bundles.coverage_ratio == 1.0 and snapshot.bundles["owner_source"].null_count == 0
+
+    def recheck(
+        self,
+        snapshot: PulsarSnapshot,
+        plan: Plan,
+        exclusions: Collection[str],
+        now: datetime,
+        *,
+        steps: Collection[int] | None = None,
+    ) -> Mapping[int, Diagnostic]:
+        """Return why steps may not be executed any more, by place in the plan."""
+        return recheck(snapshot, plan, exclusions, now, steps=steps)
+
+    def external_changes(
+        self, view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
+    ) -> Iterable[ForeignMove]:
+        """Return bundles that changed hands, and not by the run."""
+        return by_lost_broker(foreign_moves(view, earlier, later), later)
+
+    def why_left(
+        self, saved: SettingView, by_hand: str, snapshot: Callable[[], PulsarSnapshot]
+    ) -> str:
+        """Return nothing: every setting can be restored."""
+        del saved, by_hand, snapshot
+        return ""
+
+    def why_reset(self, key: str, value: str | None) -> str:
+        """Return nothing: dynamic settings are stored, no broker resets them."""
+        del key, value
+        return ""
+
+    def measure(
+        self, view: RunView, snapshot: PulsarSnapshot, disturbed_by: RunId | None
+    ) -> RunMeasured:
+        """Return the load of the brokers that the run touched."""
+        return measured(view, snapshot, disturbed_by)
+
+    def undo(
+        self,
+        view: RunView,
+        snapshot: PulsarSnapshot,
+        *,
+        now: datetime,
+        exclusions: Collection[str] = frozenset(),
+        reason: str = "",
+    ) -> Plan:
+        """Return the plan that undoes a run."""
+        ground = Ground(snapshot=snapshot, now=now, exclusions=exclusions)
+        return undo_plan(view, ground, reason=reason)
+
+
+PULSAR: Final[System[PulsarSnapshot]] = PulsarSystem()

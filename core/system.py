@@ -1,0 +1,160 @@
+"""What a system is to the code that knows none of them.
+
+The objects are in ``core/<system>/system.py``, their list in :mod:`core.systems`. The executor
+takes the system from the cluster that it is handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
+
+from core.actions.events import ForeignMove, RunMeasured
+from core.actions.model import Refusal, RunId
+from core.actions.views import RunView, SettingView
+from core.ids import SnapshotId
+from core.plan.model import Plan
+from core.step import Diagnostic, StepBase
+
+
+class Manifest(Protocol):
+    """What is known of every snapshot."""
+
+    @property
+    def cluster(self) -> str:
+        """Trimtab's name of the cluster."""
+        ...
+
+    @property
+    def taken_at(self) -> datetime:
+        """When it was taken, aware UTC."""
+        ...
+
+
+class Snapshot(Protocol):
+    """A cluster at one moment; what is in it is known to its system only."""
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """Identifies its content."""
+        ...
+
+    @property
+    def manifest(self) -> Manifest:
+        """Where and when it was taken."""
+        ...
+
+
+class BalancerSwitch(NamedTuple):
+    """The setting that pauses the cluster's own balancer.
+
+    Attributes:
+        key: Its name.
+        paused: Its value during the pause.
+        restore_line: Returns the shell line that restores a value; ``None``: it was not set.
+    """
+
+    key: str
+    paused: str
+    restore_line: Callable[[str | None], str]
+
+
+S_contra = TypeVar("S_contra", bound=Snapshot, contravariant=True)
+
+
+class System(Protocol[S_contra]):
+    """One system, as plan, executor, journal, worker and commands use it."""
+
+    @property
+    def name(self) -> str:
+        """Stable word: the ``kind`` of its clusters in the configuration."""
+        ...
+
+    @property
+    def steps(self) -> tuple[type[StepBase], ...]:
+        """The kinds of its steps, in the order in which they are counted."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """What changes hands, singular: ``bundle``."""
+        ...
+
+    @property
+    def balancer(self) -> BalancerSwitch | Refusal:
+        """What pauses the cluster's own balancer during a run, or why an option cannot."""
+        ...
+
+    def is_complete(self, snapshot: S_contra) -> bool:
+        """Return whether what the snapshot lacks is certainly not there."""
+        ...
+
+    def recheck(
+        self,
+        snapshot: S_contra,
+        plan: Plan,
+        exclusions: Collection[str],
+        now: datetime,
+        *,
+        steps: Collection[int] | None = None,
+    ) -> Mapping[int, Diagnostic]:
+        """Return why steps may not be executed any more, by place in the plan.
+
+        Args:
+            snapshot: A fresh one.
+            plan: The plan.
+            exclusions: What the configuration excludes from every plan.
+            now: The present moment, aware UTC.
+            steps: Places to check; ``None``: all.
+        """
+        ...
+
+    def external_changes(
+        self, view: RunView, earlier: S_contra, later: S_contra
+    ) -> Iterable[ForeignMove]:
+        """Return what changed hands between two snapshots and is not the run's own effect."""
+        ...
+
+    def why_left(self, saved: SettingView, by_hand: str, snapshot: Callable[[], S_contra]) -> str:
+        """Return why a temporary setting is not restored; empty: it can be.
+
+        Args:
+            saved: The setting.
+            by_hand: The shell line that restores it.
+            snapshot: Takes a fresh snapshot.
+        Raises:
+            RemoteError: The cluster cannot be read.
+            SnapshotError: The snapshot has too little.
+        """
+        ...
+
+    def why_reset(self, key: str, value: str | None) -> str:
+        """Return the clause that explains why servers set ``key`` to ``value``; empty: unknown."""
+        ...
+
+    def measure(self, view: RunView, snapshot: S_contra, disturbed_by: RunId | None) -> RunMeasured:
+        """Return what a snapshot after the run shows of what the run touched.
+
+        Args:
+            view: A run that has ended.
+            snapshot: Taken some time after its end.
+            disturbed_by: Another run that acted in between; ``None``: none did.
+        """
+        ...
+
+    def undo(
+        self,
+        view: RunView,
+        snapshot: S_contra,
+        *,
+        now: datetime,
+        exclusions: Collection[str] = frozenset(),
+        reason: str = "",
+    ) -> Plan:
+        """Return the plan that undoes a run, last step first.
+
+        Raises:
+            PlanConflictError: The run has not ended, is of another cluster, or left nothing.
+        """
+        ...
