@@ -1,0 +1,316 @@
+"""A third system for tests: queues that are assigned to workers. No product file knows it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import ClassVar, Final
+
+from core.actions.events import ForeignMove, RunMeasured
+from core.actions.external_changes import describe_move
+from core.actions.model import Ending, Observation, Refusal, RunId
+from core.actions.ports import Action
+from core.actions.undo import check_undo, reason_of_undo
+from core.actions.views import RunView, SettingView
+from core.errors import PlanConflictError
+from core.ids import SnapshotId
+from core.plan.model import Expected, Plan, PolicyRef, sealed
+from core.step import Diagnostic, Phrase, ResultFlags, SettingChange, Step, StepBase
+from core.system import BalancerSwitch, System
+
+NAME: Final = "queues"
+AUTO: Final = "auto_assign"
+
+
+# -- the snapshot ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class QueueManifest:
+    cluster: str
+    taken_at: datetime
+
+
+@dataclass(frozen=True)
+class QueueSnapshot:
+    """Worker of every queue, and the settings, at one moment."""
+
+    manifest: QueueManifest
+    workers: Mapping[str, str]
+    settings: Mapping[str, str]
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        content = f"{self.manifest}{sorted(self.workers.items())}{sorted(self.settings.items())}"
+        return SnapshotId(hashlib.sha256(content.encode()).hexdigest())
+
+
+# -- the steps -------------------------------------------------------------------------------------
+
+
+class QueueStep(StepBase, frozen=True, kw_only=True):
+    def check(self, snapshot: QueueSnapshot) -> Diagnostic | None:
+        raise NotImplementedError
+
+    def inverse(self) -> QueueStep:
+        raise NotImplementedError
+
+
+class MoveQueue(QueueStep, frozen=True, kw_only=True, tag="move_queue"):
+    phrase: ClassVar[Phrase] = Phrase("move", "queue", "moved", "was moved", order=0)
+    result_flags: ClassVar[Mapping[str, ResultFlags]] = {
+        **Step.result_flags,
+        "moved_meanwhile": ResultFlags(is_external_change=True),
+    }
+
+    queue: str
+    owner: str
+    destination: str
+
+    @property
+    def subject(self) -> str:
+        return self.queue
+
+    def describe(self) -> str:
+        return f"Move {self.queue} from {self.owner} to {self.destination}"
+
+    def describe_progress(self) -> str:
+        return f"Moving {self.queue} from {self.owner}"
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        return f"{self.queue} would go from {holder or self.owner} to {self.destination}."
+
+    def command_lines(self) -> tuple[str, ...]:
+        return (f"queues move {self.queue} {self.destination}",)
+
+    def check(self, snapshot: QueueSnapshot) -> Diagnostic | None:
+        now = snapshot.workers.get(self.queue)
+        if now == self.owner:
+            return None
+        sentence = f"{self.queue} is on {now}, not on {self.owner}."
+        return Diagnostic(severity="error", code="moved_meanwhile", sentence=sentence)
+
+    def inverse(self) -> QueueStep:
+        return MoveQueue(queue=self.queue, owner=self.destination, destination=self.owner)
+
+
+class SetAuto(QueueStep, frozen=True, kw_only=True, tag="set_auto"):
+    phrase: ClassVar[Phrase] = Phrase("change", "setting", "changed", "was changed", order=1)
+
+    before: str
+    value: str
+    is_temporary: bool = False
+
+    @property
+    def subject(self) -> str:
+        return AUTO
+
+    @property
+    def is_paced(self) -> bool:
+        return False
+
+    @property
+    def setting(self) -> SettingChange | None:
+        return SettingChange(self.before, self.value, is_temporary=self.is_temporary)
+
+    def describe(self) -> str:
+        return f"Set {AUTO} to {self.value}"
+
+    def describe_progress(self) -> str:
+        return f"Setting {AUTO} to {self.value}"
+
+    def describe_dry_run(self, holder: str | None = None) -> str:
+        return f"{AUTO} would be set to {self.value}."
+
+    def command_lines(self) -> tuple[str, ...]:
+        return (f"queues set {AUTO} {self.value}",)
+
+    def check(self, snapshot: QueueSnapshot) -> Diagnostic | None:
+        return None
+
+    def inverse(self) -> QueueStep:
+        return SetAuto(before=self.value, value=self.before)
+
+
+# -- the system ------------------------------------------------------------------------------------
+
+
+def plan_of(
+    snapshot: QueueSnapshot,
+    steps: Iterable[QueueStep],
+    now: datetime,
+    *,
+    reason: str = "",
+    undoes: str | None = None,
+) -> Plan:
+    steps = tuple(steps)
+    found = tuple(one for step in steps if (one := step.check(snapshot)) is not None)
+    return sealed(
+        Plan(
+            cluster=snapshot.manifest.cluster,
+            snapshot_id=snapshot.snapshot_id,
+            taken_at=snapshot.manifest.taken_at,
+            created_at=now,
+            expires_at=now + timedelta(minutes=10),
+            strategy=PolicyRef(name="by hand", release="1"),
+            steps=steps,
+            expected=Expected(),
+            diagnostics=found,
+            reason=reason,
+            complete=not found,
+            applyable=bool(steps) and not found,
+            errored=bool(found),
+            undoes=undoes,
+        )
+    )
+
+
+class QueueSystem:
+    name = NAME
+    steps: tuple[type[StepBase], ...] = (MoveQueue, SetAuto)
+    unit = "queue"
+    balancer: BalancerSwitch | Refusal = BalancerSwitch(
+        AUTO, "off", lambda before: f"queues set {AUTO} {before}"
+    )
+
+    def is_complete(self, snapshot: QueueSnapshot) -> bool:
+        return True
+
+    def recheck(
+        self,
+        snapshot: QueueSnapshot,
+        plan: Plan,
+        exclusions: Collection[str],
+        now: datetime,
+        *,
+        steps: Collection[int] | None = None,
+    ) -> Mapping[int, Diagnostic]:
+        return {
+            index: found
+            for index, step in enumerate(plan.steps)
+            if (steps is None or index in steps)
+            and isinstance(step, QueueStep)
+            and (found := step.check(snapshot)) is not None
+        }
+
+    def external_changes(
+        self, view: RunView, earlier: QueueSnapshot, later: QueueSnapshot
+    ) -> Iterable[ForeignMove]:
+        own = {step.step.subject for step in view.steps if step.begun_at is not None}
+        for queue, worker in later.workers.items():
+            before = earlier.workers.get(queue)
+            if queue not in own and before != worker:
+                yield describe_move(queue, before, worker)
+
+    def why_left(
+        self, saved: SettingView, by_hand: str, snapshot: Callable[[], QueueSnapshot]
+    ) -> str:
+        return ""
+
+    def why_reset(self, key: str, value: str | None) -> str:
+        return ""
+
+    def measure(
+        self, view: RunView, snapshot: QueueSnapshot, disturbed_by: RunId | None
+    ) -> RunMeasured:
+        return RunMeasured(
+            snapshot_id=snapshot.snapshot_id,
+            taken_at=snapshot.manifest.taken_at,
+            usage_deviation=None,
+            throughput_deviation=None,
+            disturbed_by=disturbed_by,
+        )
+
+    def undo(
+        self,
+        view: RunView,
+        snapshot: QueueSnapshot,
+        *,
+        now: datetime,
+        exclusions: Collection[str] = frozenset(),
+        reason: str = "",
+    ) -> Plan:
+        check_undo(view, snapshot.manifest.cluster)
+        done = [step.step for step in reversed(view.steps) if step.state == "DONE"]
+        steps = [
+            step.inverse()
+            for step in done
+            if isinstance(step, QueueStep) and step.temporary_value is None
+        ]
+        if not steps:
+            raise PlanConflictError(f"Nothing of run {view.run_id} can be taken back.")
+        reason = reason or reason_of_undo(view)
+        return plan_of(snapshot, steps, now, reason=reason, undoes=view.run_id)
+
+
+QUEUES: Final[System[QueueSnapshot]] = QueueSystem()
+
+
+# -- a cluster in memory ---------------------------------------------------------------------------
+
+
+@dataclass
+class QueueCluster:
+    """A cluster, and the port through which the executor acts on it."""
+
+    now: Callable[[], datetime]
+    name: str = "queues-1"
+    workers: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=lambda: {AUTO: "on"})
+    before_move: Callable[[], None] = lambda: None
+    is_read_only: bool = False
+    exclusions: tuple[str, ...] = ()
+    moves_per_day: int = 100
+    system: System[QueueSnapshot] = QUEUES
+
+    def snapshot(self) -> QueueSnapshot:
+        manifest = QueueManifest(self.name, self.now())
+        return QueueSnapshot(manifest, dict(self.workers), dict(self.settings))
+
+    def action(self, step: Step) -> Action:
+        return QueueAction(self, step)
+
+    def dynamic_setting(self, key: str) -> str | None:
+        return self.settings.get(key)
+
+    def set_dynamic_setting(self, key: str, value: str | None) -> None:
+        self.settings[key] = value or ""
+
+
+@dataclass
+class QueueAction:
+    cluster: QueueCluster
+    step: Step
+    patience_s: float = 0.0
+
+    def look(self) -> Observation:
+        if self.step.setting is not None:
+            return Observation(exists=True, value=self.cluster.settings[self.step.subject])
+        holder = self.cluster.workers.get(self.step.subject)
+        return Observation(exists=holder is not None, holder=holder)
+
+    def forbids(self, seen: Observation) -> Refusal | None:
+        if self.step.setting is not None or seen.holder == self.step.owner:
+            return None
+        sentence = f"{self.step.subject} is on {seen.holder}."
+        return Refusal(code="moved_meanwhile", sentence=sentence)
+
+    def send(self) -> None:
+        change = self.step.setting
+        if change is not None:
+            self.cluster.settings[self.step.subject] = change.value or ""
+            return
+        self.cluster.before_move()
+        self.cluster.workers[self.step.subject] = self.step.destination or ""
+
+    def ending(self, before: Observation, now: Observation) -> Ending | None:
+        change = self.step.setting
+        is_done = now.value == change.value if change else now.holder == self.step.destination
+        if not is_done:
+            return None
+        return Ending(state="DONE", code="done", sentence="It is as asked.", after=now)
+
+    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+        return Ending(state="FAILED", code="not_done", sentence="It is not as asked.", after=now)
