@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.acting.pending import PendingProposals
+from connectors.pulsar.acting.cluster import PulsarCluster
 from core.actions.ports import Cluster
 from core.snapshot import AnySnapshot
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
+from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.worker import work_on
 from core.actions.events import ControlAsked, Entry, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions

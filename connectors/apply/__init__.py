@@ -1,1 +1,1 @@
-"""How Trimtab acts on a Pulsar cluster: look, send, look again, under a lease."""
+"""What acting on a cluster needs in every system: the clock, lease, limits, broken runs."""

@@ -90,7 +90,7 @@ class Limited:
 
     @property
     def exclusions(self) -> Sequence[str]:
-        """Namespaces of Pulsar, or tables of Pegasus, that plans never touch."""
+        """What plans never touch: names of namespaces or tables."""
         return self._limits().exclusions
 
     @property

@@ -14,8 +14,8 @@ import pytest
 from apply_site import ApplySite, movable
 from pulsar_under_test import PulsarUnderTest, eventually
 
-from connectors.apply.cluster import PulsarCluster
 from connectors.config import ClusterConfig
+from connectors.pulsar.acting.cluster import PulsarCluster
 from core.errors import PlanConflictError
 from core.ids import namespace_of, parse_range
 from core.plan.model import Plan

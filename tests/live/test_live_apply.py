@@ -18,7 +18,7 @@ from java_process import wait_until
 from our_reading import config_of
 from real_pulsar import RealPulsar
 
-from connectors.apply.cluster import PulsarCluster
+from connectors.pulsar.acting.cluster import PulsarCluster
 from core.actions.views import RunView
 from core.plan.model import Plan
 from core.pulsar.plan.edit import Ground

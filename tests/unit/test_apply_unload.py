@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.apply.sight import Sight
+from connectors.pulsar.acting.sight import Sight
 from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation
 from core.errors import UnreachableError

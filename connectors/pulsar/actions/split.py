@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from connectors.apply.planned import not_as_planned
-from connectors.apply.sight import Eyes, OwnersAsked, Sight
+from connectors.pulsar.acting.planned import not_as_planned
+from connectors.pulsar.acting.sight import Eyes, OwnersAsked, Sight
 from connectors.pulsar.actions.unload import Send, Serves
 from core.actions.model import Ending, Observation, Refusal
 from core.errors import RemoteError

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from connectors.apply.planned import SPLIT_HINT, not_as_planned
-from connectors.apply.sight import Eyes, OwnersAsked, Sight
+from connectors.pulsar.acting.planned import SPLIT_HINT, not_as_planned
+from connectors.pulsar.acting.sight import Eyes, OwnersAsked, Sight
 from core.actions.model import Ending, Observation, Refusal
 from core.errors import RemoteError
 from core.pulsar.steps.base import AdminRequest

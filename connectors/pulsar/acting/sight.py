@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from connectors.apply.addresses import Addresses
+from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminClient, quoted
 from connectors.zookeeper.session import Node, ZooKeeperSession

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from connectors.apply.addresses import Addresses
 from connectors.apply.limits import Limited
-from connectors.apply.policies import read_policy
-from connectors.apply.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
 from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
+from connectors.pulsar.acting.addresses import Addresses
+from connectors.pulsar.acting.policies import read_policy
+from connectors.pulsar.acting.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
 from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient

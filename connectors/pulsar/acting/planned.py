@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.apply.sight import Sight
+from connectors.pulsar.acting.sight import Sight
 from core.actions.model import Observation, Refusal
 from core.pulsar.steps.base import BundleStep
 

@@ -1,0 +1,1 @@
+"""What the actions of Pulsar share: the cluster's port, bundles, policies, addresses."""
