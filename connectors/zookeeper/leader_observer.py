@@ -84,7 +84,7 @@ KEPT_ROUNDS: Final = 500
 """Judged rounds that the measured accuracy is made of; older ones are dropped."""
 
 _LAG_S: Final = 0.3
-"""Everything older than this has been read while connected, unless the watcher gathers."""
+"""How far clocks of ZooKeeper and of brokers may be apart, and a ZooKeeper follower behind."""
 
 _TOPIC_LAG_S: Final = 1.0
 """The same of messages of topics, which are taken four times a second."""
@@ -562,10 +562,10 @@ class LeaderObserver:
             model.configure(self._configured)
         if self._published is not None and self._is_write_due():
             self._write(self._published)
+        # a round is held once everything that was written before it has been read
+        until_s = now_s if self._watcher is None else min(now_s, self._watcher.read_until_s)
         lag_s = _LAG_S if self._is_followed_modular else _TOPIC_LAG_S
-        if self._watcher is not None:  # what is gathered has not been read yet
-            lag_s += self._watcher.gather_s
-        for prediction in model.advance(now_s - lag_s):
+        for prediction in model.advance(until_s - lag_s):
             self._began(prediction)
         self._predict(model, now_s)
         self._judge.interval_s = model.round_every_s

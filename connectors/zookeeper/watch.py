@@ -15,6 +15,7 @@ Source:
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ import msgspec
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooState
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import EventType
+from kazoo.protocol.states import Callback, EventType
 
 from connectors.config import ClusterConfig
 from connectors.zookeeper.client import LOST, connect, new_client, single_answer
@@ -126,6 +127,13 @@ class ZnodeWatcher:
         config: Its ``zookeeper``, ``zookeeper_auth``, ``timeouts``.
         trees: What to follow; a znode is in one of them at most.
         deliver: Called from the thread of :meth:`run` with the events of one pass, in order.
+
+    Attributes:
+        endpoint: ZooKeeper, for messages.
+        unread: Paths that ZooKeeper refuses to show, each with its result code.
+        read_until_s: Every change that ZooKeeper committed before this time has been delivered,
+            seconds since the epoch by this machine's clock; 0.0 before the first pass. It stands
+            still while the connection is lost.
     """
 
     def __init__(
@@ -136,6 +144,7 @@ class ZnodeWatcher:
     ) -> None:
         self.endpoint = f"zookeeper {config.zookeeper}"
         self.unread: dict[str, int] = {}
+        self.read_until_s = 0.0
         self._timeouts = config.timeouts
         self._trees = tuple(trees)
         self._deliver = deliver
@@ -166,7 +175,7 @@ class ZnodeWatcher:
             connect(self._client, self._connected, self._timeouts.zookeeper_s, self.endpoint)
             retry_at: float | None = None
             while not is_over():
-                states, paths = self._drained(_WAIT_S)
+                states, paths, until_s = self._drained(_WAIT_S)
                 for moment, state in states:
                     event = ZnodeEvent(received_at_s=moment, kind="session", state=state)
                     if event.loses_watch:
@@ -177,6 +186,8 @@ class ZnodeWatcher:
                     retry_at = None if self._read_all() else monotonic() + _RETRY_S
                 elif paths and retry_at is None and not self._read_changed(paths):
                     retry_at = monotonic() + _RETRY_S
+                if until_s is not None and retry_at is None:
+                    self.read_until_s = until_s
         finally:
             self.close()
 
@@ -191,11 +202,6 @@ class ZnodeWatcher:
     def is_connected(self) -> bool:
         """Whether the session is alive right now."""
         return self._connected.is_set()
-
-    @property
-    def gather_s(self) -> float:
-        """How long notifications may wait to be read together right now, seconds."""
-        return _GATHER_S if self._is_busy else 0.0
 
     def _forget(self) -> None:
         """Begin again: readers drop what they know when a session was lost."""
@@ -216,24 +222,52 @@ class ZnodeWatcher:
         if event.type != EventType.NONE:  # a lost connection is noticed by its state
             self._notes.put((time(), event.path, False))
 
-    def _drained(self, wait_s: float) -> tuple[list[tuple[float, str]], dict[str, float]]:
-        """Wait for notifications; return the states in order and ``{path: first moment}``."""
+    def _drained(
+        self, wait_s: float
+    ) -> tuple[list[tuple[float, str]], dict[str, float], float | None]:
+        """Wait for notifications, and for all of what changed until now.
+
+        Returns:
+            States of the session in order; ``{path: first moment}``; until when these are all
+            notifications, seconds since the epoch, ``None`` if ZooKeeper did not answer.
+        """
         states: list[tuple[float, str]] = []
         paths: dict[str, float] = {}
         if self._is_busy:
             self._gathering.wait(_GATHER_S)
-        try:
-            note = self._notes.get(timeout=wait_s)
+
+        def add(note: tuple[float, str, bool]) -> None:
+            moment, what, is_state = note
+            if is_state:
+                states.append((moment, what))
+            else:
+                paths.setdefault(what, moment)
+
+        with contextlib.suppress(queue.Empty):
+            add(self._notes.get(timeout=wait_s))
+        until_s = self._all_notified()
+        with contextlib.suppress(queue.Empty):
             while True:
-                moment, what, is_state = note
-                if is_state:
-                    states.append((moment, what))
-                else:
-                    paths.setdefault(what, moment)
-                note = self._notes.get_nowait()
-        except queue.Empty:
-            self._count(len(paths))
-            return states, paths
+                add(self._notes.get_nowait())
+        self._count(len(paths))
+        return states, paths, until_s
+
+    def _all_notified(self) -> float | None:
+        """Wait until every change so far has notified; return as of when, ``None``: unknown.
+
+        ZooKeeper sends the notifications of a session before the reply to a later read, and kazoo
+        calls watches one after the other: what is put behind them now is called when all were.
+        """
+        if not self.is_connected:
+            return None
+        asked_s = time()
+        try:
+            self._client.exists_async("/").get(timeout=self._timeouts.zookeeper_s)
+        except (*LOST, kazoo_errors.KazooException, KazooTimeoutError):
+            return None
+        passed = threading.Event()
+        self._client.handler.dispatch_callback(Callback("watch", passed.set, ()))
+        return asked_s if passed.wait(self._timeouts.zookeeper_s) else None
 
     def _count(self, notifications: int) -> None:
         """Note whether notifications come faster than they are worth a pass each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -67,9 +68,9 @@ class Watched:
     shadow: list[tuple[float, set[str]]]
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    path = tmp_path_factory.mktemp("leader") / "sandbox.jsonl.gz"
+@pytest.fixture  # for each test: one that is run again needs another recording
+def watched(tmp_path: Path) -> Watched:
+    path = tmp_path / "sandbox.jsonl.gz"
     begun, stop = threading.Event(), threading.Event()
     shadow, expected = PulsarShadow(minute_s=MINUTE_S), []
     with Sandbox(OPTIONS) as sandbox:
