@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
 _LOOK_EVERY_S: Final = 2.0
+_BROKER_PX: Final = 130
+"""The browser measures a column once, and the next prediction may be the first with a broker."""
 
 
 def next_round(page: PageContext) -> None:
@@ -45,7 +47,7 @@ def _look(page: PageContext) -> None:
         format="percent",
         min_value=0.0,
         max_value=1.0,
-        help="Part of the futures drawn from recent report changes that select it.",
+        help="Share of simulated rounds that select the bundle; loads vary as in recent reports.",
         width=90,
     )
     if not rows.empty:
@@ -54,9 +56,9 @@ def _look(page: PageContext) -> None:
             ({"share": share} if prediction.has_shares else {})
             | {
                 "bundle": tables.opener("Bundle", "_predicted_bundle", frame.bundle_link),
-                "broker": tables.words("From"),
-                "destination": tables.words("To"),
-                "note": tables.words("Not unloaded because"),
+                "broker": tables.words("From", width_px=_BROKER_PX),
+                "destination": tables.words("To", width_px=_BROKER_PX),
+                "note": tables.words("Not unloaded"),
             },
             key="leader_round",
             alt="Bundles of the predicted round with their shares",
@@ -100,8 +102,8 @@ def accuracy(forecast: Forecast) -> None:
                 "lead": tables.words("Lead time", pinned=True),
                 "exact": tables.words("Rounds exact"),
                 "ratio": tables.words("Exact"),
-                "predicted": tables.words("Predicted, moved"),
-                "actual": tables.words("Moved, predicted"),
+                "predicted": tables.words("Precision", "Predicted bundles that were unloaded."),
+                "actual": tables.words("Recall", "Unloaded bundles that were predicted."),
             },
             key="leader_accuracy",
             alt="Accuracy of predicted rounds by lead time",

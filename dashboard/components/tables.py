@@ -50,9 +50,13 @@ def seconds(label: str, help_text: str = "") -> Column:
     return st.column_config.NumberColumn(label, format="%.0f s", help=help_text or None)
 
 
-def words(label: str, help_text: str = "", *, pinned: bool = False) -> Column:
-    """Return a column of text."""
-    return st.column_config.TextColumn(label, help=help_text or None, pinned=pinned or None)
+def words(
+    label: str, help_text: str = "", *, pinned: bool = False, width_px: int | None = None
+) -> Column:
+    """Return a column of text, by default as wide as its first content."""
+    return st.column_config.TextColumn(
+        label, help=help_text or None, pinned=pinned or None, width=width_px
+    )
 
 
 def opener(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pandas as pd
 
 from core.pulsar.leader.prediction import Forecast, RoundPrediction
+
+_NOT_SELECTED: Final = "not at the current load"
 
 
 def bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:
@@ -18,7 +22,7 @@ def bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:
                 "bundle": one.bundle,
                 "broker": one.broker,
                 "destination": best,
-                "note": one.skipped if one.is_selected else "only in some futures",
+                "note": one.skipped if one.is_selected else _NOT_SELECTED,
             }
         )
     return pd.DataFrame(rows, columns=["share", "bundle", "broker", "destination", "note"])

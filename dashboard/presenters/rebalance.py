@@ -81,6 +81,14 @@ def _of_cluster(line: Line, off: Sequence[str]) -> str:
             f"{line.name}, {standing}, would unload nothing now, and {bundles} in round "
             f"{line.acting} if the load stays"
         )
+    if line.first.skipped:
+        selected = counted(len(line.first.skipped), "bundle")
+        reason, *others = dict.fromkeys(line.first.skipped.values())
+        more = f"; {counted(len(others), 'other reason')}" if others else ""
+        return (
+            f"{line.name}, {standing}, would unload nothing now: "
+            f"it selects {selected} and unloads none ({reason}{more})"
+        )
     return f"{line.name}, {standing}, would do nothing: {_uncapped(line.first.decision.sentence)}"
 
 

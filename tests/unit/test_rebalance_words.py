@@ -10,10 +10,13 @@ from fleet_builder import make_snapshot
 
 from core.health.measures import Spread
 from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import preview_plan
+from core.pulsar.shedding import Decision, Round
 from core.pulsar.shedding.gates import at_least
 from dashboard.charts.bars import BeforeAfter, before_after_bars
 from dashboard.presenters import rebalance_plan
+from dashboard.presenters.rebalance import IN_FORCE, Line, answer
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -78,3 +81,33 @@ def test_every_colour_of_the_diamonds_has_its_entry_in_the_legend():
         "after, 20 % to 40 % off",
         "after, farther than 40 %",
     ]
+
+
+def test_a_strategy_whose_bundles_all_stay_is_not_said_to_do_nothing_and_unload():
+    stays = "placement would give it back to the broker that it is on"
+    selects = Decision(
+        label="success", reason="overloaded", sentence="UniformLoadShedder unloads 2 bundles."
+    )
+    line = Line(
+        name="UniformLoadShedder",
+        mark=IN_FORCE,
+        settings="",
+        first=Round(
+            decision=selects, moves=(), skipped={"a/b/0x0_0x1": stays, "a/b/0x1_0x2": stays}
+        ),
+        acting=0,
+        impact=ClientImpact(
+            bundles=0,
+            producers=0,
+            consumers=0,
+            topics=0,
+            cache_bytes=0,
+            msg_rate_msgs_per_s=0.0,
+            throughput_bytes_per_s=0.0,
+        ),
+        played=None,
+    )
+    assert answer(line, (), None) == (
+        "UniformLoadShedder, in force here, would unload nothing now: "
+        f"it selects 2 bundles and unloads none ({stays})."
+    )
