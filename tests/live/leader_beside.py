@@ -30,6 +30,7 @@ _POLL_S: Final = 0.1
 _ASKED_S: Final = 10.0
 _NEAR_S: Final = 10.0
 _SLACK_S: Final = 1.0
+_RETIMED_S: Final = 0.001
 
 
 class Seen(msgspec.Struct, kw_only=True):
@@ -152,9 +153,10 @@ class ProductBeside:
 def judged_beside(beside: Beside, rounds: Sequence[ActualRound]) -> list[JudgedRound]:
     """Judge what was published of true rounds.
 
-    A lead time has the prediction that a reader saw so long before the round, give or take a
-    second; 0 is the prediction at the round's start, made of what was known before it. Rounds
-    without any are left out of that lead time, and the caller says how many.
+    A lead time has the prediction that a reader saw so long before the true start of the round,
+    give or take a second; 0 is the prediction at the round's start, made of what was known before
+    it and published a moment later. Rounds without any are left out of that lead time, and the
+    caller says how many.
 
     Args:
         beside: What was seen.
@@ -170,9 +172,24 @@ def judged_beside(beside: Beside, rounds: Sequence[ActualRound]) -> list[JudgedR
             if seen.has_begun:
                 made[0.0] = prediction
                 continue
-            ahead_s = prediction.at_s - seen.seen_at_s
+            ahead_s = one.at_s - seen.seen_at_s
             for lead_s in LEADS_S:
                 if lead_s > 0 and ahead_s >= lead_s - _SLACK_S:
                     made[lead_s] = prediction
         judged.append(judge(made, one))
     return judged
+
+
+def begun_by_a_move(beside: Beside) -> int:
+    """Return how many rounds began earlier than was last published: with the first move seen.
+
+    Their prediction at the start is made when that move is known.
+    """
+    count, coming_s = 0, 0.0
+    for seen in beside.seen:
+        at_s = seen.prediction.at_s
+        if not seen.has_begun:
+            coming_s = at_s
+        elif _RETIMED_S < coming_s - at_s < _NEAR_S:
+            count += 1
+    return count

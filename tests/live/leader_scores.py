@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from leader_beside import Beside, judged_beside
+from leader_beside import Beside, begun_by_a_move, judged_beside
 
 from core.pulsar.leader.accuracy import JudgedRound, accuracy_by_lead, calibration, judge
 from core.pulsar.leader.events import read_recording
@@ -81,7 +81,8 @@ def published_rounds(folder: Path, name: str) -> list[JudgedRound]:
     ownless = sum(not any(score.lead_s == 0 for score in one.scores) for one in judged)
     sys.stdout.write(
         f"{name}: {len(rounds)} rounds since it watched, {ownless} without a prediction at their "
-        f"start; the command named {beside.answered} of {beside.asked} rounds it was asked for\n"
+        f"start, {begun_by_a_move(beside)} begun by a move that was seen; the command named "
+        f"{beside.answered} of {beside.asked} rounds it was asked for\n"
     )
     return judged
 
