@@ -2,7 +2,7 @@
 
 A request is a frozen struct in a module that imports nothing heavy, for the command line reads it
 when it starts. Each field has its type, range, default and one sentence; from these follow the
-option (:mod:`dashboard.cli_requests`), the field of a form and the JSON of a job.
+option (:mod:`dashboard.cli.requests`), the field of a form and the JSON of a job.
 
 Example:
     >>> class Lookup(Request, frozen=True, kw_only=True):

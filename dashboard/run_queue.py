@@ -8,7 +8,7 @@ from core.actions.views import RunView
 from core.actions.words import hold_words
 from core.errors import OpsError
 from dashboard import services
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 
 if TYPE_CHECKING:
     from dashboard.services import Config

@@ -16,7 +16,7 @@ from core.actions.views import RunView
 from core.errors import UnknownNameError
 from core.plan.model import Plan
 from dashboard import services
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.memo import Memo
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from core.errors import ConfigError, OpsError
-from dashboard.cli_output import note
+from dashboard.cli.output import note
 
 END_GRACE_S: Final = 8.0
 """How long a child may take to end before it is killed."""

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 import typer  # noqa: E402  # the checkout comes first on the path
 
-from dashboard.cli import app  # noqa: E402  # the checkout comes first on the path
+from dashboard.cli.main import app  # noqa: E402  # the checkout comes first on the path
 
 PAGE: Final = ROOT / "docs" / "reference" / "commands.md"
 HEAD: Final = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import InputError
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import frame, pegasus_plan, words
 from dashboard.components import pegasus_maintenance as maintenance
 from dashboard.planning_pegasus import wizard_plan_of

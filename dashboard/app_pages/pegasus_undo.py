@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import OpsError, PlanConflictError
 from dashboard import runs, state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import frame, pegasus_plan, words
 from dashboard.components.activity import run_link
 from dashboard.components.asked_plan import is_too_early

@@ -17,7 +17,7 @@ from core.plan.model import Plan
 from core.plan.words import tally
 from core.pulsar.plan.preview import Preview
 from dashboard import runs, services, state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters import unload

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard import runs, services, services_jobs, state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import jobs as presenter
 

@@ -9,7 +9,7 @@ import streamlit as st
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
 from dashboard.charts.bars import before_after_bars
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters import unload as presenter

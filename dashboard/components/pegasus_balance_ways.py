@@ -14,7 +14,7 @@ from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import AskedMove
 from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.components.pegasus_balance import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.presenters import pegasus_balance as presenter

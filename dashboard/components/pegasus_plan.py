@@ -9,7 +9,7 @@ import streamlit as st
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
 from dashboard import state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.components.applying import Ask, draw_choices
 from dashboard.presenters import pegasus_plan as presenter

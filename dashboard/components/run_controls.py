@@ -12,7 +12,7 @@ from core.actions.words import why_nothing_lasts
 from core.errors import OpsError
 from core.step import Step
 from dashboard import runs, services, state
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
 from dashboard.presenters import run_waits

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from dashboard import services
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters.freshness import last_error
 from dashboard.reading import collector_status, shelf_state

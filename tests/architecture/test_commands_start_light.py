@@ -1,4 +1,4 @@
-"""Commands run with pandas hidden (``dashboard/cli.py``): no module that they use may need it."""
+"""Commands run with pandas hidden (``dashboard/cli/main.py``): no module of theirs may need it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PACKAGES = ("core", "connectors", "dashboard")
 HIDDEN = {"pandas", "streamlit"}
 ANOTHER_PROCESS = {"dashboard.app"}
 WITH_PANDAS = "core.spark"  # whoever makes a Spark session takes the hiding away
-COMMANDS = sorted(path.stem for path in (ROOT / "dashboard").glob("cli*.py"))
+COMMANDS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "dashboard" / "cli").rglob("*.py")
+)
 
 
 def place_of(module: str) -> Path | None:
@@ -66,7 +69,7 @@ def way_to_hidden(starts: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_needs_nothing_that_is_hidden_from_it(command: str) -> None:
-    path = place_of(f"dashboard.{command}")
+    path = place_of(command)
     assert path is not None
     used = set(imports_of(list(every_statement(ast.parse(path.read_text())))))
     assert way_to_hidden(used - ANOTHER_PROCESS) == []

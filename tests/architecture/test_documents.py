@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from dashboard.cli import app
+from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

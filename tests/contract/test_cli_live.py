@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from core.snapshot.store import Shelf, load_snapshot
-from dashboard.cli import run
+from dashboard.cli.main import run
 from dashboard.services import load_config
 
 pytestmark = pytest.mark.zookeeper

@@ -14,7 +14,7 @@ import pytest
 
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 TRIMTAB = [sys.executable, "-m", "dashboard.cli"]
 DEADLINE_S = 120.0

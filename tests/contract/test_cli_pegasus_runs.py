@@ -13,7 +13,7 @@ import pytest
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services, services_pegasus
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.5)
 NAME = "sandbox-pegasus"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.sandbox.fleet import Sandbox, SandboxOptions
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 ROOT = Path(__file__).parent.parent.parent
 TRIMTAB = ".venv/bin/trimtab"

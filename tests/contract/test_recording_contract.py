@@ -22,7 +22,7 @@ from connectors.sandbox.fleet import Sandbox, SandboxOptions
 from core.history.store import HistoryLocation, HistoryStore
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, load_snapshot
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(600)]
 

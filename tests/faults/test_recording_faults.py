@@ -23,7 +23,7 @@ from connectors.check import check_history
 from connectors.config import ClusterConfig, TrimtabConfig
 from core.history.store import HistoryLocation, HistoryStore
 from core.snapshot.store import Shelf
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 WITHIN_S = 90.0
 _PAUSE = threading.Event()

@@ -21,7 +21,8 @@ from connectors.private import exposed_secrets, keep_private
 from connectors.zookeeper.client import _without_secrets, single_answer
 from connectors.zookeeper.multi_read import Answer
 from core.snapshot.store import Shelf
-from dashboard import cli, services
+from dashboard import services
+from dashboard.cli.main import run
 
 TOKEN = 'tok"en/with+signs&ü=0123456789'
 PLAIN = "s3cret-Token-0123456789"
@@ -150,7 +151,7 @@ def test_nothing_that_is_written_has_the_secret(
             ["history", "minutes", "c", "--json"],
             ["runs", "--json"],
         ):
-            cli.run(line)
+            run(line)
     finally:
         os.umask(old)
     out, err = capfd.readouterr()

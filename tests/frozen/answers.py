@@ -31,7 +31,7 @@ from fleet_edit import with_manifest, with_settings  # noqa: E402  # after the p
 from pegasus_snapshots import generated  # noqa: E402  # after the path
 
 from core.snapshot.store import save_snapshot  # noqa: E402  # after the path
-from dashboard import cli  # noqa: E402  # after the path
+from dashboard.cli.main import run  # noqa: E402  # after the path
 
 HERE = Path(__file__).parent
 FROZEN = HERE / "answers.json"
@@ -151,7 +151,7 @@ def answers(folder: Path) -> Iterator[tuple[str, str]]:
 def _answer(line: str, folder: Path) -> str:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.run(line.split())
+        code = run(line.split())
     whole = f"$ trimtab {line}\nexit {code}\n{out.getvalue()}\n{err.getvalue()}"
     return _TOOK.sub(r"\g<1>0", whole.replace(str(folder), "FOLDER"))
 

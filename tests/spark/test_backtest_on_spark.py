@@ -99,7 +99,7 @@ class Command:
         config.write_text("" if "sc://" in " ".join(more) else "\n".join(lines))
         words = ["backtest", "--history", str(place / "history"), "--grid", str(file)]
         words += ["--out", str(self.out), "--config", str(config), *more]
-        start = "import sys; from dashboard.cli import main; main()"
+        start = "import sys; from dashboard.cli.main import main; main()"
         self.log = folder / "command.log"
         with self.log.open("wb") as sink:
             self.process = subprocess.Popen(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "pegasus" / "balance-traces.json"
 

@@ -11,7 +11,7 @@ from fleet_builder import make_snapshot
 
 from core.snapshot.store import load_snapshot, save_snapshot
 from core.spark.large.size import MOST_BUNDLES
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 NAMES = ("east", "west")
 COMMANDS = {

@@ -35,8 +35,9 @@ from core.plan.options import PlanOptions
 from core.progress import JobStoppedError, Untold
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 from core.systems import STEPS
-from dashboard import cli, cli_backtest_run, services_spark
-from dashboard.cli import run
+from dashboard import services_spark
+from dashboard.cli.backtest import run as backtest_run
+from dashboard.cli.main import _WithoutPandas, run
 from dashboard.presenters.candidates import shortened
 
 PEGASUS_GRID = {
@@ -314,7 +315,7 @@ def test_an_earlier_result_is_not_written_over(place, tmp_path, capsys, monkeypa
 
 
 def test_a_master_means_spark():
-    where = cli_backtest_run.Where(None, None, "local", "local[2]").checked()
+    where = backtest_run.Where(None, None, "local", "local[2]").checked()
     assert where.engine == "spark"
 
 
@@ -349,13 +350,13 @@ def test_ctrl_c_ends_it_in_good_order(place, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGINT)
 
-    class Pressed(cli_backtest_run._Progress):
+    class Pressed(backtest_run._Progress):
         def step(self, done: int, total: int, words: str) -> None:
             if done == 1 and not self.is_stopped:
                 signal.raise_signal(signal.SIGINT)
             super().step(done, total, words)
 
-    monkeypatch.setattr(cli_backtest_run, "_Progress", Pressed)
+    monkeypatch.setattr(backtest_run, "_Progress", Pressed)
     assert run(words_of(place, tmp_path, PEGASUS_GRID)) == 1
     assert "Stopped before it was done" in capsys.readouterr().err
     assert not list((tmp_path / "out").iterdir())
@@ -364,7 +365,7 @@ def test_ctrl_c_ends_it_in_good_order(place, tmp_path, capsys, monkeypatch):
 
 def test_whoever_starts_spark_finds_pandas_again():
     before = list(sys.meta_path)
-    sys.meta_path.insert(0, cli._WithoutPandas())
+    sys.meta_path.insert(0, _WithoutPandas())
     try:
         services_spark.show_pandas()
         assert sys.meta_path == before

@@ -12,7 +12,7 @@ from core.schemas import PULSAR_TABLES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot, save_snapshot
 from core.systems import STEPS
-from dashboard import cli
+from dashboard.cli.main import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 TOPIC = "persistent://acme/orders/created"
@@ -20,7 +20,7 @@ QUOTA = ("quota", "--limit", "100", "--usage", "10,50,30")
 
 
 def _json(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict]:
-    code = cli.run([*arguments, "--json"])
+    code = run([*arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(capsys, arguments, code, word
 
 def test_each_advisor_answers_for_people_and_for_scripts(capsys, tmp_path):
     snapshot = tmp_path / "snapshot"
-    assert cli.run(["import-zk", str(DUMP), "--out", str(snapshot)]) == 0
+    assert run(["import-zk", str(DUMP), "--out", str(snapshot)]) == 0
     capsys.readouterr()
     commands = [
         "advise queue --partitions 30 --max-pending 2000 --max-pending-across 40000",
@@ -87,13 +87,13 @@ def test_each_advisor_answers_for_people_and_for_scripts(capsys, tmp_path):
     for command in commands:
         code, body = _json(capsys, *command.split())
         assert (code, bool(body)) == (0, True)
-        assert cli.run(command.split()) == 0
+        assert run(command.split()) == 0
         assert capsys.readouterr().out.strip()
 
 
 def test_a_namespace_that_is_not_there_is_named(capsys, tmp_path):
     snapshot = tmp_path / "snapshot"
-    cli.run(["import-zk", str(DUMP), "--out", str(snapshot)])
+    run(["import-zk", str(DUMP), "--out", str(snapshot)])
     capsys.readouterr()
     code, body = _json(capsys, *f"advise lookups {snapshot} --namespace acme/ordrs".split())
     assert (code, body["error"]["code"]) == (1, "unknown_name")
@@ -102,7 +102,7 @@ def test_a_namespace_that_is_not_there_is_named(capsys, tmp_path):
 
 def test_the_surgeon_plans_only_for_a_topic_that_the_snapshot_holds(capsys, tmp_path):
     bare, whole = tmp_path / "bare", tmp_path / "whole"
-    cli.run(["import-zk", str(DUMP), "--out", str(bare)])
+    run(["import-zk", str(DUMP), "--out", str(bare)])
     capsys.readouterr()
     out = tmp_path / "plan.json"
     asked = f"advise partitions acme/orders/created --partitions 16 --wanted 2 --plan {out}"

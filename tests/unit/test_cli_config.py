@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from connectors.config import TrimtabConfig
-from dashboard.cli import run
-from dashboard.cli_config import config_words, words_of
+from dashboard.cli.config import config_words, words_of
+from dashboard.cli.main import run
 
 
 @pytest.fixture

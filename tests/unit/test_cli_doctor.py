@@ -9,7 +9,7 @@ from fleet_builder import broker_names, make_snapshot
 from fleet_edit import with_settings
 
 from core.snapshot.store import save_snapshot
-from dashboard import cli
+from dashboard.cli.main import run as run_command
 
 BROKER = broker_names(6)[2]
 HISTORY = "loadBalancerHistoryResourcePercentage"
@@ -29,7 +29,7 @@ def kept(tmp_path):
 
 
 def run(capsys, *words):
-    code = cli.run([*map(str, words)])
+    code = run_command([*map(str, words)])
     told = capsys.readouterr()
     return code, told.out, told.err
 

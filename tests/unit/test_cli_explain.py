@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUSY = "10.1.0.1:8080"

@@ -15,19 +15,14 @@ from fleet_builder import NOON, make_snapshot
 from pegasus_snapshots import snapshot_of, whole
 
 from core.snapshot.store import save_snapshot
-from dashboard import (
-    cli,
-    cli_demo,
-    cli_jobs,
-    cli_live,
-    cli_runs,
-    services,
-    services_jobs,
-    services_pegasus,
-    services_sandbox,
-)
-from dashboard.cli_arguments import check_numbers_of
-from dashboard.cli_output import StoppedError
+from dashboard import services, services_jobs, services_pegasus, services_sandbox
+from dashboard.cli import jobs
+from dashboard.cli.arguments import check_numbers_of
+from dashboard.cli.cluster import live
+from dashboard.cli.demo import run as demo
+from dashboard.cli.main import app, run
+from dashboard.cli.output import StoppedError
+from dashboard.cli.plans import runs
 
 WHOLE = ("-1", "0", "99999", "2147483648", "99999999999999999999", "1e400", "nan", "", "\udc80")
 REAL = ("nan", "inf", "-1", "0", "1e400", "1e-320", "99999999999999999999", "\udc80")
@@ -58,7 +53,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield from leaves(child, (*path, name))
 
 
-COMMAND = typer.main.get_command(cli.app)
+COMMAND = typer.main.get_command(app)
 check_numbers_of(COMMAND)
 LEAVES = dict(leaves(COMMAND))
 
@@ -143,15 +138,15 @@ def nothing_starts(monkeypatch, bench) -> None:
     monkeypatch.chdir(bench.folder)
     # built once: that is most of what a command costs
     monkeypatch.setattr(typer.main, "get_command", lambda _: COMMAND)
-    monkeypatch.setattr(cli, "check_numbers_of", lambda _: None)
+    monkeypatch.setattr("dashboard.cli.main.check_numbers_of", lambda _: None)
     monkeypatch.setattr(services, "run_collector", lambda *_: None)
     monkeypatch.setattr(services, "run_worker", lambda *_: None)
     monkeypatch.setattr(services_jobs, "serve_jobs", lambda *_: None)
-    for module in (cli_live, cli_demo):
+    for module in (live, demo):
         monkeypatch.setattr(module, "Supervisor", stopped)
     for module in (services_sandbox, services_pegasus):
         monkeypatch.setattr(module, "sandbox", stopped)
-    for module in (cli_live, cli_demo, cli_jobs, cli_runs):
+    for module in (live, demo, jobs, runs):
         monkeypatch.setattr(module, "end_with_parent", lambda: None, raising=False)
 
 
@@ -163,7 +158,7 @@ def outcome(line: list[str]) -> tuple[int | str, str]:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code: int | str = cli.run(line)
+            code: int | str = run(line)
         except SystemExit as exc:
             code = int(exc.code or 0)
         except Exception as exc:  # noqa: BLE001  # whatever it is, it is what the test is for

@@ -15,10 +15,10 @@ from core.history.shadow import PulsarShadow
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
-from dashboard.cli import run
-from dashboard.cli_moments import moment
-from dashboard.cli_output import UsageFaultError
-from dashboard.cli_recorded import gaps_in
+from dashboard.cli.history.recorded import gaps_in
+from dashboard.cli.main import run
+from dashboard.cli.moments import moment
+from dashboard.cli.output import UsageFaultError
 
 MINUTES = make_history(5, brokers=4, bundles=24)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard import services, services_jobs
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from test_planning_limits import ORDERS, limited
 
 from core.snapshot.store import save_snapshot
-from dashboard import cli
+from dashboard.cli.main import run
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _json(capsys, *arguments: object) -> tuple[int, dict]:
-    code = cli.run([*map(str, arguments), "--json"])
+    code = run([*map(str, arguments), "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -33,7 +33,7 @@ def test_tenants_are_told_with_their_limits(capsys, snapshot):
     assert acme["groups"] == ["gold"]
     assert acme["limits"]["publish_msgs"]["limit"] is None
     assert ORDERS not in acme["limits"]["publish_msgs"]["unlimited"]
-    assert cli.run(["tenants", str(snapshot)]) == 0
+    assert run(["tenants", str(snapshot)]) == 0
     assert "acme" in capsys.readouterr().out
 
 
@@ -46,7 +46,7 @@ def test_a_groups_limit_is_shared_out_by_its_live_use(capsys, snapshot):
     used = [one["used"] for one in body["brokers"]]
     for one in body["brokers"]:
         assert one["upstream"] == pytest.approx(max(1000 * one["used"] / sum(used), 1), abs=1)
-    assert cli.run(["quota", "--snapshot", str(snapshot), "--group", "gold"]) == 0
+    assert run(["quota", "--snapshot", str(snapshot), "--group", "gold"]) == 0
     assert "resourceUsageTransportClassName" in capsys.readouterr().out
 
 
@@ -55,7 +55,7 @@ def test_demand_is_played_over_time(capsys):
     assert code == 0
     assert body["periods"][0]["share"] == [11, 55, 33]
     assert body["periods"][1]["used"] == [11, 50, 30]
-    assert cli.run(["quota", "--limit", "100", "--steps", "2:10,50,30"]) == 0
+    assert run(["quota", "--limit", "100", "--steps", "2:10,50,30"]) == 0
     assert "held back" in capsys.readouterr().out
     _, free = _json(capsys, "quota", "--limit=-1", "--steps", "2:10,50")
     assert free["periods"][1]["share"] == [None, None]

@@ -14,7 +14,7 @@ from fleet_edit import owned_by, without
 
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 Asked = Callable[..., tuple[int, Any, str]]
 

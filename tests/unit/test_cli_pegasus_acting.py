@@ -12,7 +12,7 @@ from pegasus_snapshots import NODES, snapshot_of, whole
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
 from core.systems import STEPS
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 MOVE = ("temp.1", "move_pri", "--from", NODES[0], "--to", NODES[2])
 

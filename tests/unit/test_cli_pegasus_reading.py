@@ -17,7 +17,7 @@ from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_snapshot, save_snapshot
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 NODES = ("db1:34801", "db2:34801", "db3:34801", "db4:34801")
 SETTINGS = {
@@ -287,8 +287,8 @@ def test_a_pegasus_cluster_has_meta_servers_and_nothing_of_pulsar(tmp_path, caps
 
 @pytest.mark.parametrize(
     "module",
-    ["cli_pegasus_reading", "cli_pegasus_balance", "cli_runs", "cli_apply", "cli_snapshots"],
+    ["pegasus.reading", "pegasus.balance", "plans.runs", "plans.apply", "snapshots"],
 )
 def test_the_terminal_needs_no_pandas(module):
-    code = f"import sys; sys.modules['pandas'] = None; import dashboard.{module}"
+    code = f"import sys; sys.modules['pandas'] = None; import dashboard.cli.{module}"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ import pytest
 from fleet_builder import NOON
 
 from core.snapshot import Manifest
-from dashboard.cli import run
+from dashboard.cli.main import run
 from dashboard.presenters.freshness import release_badge
 
 DUMP = Path(__file__).parent.parent / "fixtures" / "pulsar" / "zk-dump-idle.jsonl"

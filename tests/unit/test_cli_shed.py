@@ -14,7 +14,7 @@ from core.plan.codec import load_plan
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
 from core.snapshot.store import save_snapshot
 from core.systems import STEPS
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUSY = "10.1.0.1:8080"

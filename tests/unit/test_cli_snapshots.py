@@ -14,7 +14,7 @@ from fleet_builder import make_snapshot
 from fleet_edit import owned_by, with_policies
 
 from core.snapshot.store import save_snapshot
-from dashboard.cli import app, run
+from dashboard.cli.main import app, run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 BUNDLE = "acme/orders/0x00000000_0x40000000"
@@ -306,7 +306,7 @@ def test_every_command_of_the_contract_is_there() -> None:
 
 def test_the_command_line_starts_without_heavy_imports() -> None:
     heavy = "{'pandas', 'pyarrow', 'numpy', 'streamlit', 'pyspark', 'kazoo', 'requests', 'plotly'}"
-    script = f"import sys, dashboard.cli; print(sorted({heavy} & set(sys.modules)))"
+    script = f"import sys, dashboard.cli.main; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, check=True, text=True
     )
@@ -316,7 +316,7 @@ def test_the_command_line_starts_without_heavy_imports() -> None:
 def test_offline_commands_start_without_pages_clients_and_spark(three) -> None:
     heavy = "{'pandas', 'streamlit', 'pyspark', 'kazoo', 'requests', 'plotly', 'pyarrow.dataset'}"
     script = (
-        "import sys\nfrom dashboard.cli import main\n"
+        "import sys\nfrom dashboard.cli.main import main\n"
         f"sys.argv = ['trimtab', 'place', {str(three)!r}, '--bundle', {BUNDLE!r}, '--json']\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code\n"
         f"there = [name for name in {heavy} if sys.modules.get(name)]\n"
@@ -330,9 +330,9 @@ def test_offline_commands_start_without_pages_clients_and_spark(three) -> None:
 
 def test_a_bug_of_ours_is_one_sentence_too(three) -> None:
     script = (
-        "import sys\nfrom dashboard import cli, cli_snapshots\n"
-        "cli_snapshots.load_snapshot = None\n"
-        f"sys.argv = ['trimtab', 'health', {str(three)!r}]\ncli.main()"
+        "import sys\nfrom dashboard.cli import main, snapshots\n"
+        "snapshots.load_snapshot = None\n"
+        f"sys.argv = ['trimtab', 'health', {str(three)!r}]\nmain.main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, check=False, text=True

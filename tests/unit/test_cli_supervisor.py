@@ -15,10 +15,10 @@ import pytest
 
 from core.errors import ConfigError
 from dashboard import services
-from dashboard.cli_demo import DemoOptions, demo
-from dashboard.cli_live import duration_s
-from dashboard.cli_output import UsageFaultError
-from dashboard.cli_sandbox_config import sections_of, write_config
+from dashboard.cli.cluster.live import duration_s
+from dashboard.cli.demo.config import sections_of, write_config
+from dashboard.cli.demo.run import DemoOptions, demo
+from dashboard.cli.output import UsageFaultError
 from dashboard.supervisor import (
     Child,
     ChildEndedError,

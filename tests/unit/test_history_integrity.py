@@ -14,7 +14,8 @@ from fleet_builder import NOON, make_history
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.tables import Tables
 from core.history.writer import Recorder
-from dashboard import cli, services
+from dashboard import services
+from dashboard.cli.main import run
 
 LATER = NOON + timedelta(hours=1)
 Damage = Callable[[Path], None]
@@ -85,7 +86,7 @@ def site(whole: Path, tmp_path: Path, monkeypatch) -> Path:
 
 
 def ask(capsys, *line: str) -> tuple[int, dict]:
-    code = cli.run(["history", *line, "--json"])
+    code = run(["history", *line, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -107,7 +108,7 @@ def test_whole_history_is_read_without_a_word(site: Path, capsys, tmp_path: Path
 
 
 def test_repair_of_a_cluster_that_was_never_recorded_is_refused(site: Path, capsys) -> None:
-    assert cli.run(["history", "repair", "fleer"]) == 1
+    assert run(["history", "repair", "fleer"]) == 1
     err = capsys.readouterr().err
     assert "There is no recorded cluster named 'fleer'" in err
     assert "Did you mean fleet?" in err
@@ -120,7 +121,7 @@ def test_reader_of_less_says_so_with_its_own_exit_code(
     SILENT[name](site)
     at = ("--at", NOON.isoformat(), "--out", str(tmp_path / "out"))
     for command in ("minutes", "events", "agreement", "snapshot"):
-        code = cli.run(["history", command, "fleet", *(at if command == "snapshot" else ())])
+        code = run(["history", command, "fleet", *(at if command == "snapshot" else ())])
         err = capsys.readouterr().err
         assert code == 3, command
         assert f"{name.split(maxsplit=1)[0]}" in err

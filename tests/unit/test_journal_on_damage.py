@@ -17,7 +17,8 @@ from core.actions.events import Record
 from core.actions.model import RunId
 from core.actions.runs import fold
 from core.errors import InvariantError, OpsError
-from dashboard import cli, services
+from dashboard import services
+from dashboard.cli.main import run
 
 
 @pytest.fixture
@@ -72,20 +73,20 @@ REMOVED = "DELETE FROM trimtab_entries WHERE seq = 2"
 def test_runs_names_a_tampered_entry(state: Path, capsys, statement: str, words: str) -> None:
     filled(state)
     tampered(state, statement)
-    assert cli.run(["runs", "--json"]) == 3
+    assert run(["runs", "--json"]) == 3
     out, err = capsys.readouterr()
     body = json.loads(out)
     assert len(body["problems"]) == 1
     assert words in body["problems"][0]
     assert words in err
     if statement is EDITED:
-        assert cli.run(["runs"]) == 3
+        assert run(["runs"]) == 3
         assert "DAMAGED" in capsys.readouterr().out
 
 
 def test_sound_journal_is_listed_without_a_word(state: Path, capsys) -> None:
     filled(state)
-    assert cli.run(["runs", "--json"]) == 0
+    assert run(["runs", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["problems"] == []
     assert not err
@@ -121,7 +122,7 @@ def test_journal_on_a_read_only_disk_is_listed(
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refused)
     monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
-    assert cli.run(["runs", "--json"]) == 0
+    assert run(["runs", "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert len(body["runs"]) == 3 + has_log
     assert "(read-only)" in body["journal"]

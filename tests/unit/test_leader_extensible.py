@@ -15,7 +15,7 @@ from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.leader.recorded import replay_recording
 from core.pulsar.shedding.transfer_shedder import UPSTREAM_REASONS
 from core.snapshot.load_topics import BROKER_LOAD_TOPIC, UNIT_STATE_TOPIC
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 RECORDING: Final = Path(__file__).parents[1] / "fixtures/pulsar/leader_extensible/transfer.jsonl.gz"
 TRUTH: Final = json.loads(RECORDING.with_name("transfer.rounds.json").read_text("utf-8"))

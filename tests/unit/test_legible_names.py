@@ -16,7 +16,7 @@ import dashboard
 from core.units import visible
 from dashboard import serve
 from dashboard.charts.heatmap import HeatmapData, broker_heatmap
-from dashboard.cli_output import print_json, say
+from dashboard.cli.output import print_json, say
 from dashboard.components import words
 from dashboard.components.figures import legible_figure
 from dashboard.components.tables import inert

@@ -12,7 +12,7 @@ from fleet_edit import with_policies
 from core.plan.codec import load_plan
 from core.snapshot.store import save_snapshot
 from core.systems import STEPS
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 DUMP = Path(__file__).parents[1] / "fixtures" / "contracts" / "three-brokers.jsonl"
 MOVE_KEYS = {

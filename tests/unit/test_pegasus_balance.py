@@ -22,7 +22,7 @@ from core.pegasus.balance.rounds import (
 from core.pegasus.balance.score import stddev
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import NOBODY, ClusterView
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance-traces.json"
 RECORDED: dict[str, Any] = json.loads(FIXTURE.read_bytes())

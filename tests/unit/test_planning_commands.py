@@ -29,7 +29,7 @@ from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, ask_here
 from core.spark.jobs.planning import DRILL, ask_in_pool
 from dashboard import services, services_pegasus
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 KIND = {kind.name: kind for kind in KINDS}
 

@@ -15,7 +15,7 @@ from core.pulsar.view import LoadView
 from core.simulation.averages import after_samples
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 FIRST = "acme/orders/0x00000000_0x00010000"
 SECOND = "acme/orders/0x00010000_0x00020000"

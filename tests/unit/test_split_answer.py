@@ -25,7 +25,7 @@ from core.pulsar.steps.split import SplitBundle
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from core.systems import STEPS
-from dashboard.cli import run
+from dashboard.cli.main import run
 
 BY_RANGE = "range_equally_divide"
 

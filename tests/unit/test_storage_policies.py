@@ -15,7 +15,7 @@ from core.pulsar.storage_policies import storage_policies
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import save_snapshot
 from core.snapshot.znodes import ProblemLog, Readings, assemble
-from dashboard import cli
+from dashboard.cli.main import run
 
 SPACE = "acme/orders"
 BOUNDS = {"boundaries": ["0x00000000", "0xffffffff"], "numBundles": 1}
@@ -82,13 +82,13 @@ def test_retention_of_a_namespace_begins_with_its_own_policies(tmp_path: Path, c
     own = with_policies(snapshot, ("namespace_storage", space, json.dumps(SET)))
     save_snapshot(own, tmp_path / "s")
     asked = f"advise retention --snapshot {tmp_path / 's'} --namespace {space} --throughput 1e6"
-    assert cli.run([*asked.split(), "--consumed-after", "5", "--json"]) == 0
+    assert run([*asked.split(), "--consumed-after", "5", "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert body["inputs"]["defaultRetentionTimeInMinutes"] == 4320
     assert body["inputs"]["backlogQuotaDefaultLimitBytes"] == 3.0  # MiB
     assert body["taken_from_snapshot"]["ttlDurationDefaultInSeconds"] == "set on the namespace"
     assert "3 copies" in body["held"]
-    assert cli.run([*asked.split(), "--minutes", "60", "--copies", "1", "--json"]) == 0
+    assert run([*asked.split(), "--minutes", "60", "--copies", "1", "--json"]) == 0
     body = json.loads(capsys.readouterr().out)
     assert body["inputs"]["defaultRetentionTimeInMinutes"] == 60  # what is given goes first
 

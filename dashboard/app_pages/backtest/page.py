@@ -6,7 +6,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from dashboard.app_pages.backtest import form, model, queries, view
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import frame, jobs, words
 from dashboard.presenters.jobs import outcome
 

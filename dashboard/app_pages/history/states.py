@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard import services
 from dashboard.app_pages.history.model import span_words
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.components.header import Choice
 from dashboard.presenters.moments import stamp

@@ -20,7 +20,7 @@ from dashboard.app_pages.history.events import MOVE_KINDS, details_of, events_fr
 from dashboard.app_pages.history.model import HistoryMeasure, measures_of
 from dashboard.app_pages.history.timeline import Looked, look_at, period_words
 from dashboard.charts.lines import Series, history_lines
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import choice, figures, leader_round, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.header import Choice

@@ -13,7 +13,7 @@ from core.errors import OpsError
 from dashboard import runs, services, state
 from dashboard.app_pages.run import view
 from dashboard.app_pages.run.model import QUANTITIES
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import frame, words
 
 if TYPE_CHECKING:

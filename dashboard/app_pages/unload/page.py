@@ -7,7 +7,7 @@ import streamlit as st
 from core.pulsar.steps.policy import policy_of
 from dashboard import state
 from dashboard.app_pages.unload import view
-from dashboard.cli_config import words_of
+from dashboard.cli.config import words_of
 from dashboard.components import frame, policy_changes, words
 from dashboard.components.applying import Ask, draw_choices, in_dialog
 from dashboard.components.asked_plan import picked_plan, undo_of

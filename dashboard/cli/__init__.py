@@ -1,0 +1,1 @@
+"""The ``trimtab`` command: one folder or module per group of commands."""

@@ -1,0 +1,368 @@
+"""What ``trimtab backtest`` does: run a grid on a history, rank it, and say what to change."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from core.errors import OpsError, UnknownNameError
+from core.history.backtest.advice import is_plannable
+from core.history.backtest.model import AS_RECORDED, Grid
+from core.history.backtest.parsing import parse_grid
+from core.history.backtest.results import UnitResult
+from core.history.backtest.wording import Wording
+from core.history.backtest_plan import recommended_plan, restart_words
+from core.history.backtesting import TABLES, Backtest, Outcome, run_here
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
+from core.progress import JobStoppedError
+from core.snapshot import AnySnapshot
+from core.units import counted, format_ratio
+from dashboard import services, services_spark
+from dashboard.cli.history.recorded import Past
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.plans import answers
+from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.presenters.candidates import shortened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ENGINES: Final = ("local", "spark")
+_EVERY_S: Final = 0.2
+_MOST_SHOWN: Final = 30
+
+
+@dataclass(frozen=True)
+class Where:
+    """What is played on, and by whom.
+
+    Attributes:
+        uri: The history; ``None``: the configuration's.
+        config: The configuration; ``None``: the usual one.
+        engine: ``local`` or ``spark``.
+        master: Spark's; ``None``: the configuration's.
+    """
+
+    uri: str | None
+    config: Path | None
+    engine: str
+    master: str | None
+
+    def checked(self) -> Where:
+        """Return it, if it fits together; a master means Spark.
+
+        Raises:
+            UsageFaultError: No such engine.
+        """
+        if self.engine not in _ENGINES:
+            known = UnknownNameError.of("engine", self.engine, _ENGINES)
+            raise UsageFaultError(known.message, hint=known.hint)
+        return self if self.master is None else replace(self, engine="spark")
+
+    def session(self, config: services.Config) -> SparkSession:
+        """Return the session; making it takes seconds."""
+        if self.master is not None:
+            spark = config.spark.model_copy(update={"master": self.master})
+            config = config.model_copy(update={"spark": spark})
+        note("Starting Spark ...")
+        return services_spark.session(config)
+
+
+@dataclass(frozen=True)
+class BacktestWish:
+    """What is asked of ``trimtab backtest``.
+
+    Attributes:
+        grid: File.
+        out: Folder for the result tables.
+        clusters: In place of the grid's.
+        plan_file: Where the plan goes; ``None``: nowhere.
+        reason: Why; kept in the plan.
+    """
+
+    grid: Path
+    out: Path
+    clusters: tuple[str, ...]
+    plan_file: Path | None
+    reason: str
+
+
+def backtest(where: Where, wish: BacktestWish, *, as_json: bool) -> int:
+    """``trimtab backtest``."""
+    where = where.checked()
+    _must_be_usable(wish.out)
+    past = Past.of(where.uri, where.config)
+    grid = _grid(wish, past.config.history.minute_s)
+    work = Backtest.prepared(past.store, grid)
+    note(f"{work.words}.")
+    started = time.perf_counter()
+    with _stoppable() as progress:
+        results = _run(where, past, work, progress)
+        outcome = Outcome.of(grid, results)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    wish.out.mkdir(parents=True, exist_ok=True)
+    outcome.write(wish.out)
+    plan = _plan(past, outcome, wish)
+    rows = {name: outcome.tables[name].to_pylist() for name in ("candidates", "recommended")}
+    body = {
+        "sentence": outcome.sentence,
+        "rule": Wording.of(is_pegasus=outcome.is_pegasus).rule,
+        "runs": len(work.units),
+        "candidates": [_decoded(row) for row in rows["candidates"]],
+        "recommended": [_decoded(row) for row in rows["recommended"]],
+        "tables": {name: str(wish.out / f"{name}.parquet") for name in TABLES},
+        "plan": None if plan is None else answers.plan(plan),
+        "path": None if plan is None else str(wish.plan_file),
+        "elapsed_ms": elapsed_ms,
+    }
+    return emit(Answer(body, lambda: _show(outcome, rows, wish, plan)), as_json=as_json)
+
+
+def _grid(wish: BacktestWish, minute_s: float) -> Grid:
+    """Return the grid of the file; a minute as the configuration says, where it says nothing."""
+    try:
+        text = wish.grid.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it is no text"
+        raise UsageFaultError(
+            f"{wish.grid} cannot be read: {why}.", hint="Name a file with a grid as JSON."
+        ) from exc
+    grid = parse_grid(text)
+    if json.loads(text).get("minute_s") is None:
+        grid = replace(grid, minute_s=minute_s)
+    return replace(grid, clusters=wish.clusters) if wish.clusters else grid
+
+
+def _must_be_usable(out: Path) -> None:
+    """Check the folder before hours are spent.
+
+    Raises:
+        UsageFaultError: It cannot be written, or holds something.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = sorted(path.name for path in out.iterdir())
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{out} cannot be written: {exc.strerror}.", hint="Name another folder."
+        ) from exc
+    if held:
+        raise UsageFaultError(
+            f"{out} holds {held[0]} already, and nothing is written over.",
+            hint="Name an empty folder, or one that does not exist yet.",
+        )
+
+
+def _run(where: Where, past: Past, work: Backtest, progress: _Progress) -> list[UnitResult]:
+    if where.engine == "local":
+        return run_here(work, progress)
+    from core.spark.jobs.backtest import run_on_spark  # noqa: PLC0415  # seconds, only here
+
+    return run_on_spark(where.session(past.config), work, progress)
+
+
+class _Progress:
+    """One line on a terminal that is written over; ends the work once a person pressed Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self._shown_at = 0.0
+        self._width = 0
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is.
+
+        Raises:
+            JobStoppedError: Ctrl-C was pressed.
+        """
+        if self.is_stopped:
+            raise JobStoppedError(
+                "Stopped before it was done; nothing was written.",
+                hint="Start it again with the same grid, or with a smaller one.",
+            )
+        now = time.monotonic()
+        is_last = bool(total) and done >= total
+        if not sys.stderr.isatty() or (now - self._shown_at < _EVERY_S and not is_last):
+            return
+        self._shown_at = now
+        line = f"{done:,} of {total:,}  {words}"
+        sys.stderr.write("\r" + line.ljust(self._width)[:200])
+        self._width = len(line)
+
+    def end(self) -> None:
+        """End the line."""
+        if self._width:
+            sys.stderr.write("\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def _stoppable() -> Iterator[_Progress]:
+    """Let the first Ctrl-C end the work in good order, and a second one at once."""
+    progress = _Progress()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if progress.is_stopped:
+            raise KeyboardInterrupt
+        progress.is_stopped = True
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield progress
+    finally:
+        signal.signal(signal.SIGINT, before)
+        progress.end()
+
+
+# -- the plan --------------------------------------------------------------------------------------
+
+
+def _plan(past: Past, outcome: Outcome, wish: BacktestWish) -> Plan | None:
+    """Make the plan that was asked for, and write it; ``None``: there is nothing to change."""
+    rows = outcome.tables["recommended"].to_pylist()
+    if wish.plan_file is None or not any(is_plannable(row) for row in rows):
+        return None
+    clusters = sorted({row["cluster"] for row in rows})
+    if len(clusters) > 1:
+        raise UsageFaultError(
+            f"Settings are recommended for {counted(len(clusters), 'cluster')}; a plan is for one.",
+            hint=f"Run it again with --cluster {clusters[0]}; the result tables are written.",
+        )
+    snapshot, exclusions = _now(past, clusters[0])
+    reason = wish.reason or rows[0]["why"]
+    terms = PlanOptions(now=services.now(), reason=reason, exclusions=exclusions)
+    plan = recommended_plan(snapshot, rows, terms)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    write_plan(wish.plan_file, dump_plan(plan))
+    return plan
+
+
+def _now(past: Past, cluster: str) -> tuple[AnySnapshot, frozenset[str]]:
+    """Return the cluster as it is, where the configuration knows it; else as recorded last."""
+    configured = next((one for one in past.config.clusters if one.name == cluster), None)
+    if configured is None:
+        _, last = past.span_of(cluster)
+        return past.store.snapshot_at(cluster, last), frozenset()
+    try:
+        if configured.kind == "pegasus":
+            from dashboard import services_pegasus  # noqa: PLC0415  # only here
+
+            return services_pegasus.capture(configured), frozenset(configured.exclusions)
+        return services.capture(configured), frozenset(configured.exclusions)
+    except OpsError as exc:
+        note(f"{cluster} cannot be read now ({exc.message}); the plan is made on the last minute.")
+        return past.store.snapshot_at(cluster, past.span_of(cluster)[1]), frozenset()
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with what it holds as JSON texts as values."""
+    found = dict(row)
+    for name in ("settings", "old", "new"):
+        if isinstance(found.get(name), str):
+            found[name] = json.loads(found[name])
+    return found
+
+
+def _show(
+    outcome: Outcome,
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    wish: BacktestWish,
+    plan: Plan | None,
+) -> None:
+    nouns = Wording.of(is_pegasus=outcome.is_pegasus)
+    say(outcome.sentence)
+    clusters = list(dict.fromkeys(row["cluster"] for row in rows["candidates"]))
+    for cluster in sorted(clusters, key=lambda name: (name is not None, name or "")):
+        say()
+        say("All clusters together" if cluster is None else f"Cluster {cluster}")
+        mine = [row for row in rows["candidates"] if row["cluster"] == cluster]
+        _show_ranking(mine, f"{nouns.moves}/day")
+    say()
+    say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
+    _show_changes(rows["recommended"])
+    say()
+    say(f"Result tables: {', '.join(TABLES)} in {wish.out}.")
+    if plan is not None:
+        say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {wish.plan_file}.")
+        say(f"Carry it out: trimtab apply {wish.plan_file} --cluster {plan.cluster} --reason TEXT")
+    elif wish.plan_file is not None:
+        why = "a restart is needed for all of it" if rows["recommended"] else "nothing is to change"
+        say(f"{wish.plan_file} was not written: {why}.")
+
+
+def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:
+    own, common = shortened([row["candidate"] for row in rows], AS_RECORDED)
+    if common:
+        say(f"All candidates that set something: {common}")
+    cells = [
+        (
+            "" if row["rank"] is None else str(row["rank"]),
+            "*" if row["is_pareto"] else "",
+            own[row["candidate"]],
+            _bars(row, "deviation_p95", is_ratio=True),
+            _bars(row, "deviation_mean", is_ratio=True),
+            _bars(row, "minutes_over_ratio", is_ratio=True),
+            _bars(row, "unloads_per_day", is_ratio=False),
+            _bars(row, "ping_pongs_per_day", is_ratio=False),
+            "yes" if row["meets_target"] else "no" if row["problem"] is None else row["problem"],
+        )
+        for row in rows
+    ]
+    shown = cells[:_MOST_SHOWN]
+    shown += [cell for cell in cells[_MOST_SHOWN:] if not cell[0]]  # what really happened
+    table(
+        (
+            *("rank", "", "candidate", "deviation p95", "mean", "minutes over 20 %"),
+            *(moves, "ping-pongs/day", "target met"),
+        ),
+        shown,
+    )
+    if len(shown) < len(cells):
+        say(f"... and {len(cells) - len(shown)} more; the table candidates has them all.")
+
+
+def _bars(row: Mapping[str, Any], name: str, *, is_ratio: bool) -> str:
+    """Return mean and range over seeds."""
+    if row[name] is None:
+        return "unknown"
+
+    def text(value: float) -> str:
+        return format_ratio(value) if is_ratio else f"{value:,.1f}"
+
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    if low is None or text(low) == text(high):
+        return text(row[name])
+    return f"{text(row[name])} ({text(low)} to {text(high)})"
+
+
+def _show_changes(rows: Sequence[Mapping[str, Any]]) -> None:
+    say()
+    if not rows:
+        say("Recommended: nothing.")
+        return
+    for cluster in sorted({row["cluster"] for row in rows}):
+        mine = [row for row in rows if row["cluster"] == cluster]
+        say(f"Recommended for {cluster}: {mine[0]['candidate']}")
+        cells = [(row["key"], row["old"] or "unknown", row["new"], _when(row)) for row in mine]
+        table(("setting", "recorded", "recommended", "takes effect"), cells)
+        say(mine[0]["why"])
+        if late := restart_words(mine):
+            say(f"Not in a plan. {late}")
+
+
+def _when(row: Mapping[str, Any]) -> str:
+    return str(row["takes_effect"]) if is_plannable(row) else "broker.conf, restart"

@@ -1,0 +1,1 @@
+"""Commands on a live cluster and the processes that read it."""

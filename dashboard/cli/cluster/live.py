@@ -1,0 +1,271 @@
+"""Commands that reach clusters or run processes; clients come from :mod:`dashboard.services`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.errors import OpsError
+from core.snapshot.store import save_snapshot
+from core.units import counted
+from dashboard import services, services_history
+from dashboard.cli.cluster.capture import captured_answer, with_topics
+from dashboard.cli.config import configured, must_name_clusters
+from dashboard.cli.output import (
+    EXIT_DONE,
+    EXIT_REFUSED,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+)
+from dashboard.cli.pegasus.live import PEGASUS, capture_pegasus, keep_pegasus
+from dashboard.supervisor import (
+    Child,
+    Kept,
+    Supervisor,
+    answers,
+    end_with_parent,
+    free_port,
+    told_to_end,
+)
+
+if TYPE_CHECKING:
+    from dashboard.services_history import Checked
+
+READY_S: Final = 120.0
+"""How long a component may take to be ready, on a busy machine."""
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+@dataclass(frozen=True)
+class Companions:
+    """What runs beside the pages, unless it runs elsewhere."""
+
+    collector: bool = True
+    worker: bool = True
+    jobs: bool = True
+
+
+def dashboard(config: Path | None, port: int, companions: Companions, *, open_browser: bool) -> int:
+    """``trimtab dashboard``: the pages, collector, worker and job server beside them."""
+    chosen = services.config_path(config)
+    loaded = services.load_config(chosen)
+    must_name_clusters(loaded, chosen)
+    port = free_port(port)
+    services.keep_private(loaded.state_dir.resolve())
+    with (
+        told_to_end(threading.Event()) as stop,
+        Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
+    ):
+        try:
+            pages = start_pages(all_, chosen, port, loaded.pages.allowed_hosts)
+            beside = [start_collector(all_, chosen)] if companions.collector else []
+            beside += [start_worker(all_, chosen)] if companions.worker else []
+            jobs = [start_jobs(all_, chosen)] if companions.jobs else []
+            open_when_ready(all_, pages, port, open_browser=open_browser)
+            note("Ctrl-C ends it.")
+            _watch_pages(all_, pages, beside, jobs)
+        except KeyboardInterrupt:
+            pass
+    tell_open_runs(chosen)
+    note("Ended.")
+    return EXIT_DONE
+
+
+def tell_open_runs(path: Path | None) -> None:
+    """Say how many runs nobody carries on now; a journal that cannot be read does not matter."""
+    with contextlib.suppress(OpsError):
+        config = services.load_config(path)
+        journal = services.journal(config)
+        count = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
+        if count:
+            were, them = ("was", "it") if count == 1 else ("were", "them")
+            runs = counted(count, "run")
+            note(f"{runs} {were} left open; the next worker goes on with {them}.")
+
+
+def check(config: Path | None, *, as_json: bool) -> int:
+    """``trimtab check``: the configuration, then every endpoint."""
+    loaded = configured(config)
+    results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
+    history = services_history.check_history(loaded)
+    warnings = services.exposed_secrets(loaded)
+    for warning in warnings:
+        note(f"Warning: {warning}")
+    all_fine = history.ok and all(item.ok for items in results.values() for item in items)
+    body = {
+        "ok": all_fine,
+        "clusters": {name: [_tried(item) for item in items] for name, items in results.items()},
+        "history": _tried(history),
+        "warnings": warnings,
+    }
+
+    def show() -> None:
+        for name, items in {**results, "what is recorded": [history]}.items():
+            say(name)
+            table(
+                ("", "what", "detail"),
+                [("ok" if item.ok else "FAILED", item.what, item.detail) for item in items],
+            )
+            for item in items:
+                if not item.ok and item.remedy:
+                    say(f"To mend {item.what}: {item.remedy}")
+
+    code = EXIT_DONE if body["ok"] else EXIT_REFUSED
+    return emit(Answer(body, show, exit_code=code), as_json=as_json)
+
+
+def _tried(item: Checked) -> dict[str, object]:
+    return {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
+
+
+def collect(
+    config: Path | None, names: Sequence[str], every: str | None, *, is_recorded: bool = True
+) -> int:
+    """``trimtab collect``: keep snapshots of clusters, until told to end."""
+    end_with_parent()
+    loaded, chosen = chosen_clusters(config, names)
+    if not is_recorded:
+        history = loaded.history.model_copy(update={"is_recorded": False})
+        loaded = loaded.model_copy(update={"history": history})
+    period_s = duration_s(every) if every is not None else loaded.collect_every_s
+    if period_s == 0:
+        outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
+        return EXIT_DONE if all(outcomes) else EXIT_REFUSED
+    with told_to_end(threading.Event()) as stop:
+        services.run_collector(loaded, chosen, period_s, stop, note)
+    return EXIT_DONE
+
+
+def chosen_clusters(
+    config: Path | None, names: Sequence[str]
+) -> tuple[services.Config, list[services.Cluster]]:
+    """Return the configuration and the clusters named, by default all.
+
+    Raises:
+        ConfigError: It cannot be read, or names no cluster.
+        UnknownNameError: There is no such cluster.
+    """
+    loaded = configured(config)
+    return loaded, [loaded.cluster(name) for name in names] or list(loaded.clusters)
+
+
+def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
+    """Keep one snapshot; a cluster that cannot be read is named and does not stop the others."""
+    try:
+        if cluster.kind == PEGASUS:
+            shelved = keep_pegasus(config, cluster)
+        else:
+            shelved = services.keep(config, services.capture(cluster))
+        note(f"{cluster.name}: {shelved.path}")
+        services_history.record_shelved(config, cluster, shelved)
+    except OpsError as error:
+        note(f"{cluster.name}: {error}")
+        return False
+    return True
+
+
+def capture(
+    config: Path | None, cluster: str, out: Path, topics_of: Sequence[str] = (), *, as_json: bool
+) -> int:
+    """``trimtab capture``: one snapshot of one cluster, into a directory."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+    loaded = configured(config)
+    if loaded.cluster(cluster).kind == PEGASUS:
+        return capture_pegasus(loaded.cluster(cluster), out, topics_of, as_json=as_json)
+    snapshot = services.capture(loaded.cluster(cluster))
+    snapshot = with_topics(loaded.cluster(cluster), snapshot, topics_of)
+    save_snapshot(snapshot, out)
+    return emit(captured_answer(snapshot, out), as_json=as_json)
+
+
+def duration_s(text: str) -> float:
+    """Return seconds of ``60s``, ``5min``, ``2h``, ``500ms`` or a bare number of seconds.
+
+    Raises:
+        UsageFaultError: It is none of these.
+    """
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise UsageFaultError(f"{text!r} is not a duration.", hint="Write 60s, 5min or 2h.")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def own_command(*words: str) -> list[str]:
+    """Return a command line of ours."""
+    return [sys.executable, "-m", "dashboard.cli", *words]
+
+
+def start_collector(all_: Supervisor, config: Path | None) -> Child:
+    """Start the collector of every cluster."""
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("collector", own_command("collect", *words))
+
+
+def start_worker(all_: Supervisor, config: Path | None) -> Child:
+    """Start the worker of every cluster."""
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("worker", own_command("worker", *words))
+
+
+def start_jobs(all_: Supervisor, config: Path | None) -> Child:
+    """Start what carries out the long computations that pages ask for."""
+    words = [] if config is None else ["--config", str(config)]
+    return all_.start("jobs", own_command("jobs", *words))
+
+
+def start_pages(
+    all_: Supervisor, config: Path | None, port: int, allowed_hosts: Sequence[str] = ()
+) -> Child:
+    """Start the pages; browsers may name loopback and these hosts."""
+    environment = {} if config is None else {services.CONFIG_ENV: str(config)}
+    return all_.start(
+        "dashboard",
+        [sys.executable, "-m", "dashboard.serve", str(port), *allowed_hosts],
+        environment,
+    )
+
+
+def open_when_ready(all_: Supervisor, pages: Child, port: int, *, open_browser: bool) -> None:
+    """Wait until the pages answer, say where they are, open them."""
+    address = f"http://127.0.0.1:{port}"
+    all_.wait_until(lambda: answers(f"{address}/_stcore/health"), "The dashboard", READY_S, [pages])
+    note(f"dashboard  {address}")
+    if open_browser and _has_screen():
+        webbrowser.open(address)
+
+
+def _has_screen() -> bool:
+    """Whether a browser would open beside the terminal, not in its place."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _watch_pages(
+    all_: Supervisor, pages: Child, beside: list[Child], jobs: Sequence[Child]
+) -> None:
+    """Stay; what ended beside the pages is said once, they go on with what is kept."""
+    again = [Kept(child) for child in jobs]
+    while not all_.stop.wait(0.5):
+        all_.raise_for_ended([pages])
+        for each in again:
+            each.look(time.monotonic())
+        for child in [each for each in beside if each.has_ended]:
+            note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
+            beside.remove(child)

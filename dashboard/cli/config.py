@@ -1,0 +1,99 @@
+"""The configuration that a command goes by, and how a command line to copy names it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Final
+
+from core.errors import ConfigError
+from dashboard import services
+from dashboard.cli.output import UsageFaultError
+
+DEFAULT_NAME: Final = "trimtab.toml"
+_ELSEWHERE: Final = ("TRIMTAB_JOURNAL_URL", "TRIMTAB_STATE_DIR")
+
+
+def configured(given: Path | None) -> services.Config:
+    """Read the configuration of a command that works on its clusters.
+
+    Raises:
+        ConfigError: It cannot be read, or names no cluster.
+    """
+    path = services.config_path(given)
+    config = services.load_config(path)
+    must_name_clusters(config, path)
+    return config
+
+
+def led_cluster(config: services.Config, name: str) -> services.Cluster:
+    """Return a cluster whose leader sheds.
+
+    Raises:
+        ConfigError: There is none of that name.
+        UsageFaultError: It runs Pegasus.
+    """
+    found = config.cluster(name)
+    if found.kind != "pulsar":
+        raise UsageFaultError(
+            f"Cluster {name} runs Pegasus: only a Pulsar cluster has a leader that sheds.",
+            hint="Name a Pulsar cluster.",
+        )
+    return found
+
+
+def configured_journal(given: Path | None) -> services.Config:
+    """Read the configuration of a command that works on the journal, which outlives clusters.
+
+    Raises:
+        ConfigError: It cannot be read, or nothing says where the journal is.
+    """
+    path = services.config_path(given)
+    config = services.load_config(path)
+    if path is None and not any(os.environ.get(name) for name in _ELSEWHERE):
+        must_name_clusters(config, path)
+    return config
+
+
+def must_name_clusters(config: services.Config, path: Path | None) -> None:
+    """Check that there is a cluster to work on.
+
+    Raises:
+        ConfigError: There is none; the message says how to name a configuration.
+    """
+    if config.clusters:
+        return
+    if path is not None:
+        raise ConfigError(
+            f"{path} names no cluster.",
+            hint="Write one into it (README: Point it at a real cluster).",
+        )
+    raise ConfigError(
+        f"There is no configuration: neither --config nor {services.CONFIG_ENV} names one, "
+        f"and no {DEFAULT_NAME} is here.",
+        hint="Give --config FILE. Without one yet: write it (README: Point it at a real cluster), "
+        "or run `trimtab demo` and use what it prints.",
+    )
+
+
+def words_of(config: services.Config) -> str:
+    """Return the same for lines that pages offer: their reader's terminal knows nothing of ours.
+
+    Args:
+        config: What the pages go by; it names the file that it was read from.
+    """
+    file = config.file
+    if file is None or file == Path(DEFAULT_NAME).resolve():
+        return ""
+    return config_words(file)
+
+
+def config_words(given: Path | None) -> str:
+    """Return what a command line to copy needs after its own words: `` --config FILE``, or nothing.
+
+    Args:
+        given: What ``--config`` says. Without it the environment or the folder names the file, and
+            does so for the next command, too.
+    """
+    return "" if given is None else f" --config {shlex.quote(str(given))}"

@@ -1,0 +1,1 @@
+"""Commands on what a cluster would decide, and what would be better."""

@@ -1,0 +1,179 @@
+"""The commands that explain and that look for something better: their options, nothing else.
+
+They belong to the one ``trimtab`` command; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dashboard.cli.options import (
+    MAX_ROUNDS,
+    Config,
+    EngineName,
+    Json,
+    Release,
+    Settings,
+    Snapshot,
+    Snapshots,
+    Source,
+)
+
+improving = typer.Typer()
+
+
+@improving.command()
+def optimize(
+    snapshot: Snapshot,
+    within: Annotated[
+        float, typer.Option(metavar="SHARE", help="Max deviation from the mean (ratio).")
+    ] = 0.05,
+    max_moves: Annotated[int | None, typer.Option(help="Max moves; default: unlimited.")] = None,
+    relief: Annotated[
+        float | None,
+        typer.Option(metavar="USAGE", help="Only relieve brokers above this usage (ratio)."),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(help="throughput or usage; default: throughput, with --relief usage."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NS", help="Excluded namespace, or tenant/*."),
+    ] = None,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
+    as_json: Json = False,
+) -> int:
+    """Find the fewest moves that bring every broker near the mean, with a lower bound."""
+    from dashboard.cli.decisions import optimization
+    from dashboard.cli.snapshots import Assumptions
+
+    wish = optimization.OptimizeWish(
+        within=within,
+        max_moves=max_moves,
+        relief=relief,
+        measure=measure,
+        exclude=tuple(exclude or ()),
+        recently_unloaded=recently_unloaded,
+        plan_file=plan,
+        reason=reason,
+    )
+    return optimization.optimize(
+        snapshot, wish, Assumptions.of(None, settings, release), as_json=as_json
+    )
+
+
+@improving.command()
+def simulate(
+    snapshots: Snapshots,
+    shed: Annotated[
+        str | None, typer.Option(help="Shedding strategy; default: the active one.")
+    ] = None,
+    place: Annotated[
+        str | None, typer.Option(help="Placement strategy; default: the active one.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="Max rounds; it ends at convergence.")
+    ] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 1,
+    add_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Add this broker first.")
+    ] = None,
+    fail_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Fail this broker first.")
+    ] = None,
+    remove_broker: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Shut this broker down first.")
+    ] = None,
+    fail_domain: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Fail this failure domain first.")
+    ] = None,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate the balancer's rounds to convergence: moves, deviation, flaps."""
+    from core.simulation import WhatIf
+    from dashboard.cli.decisions import fleet, simulation
+    from dashboard.cli.snapshots import Assumptions
+
+    wish = simulation.SimulateWish(
+        shedding=shed,
+        rounds=rounds,
+        seed=seed,
+        recently_unloaded=recently_unloaded,
+        what_if=WhatIf(
+            added=tuple(add_broker or ()),
+            failed=tuple(fail_broker or ()),
+            removed=tuple(remove_broker or ()),
+            failed_domains=tuple(fail_domain or ()),
+        ),
+    )
+    assumptions = Assumptions.of(place, settings, release)
+    where = fleet.Engine(engine, config)
+    return fleet.simulate(snapshots, wish, assumptions, where, as_json=as_json)
+
+
+@improving.command()
+def doctor(
+    source: Source,
+    settings: Settings = None,
+    release: Release = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Check the settings: conflicts, differences, implausible values; cause and fix of each."""
+    from dashboard.cli.decisions import settings_doctor
+    from dashboard.cli.snapshots import Assumptions
+
+    assumptions = Assumptions.of(None, settings, release)
+    return settings_doctor.doctor(source, assumptions, config, as_json=as_json)
+
+
+@improving.command()
+def explain(
+    source: Source,
+    broker: Annotated[str | None, typer.Option(metavar="ID", help="Explain this broker.")] = None,
+    bundle: Annotated[
+        str | None, typer.Option(metavar="BUNDLE", help="Explain this bundle.")
+    ] = None,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    settings: Settings = None,
+    release: Release = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Explain why brokers shed or stay in the next round, and which settings conflict."""
+    from dashboard.cli.decisions import explanation
+    from dashboard.cli.output import UsageFaultError
+    from dashboard.cli.snapshots import Assumptions
+
+    if broker is not None and bundle is not None:
+        raise UsageFaultError(
+            "Both --broker and --bundle are given.", hint="Ask about one of them at a time."
+        )
+    wish = explanation.ExplainWish(broker, bundle, recently_unloaded, config)
+    return explanation.explain(
+        source, wish, Assumptions.of(None, settings, release), as_json=as_json
+    )

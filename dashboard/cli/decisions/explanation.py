@@ -1,0 +1,287 @@
+"""``trimtab explain``: why a broker sheds, why a bundle stays, what settings do to each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.errors import UnknownNameError
+from core.pulsar.combinations import Combination, combinations
+from core.pulsar.explain import BrokerReason, BundleReason, Explanation
+from core.pulsar.leader.prediction import RoundPrediction
+from core.pulsar.settings import effective_settings
+from core.pulsar.shedding import BrokerTrace, Gate
+from core.pulsar.shedding.gates import distance_in_words
+from core.pulsar.shedding.what_if import TurningPoint, is_searchable
+from core.pulsar.split import SplitWhatIf, explain_split
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from dashboard import services, services_leader
+from dashboard.cli.config import configured
+from dashboard.cli.decisions import shed_answer
+from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.source import pulsar_snapshot
+from dashboard.presenters import leader_words
+
+_MET = {True: "yes", False: "no", None: "unknown"}
+
+
+@dataclass(frozen=True)
+class ExplainWish:
+    """What is asked of ``trimtab explain``; without broker and bundle: the cluster as a whole.
+
+    Attributes:
+        broker: Broker id.
+        bundle: Name.
+        recently_unloaded: File with bundles in their grace period.
+        config: Of the clusters; ``None``: the default one.
+    """
+
+    broker: str | None
+    bundle: str | None
+    recently_unloaded: Path | None
+    config: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """What the next round is predicted from.
+
+    Attributes:
+        sentence: For people.
+        round: Of the leader observer, ``None`` where the snapshot is used.
+    """
+
+    sentence: str
+    round: RoundPrediction | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys that all answers have."""
+        return {
+            "predicted_from": "snapshot" if self.round is None else "events",
+            "predicted_from_sentence": self.sentence,
+            "predicted_round": msgspec.to_builtins(self.round),
+        }
+
+
+def _predicted(source: str, wish: ExplainWish, assumptions: Assumptions) -> _Predicted:
+    """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
+    if Path(source).is_dir() or assumptions.overrides or assumptions.release:
+        return _Predicted(leader_words.FROM_SNAPSHOT)
+    forecast = services_leader.leader_forecast(configured(wish.config), source)
+    now_s = services.now().timestamp()
+    if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
+        return _Predicted(leader_words.missing(forecast, now_s, is_past=False))
+    one = forecast.next_round
+    if wish.bundle is not None:
+        sentence = leader_words.bundle_headline(one, now_s, wish.bundle)
+    else:
+        sentence = leader_words.headline(one, now_s, wish.broker or "")
+    more = "Gates and distances are from the snapshot."
+    return _Predicted(f"{sentence}. {leader_words.FROM_EVENTS} {more}", one)
+
+
+def explain(source: str, wish: ExplainWish, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab explain``."""
+    named = read_bundle_list(wish.recently_unloaded)
+    snapshot = pulsar_snapshot(source, wish.config)
+    recent = known_bundles(snapshot, named)
+    found = explanation_of(snapshot, assumptions, recent.names)
+    started = time.perf_counter()
+    body: dict[str, Any] = {
+        "strategy": found.strategy.name,
+        "release": found.settings.release,
+        "off": found.off or None,
+        "sentence": found.sentence,
+        "notes": list(found.decision.notes),
+        **recent.as_json(),
+    }
+    predicted = _predicted(source, wish, assumptions)
+    body |= predicted.as_json()
+    if wish.bundle is not None:
+        reason = found.of_bundle(wish.bundle)
+        split = explain_split(snapshot, found.settings, wish.bundle)
+        turns = tuple(found.bundle_turning_points(wish.bundle))
+        body["bundle"] = _bundle_json(reason, split) | {"turning_points": _points_json(turns)}
+        return _ended(
+            body,
+            started,
+            lambda: _show_bundle(found, reason, split, turns),
+            predicted,
+            as_json=as_json,
+        )
+    if wish.broker is not None:
+        if wish.broker not in found.view.brokers:
+            place = "this snapshot"
+            raise UnknownNameError.of("broker", wish.broker, found.view.brokers, place=place)
+        why = found.of_broker(wish.broker)
+        points = tuple(found.turning_points(wish.broker))
+        why = replace(why, otherwise=found.otherwise(wish.broker, points))
+        body["broker"] = _broker_json(why, points)
+        return _ended(
+            body, started, lambda: _show_broker(found, why, points), predicted, as_json=as_json
+        )
+    apart = combinations(found.settings, snapshot.manifest.load_manager)
+    body["brokers"] = [_broker_json(found.of_broker(name), ()) for name in found.view.brokers]
+    body["combinations"] = [asdict(item) | {"sentence": item.sentence} for item in apart]
+    return _ended(body, started, lambda: _show_cluster(found, apart), predicted, as_json=as_json)
+
+
+def explanation_of(
+    snapshot: PulsarSnapshot, assumptions: Assumptions, recent: Sequence[str]
+) -> Explanation:
+    """Return the next round of a snapshot's cluster under the assumptions."""
+    settings = assumptions.settings_of(snapshot)
+    return Explanation(
+        view=LoadView.of(snapshot, settings),
+        settings=settings,
+        settings_of=lambda more: effective_settings(
+            snapshot, overrides={**assumptions.overrides, **more}, release=assumptions.release
+        ),
+        recently_unloaded=tuple(recent),
+    )
+
+
+def _ended(
+    body: dict[str, Any],
+    started: float,
+    show: Callable[[], None],
+    predicted: _Predicted,
+    *,
+    as_json: bool,
+) -> int:
+    body["elapsed_ms"] = round((time.perf_counter() - started) * 1000, 3)
+
+    def show_all() -> None:
+        if predicted.round is not None:
+            say(predicted.sentence)
+        show()
+        if predicted.round is None:
+            say(predicted.sentence)
+
+    return emit(Answer(body, show_all), as_json=as_json)
+
+
+def _broker_json(why: BrokerReason, points: Sequence[TurningPoint]) -> dict[str, Any]:
+    return {
+        "broker": why.broker,
+        "sheds": why.sheds,
+        "sentence": why.sentence,
+        "gates": [shed_answer.gate(gate) for gate in why.gates],
+        "bundles": list(why.bundles),
+        "skipped": dict(why.skipped),
+        "turning_points": _points_json(points),
+        "otherwise": why.otherwise,
+    }
+
+
+def _points_json(points: Sequence[TurningPoint]) -> list[dict[str, Any]]:
+    return [shed_answer.turning_point(point) for point in points]
+
+
+def _bundle_json(reason: BundleReason, split: SplitWhatIf) -> dict[str, Any]:
+    return {
+        "bundle": reason.bundle,
+        "leaves": reason.leaves,
+        "sentence": reason.sentence,
+        "hurdles": [asdict(hurdle) for hurdle in reason.hurdles],
+        "otherwise": reason.otherwise,
+        "destinations": reason.destinations,
+        "split": {
+            "is_due": split.is_due,
+            "sentence": split.when,
+            "verdict": split.verdict.sentence,
+        },
+    }
+
+
+def _off(found: Explanation) -> None:
+    if found.off:
+        say(f"The cluster sheds nothing by itself: {found.off} is false. With it on:")
+
+
+def _show_broker(found: Explanation, why: BrokerReason, points: Sequence[TurningPoint]) -> None:
+    _off(found)
+    say(why.sentence)
+    table(
+        ("gate", "open", "because"),
+        [(gate.name, _state(gate), gate.sentence) for gate in why.gates],
+    )
+    for name in why.bundles:
+        say(f"Picked: {name}.")
+    for name, held in why.skipped:
+        say(f"Held back: {name}: {held}.")
+    _turns(found, points, why.otherwise)
+    _notes(found)
+
+
+def _state(gate: Gate) -> str:
+    return f"{_MET[gate.is_open]}, one suffices" if gate.is_alternative else _MET[gate.is_open]
+
+
+def _turns(found: Explanation, points: Sequence[TurningPoint], otherwise: str) -> None:
+    """Say what would turn the verdict: settings that were tried, and what no setting does."""
+    for point in points:
+        say(f"{point.sentence}.")
+    if not is_searchable(found.view):
+        say("The cluster is too large for other settings to be tried.")
+    elif not points:
+        say(f"No single setting turns that. {otherwise}")
+
+
+def _show_bundle(
+    found: Explanation, reason: BundleReason, split: SplitWhatIf, turns: Sequence[TurningPoint]
+) -> None:
+    _off(found)
+    say(reason.sentence)
+    table(
+        ("hurdle", "open", "distance", "because"),
+        [
+            (
+                hurdle.name,
+                _MET[hurdle.is_open],
+                "" if hurdle.distance is None else distance_in_words(hurdle.distance, hurdle.unit),
+                hurdle.sentence,
+            )
+            for hurdle in reason.hurdles
+        ],
+    )
+    for broker, chance in sorted(reason.destinations.items(), key=lambda item: -item[1])[:5]:
+        say(f"Goes to {broker} with {chance * 100:.3g} %.")
+    _turns(found, turns, reason.otherwise)
+    say()
+    say(split.when)
+    _notes(found)
+
+
+def _show_cluster(found: Explanation, apart: Sequence[Combination]) -> None:
+    _off(found)
+    say(found.sentence)
+    rows = [_verdict(found, trace) for trace in found.ranked()[:12]]
+    table(("broker", "verdict", "because"), rows)
+    for item in apart:
+        say(f"{item.weight}: {item.sentence} {item.hint}".rstrip())
+    _notes(found)
+
+
+def _verdict(found: Explanation, trace: BrokerTrace) -> tuple[str, str, str]:
+    """Broker, verdict and why; what the load manager leaves alone is not shed."""
+    broker = str(trace.broker)
+    if not trace.sheds:
+        return broker, "stays", trace.sentence
+    why = found.of_broker(broker)
+    if why.sheds:
+        return broker, "sheds", trace.sentence
+    return broker, "stays", why.sentence.partition(": ")[2].rstrip(".")
+
+
+def _notes(found: Explanation) -> None:
+    for note in found.decision.notes:
+        say(f"Note: {note}")

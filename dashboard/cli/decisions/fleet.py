@@ -1,0 +1,256 @@
+"""Commands on one snapshot or several, in process or on Spark.
+
+A command is the same function everywhere: on Spark it runs in a task, and what it would print comes
+back. So an engine changes how long an answer takes, never the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from core.errors import OpsError, UnknownNameError
+from core.progress import Progress, Untold
+from core.snapshot.store import load_manifest
+from dashboard import services, services_spark
+from dashboard.cli import snapshots as snapshots_commands
+from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
+from dashboard.cli.snapshots import Assumptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from dashboard.cli.decisions.shed import ShedWish
+    from dashboard.cli.decisions.simulation import SimulateWish
+
+ENGINES: Final = ("local", "spark")
+_TOLD: Final = "told"
+
+Command = Callable[..., int]
+"""Called with a snapshot directory and ``as_json``; prints and returns an exit code."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command printed.
+
+    Attributes:
+        text: To standard output.
+        notes: To standard error.
+        code: Its exit code.
+    """
+
+    text: str
+    notes: str
+    code: int
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where commands run.
+
+    Attributes:
+        name: ``local`` or ``spark``.
+        config: File with Spark's master and options.
+    """
+
+    name: str = "local"
+    config: Path | None = None
+
+    def session(self) -> SparkSession:
+        """Return the session; making it takes seconds."""
+        note("Starting Spark ...")
+        return services_spark.session(services.load_config(services.config_path(self.config)))
+
+
+def health(snapshots: Sequence[Path], target: str, engine: Engine, *, as_json: bool) -> int:
+    """``trimtab health``."""
+    from dashboard.cli.decisions import spark as decisions_spark
+
+    command = partial(snapshots_commands.health, target_code=target)
+    large = partial(decisions_spark.health_of, target_code=target)
+    return each(snapshots, command, engine, as_json=as_json, large=large)
+
+
+def place(
+    snapshots: Sequence[Path],
+    wish: snapshots_commands.PlaceWish,
+    assumptions: Assumptions,
+    engine: Engine,
+    *,
+    as_json: bool,
+) -> int:
+    """``trimtab place``."""
+    from dashboard.cli.decisions import spark as decisions_spark
+
+    command = partial(
+        snapshots_commands.place,
+        bundle=wish.bundle,
+        assumptions=assumptions,
+        candidates=wish.candidates,
+        with_filters=wish.with_filters,
+    )
+    large = partial(decisions_spark.place_of, wish=wish, assumptions=assumptions)
+    return each(snapshots, command, engine, as_json=as_json, large=large)
+
+
+def shed(
+    snapshots: Sequence[Path],
+    wish: ShedWish,
+    assumptions: Assumptions,
+    engine: Engine,
+    *,
+    as_json: bool,
+) -> int:
+    """``trimtab shed``.
+
+    Raises:
+        UsageFaultError: A plan file for several clusters, or from elsewhere.
+    """
+    from dashboard.cli.decisions import shed as decisions_shed
+    from dashboard.cli.decisions import spark as decisions_spark
+
+    if wish.plan_file is not None and (len(snapshots) > 1 or engine.name != "local"):
+        raise UsageFaultError(
+            "A plan is of one cluster, and made in process.",
+            hint="Name one snapshot and leave out --engine, or leave out --plan.",
+        )
+    command = partial(decisions_shed.shed, wish=wish, assumptions=assumptions)
+    large = partial(decisions_spark.shed_of, wish=wish, assumptions=assumptions)
+    return each(snapshots, command, engine, as_json=as_json, large=large)
+
+
+def simulate(
+    snapshots: Sequence[Path],
+    wish: SimulateWish,
+    assumptions: Assumptions,
+    engine: Engine,
+    *,
+    as_json: bool,
+) -> int:
+    """``trimtab simulate``."""
+    from dashboard.cli.decisions import simulation
+    from dashboard.cli.decisions import spark as decisions_spark
+
+    command = partial(simulation.simulate, wish=wish, assumptions=assumptions)
+    large = partial(decisions_spark.simulate_of, wish=wish, assumptions=assumptions)
+    return each(snapshots, command, engine, as_json=as_json, large=large)
+
+
+def each(
+    snapshots: Sequence[Path],
+    command: Command,
+    engine: Engine,
+    *,
+    as_json: bool,
+    large: Callable[..., Command | None] | None = None,
+) -> int:
+    """Run a command on each snapshot.
+
+    Args:
+        snapshots: Snapshot directories.
+        command: What is run; it can be pickled.
+        engine: Where.
+        as_json: Print one object: the command's own for one snapshot, else all of them by cluster.
+        large: Returns what to run instead on Spark where one snapshot is too large for one task;
+            ``None``: it is not. Called with the session, the directory and where progress goes.
+    """
+    if engine.name not in ENGINES:
+        known = UnknownNameError.of("engine", engine.name, ENGINES)
+        raise UsageFaultError(known.message, hint=known.hint)
+    if engine.name == "local" and len(snapshots) == 1:
+        return command(snapshots[0], as_json=as_json)
+    directories = _named(snapshots)
+    if engine.name == "local":
+        told = {name: told_by(command, path, as_json) for name, path in directories.items()}
+        return _repeat(told, as_json=as_json)
+    spark = engine.session()
+    if large is not None and len(snapshots) == 1:
+        instead = large(spark, snapshots[0], _progress())
+        if instead is not None:
+            return instead(snapshots[0], as_json=as_json)
+    return _repeat(_on_spark(spark, directories, command, as_json), as_json=as_json)
+
+
+def told_by(command: Command, directory: Path, as_json: bool) -> Told:
+    """Run a command and keep what it prints, refusals included."""
+    text, notes = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(notes):
+        try:
+            code = command(directory, as_json=as_json)
+        except OpsError as error:
+            code = fail(error, as_json=as_json)
+    return Told(text.getvalue(), notes.getvalue(), code)
+
+
+def _on_spark(
+    spark: SparkSession,
+    directories: Mapping[str, Path],
+    command: Command,
+    as_json: bool,
+) -> dict[str, Told]:
+    import pyarrow as pa
+
+    from core.spark.fleet import each_on_spark
+
+    paths = {name: path.absolute() for name, path in directories.items()}
+
+    def answer(name: str) -> Mapping[str, pa.Table]:
+        told = told_by(command, paths[name], as_json)
+        row = {"text": told.text, "notes": told.notes, "code": told.code}
+        return {_TOLD: pa.Table.from_pylist([row])}
+
+    found = each_on_spark(spark, paths, answer, _progress())
+    rows = {name: tables[_TOLD].to_pylist()[0] for name, tables in found}
+    return {name: Told(**rows[name]) for name in directories}
+
+
+def _named(snapshots: Sequence[Path]) -> dict[str, Path]:
+    """Name each snapshot by its cluster; by its directory where two are of one cluster."""
+    clusters = [load_manifest(path)[1].cluster for path in snapshots]
+    return {
+        cluster if clusters.count(cluster) == 1 else str(path): path
+        for cluster, path in zip(clusters, snapshots, strict=True)
+    }
+
+
+def _repeat(told: Mapping[str, Told], *, as_json: bool) -> int:
+    """Print what was printed elsewhere; the worst exit code is the command's."""
+    for one in told.values():
+        sys.stderr.write(one.notes)
+    if len(told) == 1:
+        sys.stdout.write(next(iter(told.values())).text)
+    elif as_json:
+        bodies: dict[str, Any] = {name: json.loads(one.text) for name, one in told.items()}
+        print_json({"clusters": bodies})
+    else:
+        for number, (name, one) in enumerate(told.items()):
+            if number:
+                say()
+            say(f"== {name}")
+            sys.stdout.write(one.text)
+    sys.stdout.flush()
+    return max((one.code for one in told.values()), default=EXIT_DONE)
+
+
+class _Noted:
+    """Progress on a terminal: one line that is written over."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Write it."""
+        sys.stderr.write(f"\r{words}: {done} of {total} tasks ")
+        if total and done >= total:
+            sys.stderr.write("\n")
+        sys.stderr.flush()
+
+
+def _progress() -> Progress:
+    return _Noted() if sys.stderr.isatty() else Untold()

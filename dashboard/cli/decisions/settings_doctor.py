@@ -1,0 +1,162 @@
+"""``trimtab doctor``: what is wrong with a cluster's settings, what comes of it, how to mend it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import SnapshotError
+from core.health.doctor import Diagnosis, Examination, Fix, examine
+from core.health.doctor.answer import answer, group_words
+from core.health.doctor.groups import Comparison
+from core.health.recorded import RecordedPast
+from core.pulsar.presets import upstream_words
+from core.snapshot import Manifest, PulsarSnapshot
+from dashboard import services
+from dashboard.cli.config import config_words
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.source import pulsar_snapshot
+
+_MOST_GROUPS = 6
+
+
+def doctor(source: str, assumptions: Assumptions, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab doctor``."""
+    snapshot = pulsar_snapshot(source, config)
+    settings = assumptions.settings_of(snapshot)
+    past, trouble = _past(source, snapshot, config)
+    found = examine(snapshot, settings, past)
+    if trouble:
+        found = replace(found, unjudged=(*found.unjudged, trouble))
+    manifest = snapshot.manifest
+    more = config_words(config)
+    body = {
+        "cluster": manifest.cluster,
+        "snapshot_id": snapshot.snapshot_id,
+        "taken_at": manifest.taken_at.isoformat(),
+        "release": settings.release,
+        "load_manager": manifest.load_manager,
+        "answer": answer(found),
+        "diagnoses": [_diagnosis_json(one, manifest.cluster, more) for one in found.diagnoses],
+        "brokers": _comparison_json(found.comparison),
+        "recorded": _past_json(past),
+        "changed": list(found.changed),
+        "assumed": list(found.assumed),
+        "unjudged": list(found.unjudged),
+    }
+    return emit(Answer(body, lambda: _show(found, manifest, more)), as_json=as_json)
+
+
+def _past(
+    source: str, snapshot: PulsarSnapshot, config: Path | None
+) -> tuple[RecordedPast | None, str]:
+    """Return what was recorded of a cluster of the configuration, or why that is not known."""
+    if Path(source).is_dir():
+        return None, ""
+    from dashboard.recorded_week import (  # noqa: PLC0415  # a snapshot alone needs no history
+        recorded_week,
+        silence_words,
+    )
+
+    loaded = services.load_config(services.config_path(config))
+    try:
+        return recorded_week(loaded, source, snapshot.manifest.taken_at), ""
+    except SnapshotError as error:
+        return None, silence_words(error)
+
+
+def _past_json(past: RecordedPast | None) -> dict[str, str] | None:
+    if past is None:
+        return None
+    return {"start": past.start.isoformat(), "end": past.end.isoformat()}
+
+
+def command_of(fix: Fix, cluster: str, more: str = "") -> str:
+    """Return the ``trimtab set`` that makes a plan of a fix; blank where it has no dynamic part.
+
+    Args:
+        fix: The fix.
+        cluster: Name of the cluster.
+        more: Further words of the command, such as the configuration.
+    """
+    if not fix.wanted:
+        return ""
+    parts = [
+        f"--unset {key}" if value is None else shlex.quote(f"{key}={upstream_words(value)}")
+        for key, value in fix.wanted.items()
+    ]
+    return f"trimtab set {shlex.quote(cluster)} {' '.join(parts)} --plan plan.json{more}"
+
+
+def _diagnosis_json(one: Diagnosis, cluster: str, more: str) -> dict[str, Any]:
+    return {
+        "code": one.code,
+        "area": one.area,
+        "severity": one.severity,
+        "keys": list(one.keys),
+        "brokers": list(one.brokers),
+        "evidence": one.evidence,
+        "consequence": one.consequence,
+        "facts": dict(one.facts),
+        "assumed": list(one.assumed),
+        "fix": {
+            "sentence": one.fix.sentence,
+            "dynamic": dict(one.fix.wanted),
+            "broker_conf": list(one.fix.lines),
+            "restart": one.fix.restart,
+            "command": command_of(one.fix, cluster, more) or None,
+        },
+    }
+
+
+def _comparison_json(compared: Comparison) -> dict[str, Any]:
+    return {
+        "count": compared.brokers,
+        "differing": list(compared.rows),
+        "common": dict(compared.common),
+        "groups": [
+            {
+                "brokers": list(group.brokers),
+                "has_leader": group.has_leader,
+                "values": dict(group.values),
+            }
+            for group in compared.groups
+        ],
+    }
+
+
+def _show(found: Examination, manifest: Manifest, more: str) -> None:
+    say(answer(found))
+    for one in found.diagnoses:
+        say()
+        say(f"{one.severity}: {one.evidence} [{one.code}]")
+        say(f"  So: {one.consequence}")
+        if one.fix.sentence:
+            say(f"  Do: {one.fix.sentence}")
+        if command := command_of(one.fix, manifest.cluster, more):
+            say(f"  {command}")
+        for line in one.fix.lines:
+            say(f"  broker.conf: {line}")
+        if one.fix.restart:
+            say("  It is read when a broker starts: restart the brokers one by one.")
+    _show_brokers(found.comparison)
+    if found.unjudged:
+        say()
+        for sentence in found.unjudged:
+            say(f"unknown: {sentence}")
+
+
+def _show_brokers(compared: Comparison) -> None:
+    if not compared.rows:
+        return
+    say()
+    groups = compared.groups[:_MOST_GROUPS]
+    table(
+        ("what differs", *(group_words(group) for group in groups)),
+        [(row, *(group.values[row] for group in groups)) for row in compared.rows],
+    )
+    if len(compared.groups) > len(groups):
+        say(f"{len(compared.groups) - len(groups)} more groups of brokers: --json has them all.")

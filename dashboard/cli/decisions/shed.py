@@ -1,0 +1,403 @@
+"""The commands on what the balancer would decide. Nothing of a cluster is touched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import PlanError, UnknownNameError
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.pulsar.combinations import half_a_pair
+from core.pulsar.placement import placement_in_force
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.settings import EffectiveSettings, effective_settings
+from core.pulsar.shedding import (
+    BrokerTrace,
+    Round,
+    find_shedding_strategy,
+    shed_rounds,
+    shedding_strategy_in_force,
+    strategy_rounds,
+)
+from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.what_if import TurningPoint, WhatIf, is_searchable
+from core.pulsar.view import LoadView
+from core.snapshot import LoadManager, PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from core.units import counted, format_ratio
+from dashboard.cli.decisions import shed_answer
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.plans import answers
+from dashboard.cli.snapshots import Assumptions
+from dashboard.presenters import leader_words
+
+_CONFIGURED: Final = "loadBalancerLoadSheddingStrategy"
+_MOST_SHOWN: Final = 12
+_MOST_NAMED: Final = 5
+_MOST_MOVES: Final = 40
+
+
+@dataclass(frozen=True)
+class ShedWish:
+    """What is asked of ``trimtab shed``.
+
+    Attributes:
+        strategy: Class name; ``None``: the one in force.
+        rounds: How many.
+        recently_unloaded: File with bundles in their grace period.
+        is_strategy_only: Without the load manager's checks and destinations.
+        plan_file: Where a plan of the first round goes.
+        reason: Why; kept in the plan.
+    """
+
+    strategy: str | None
+    rounds: int
+    recently_unloaded: Path | None
+    is_strategy_only: bool
+    plan_file: Path | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ShedAnswer:
+    """Rounds with the time each took, ms, who places, and what is wrong with the two together."""
+
+    strategy: AnyStrategy
+    settings: EffectiveSettings
+    rounds: tuple[Round, ...]
+    elapsed_ms: tuple[float, ...]
+    turning_points: tuple[TurningPoint, ...] = ()
+    placement: str = ""
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan that was written, if any, and the snapshot it was made on."""
+
+    plan: Plan | None
+    directory: Path
+
+
+def shed(directory: Path, wish: ShedWish, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab shed``: what the shedding strategy would unload, round by round, and why."""
+    named = read_bundle_list(wish.recently_unloaded)
+    snapshot = load_snapshot(directory)
+    recent = known_bundles(snapshot, named)
+    answer = _decide(snapshot, wish, assumptions, recent.names)
+    plan = None
+    if wish.plan_file is not None and answer.rounds[0].moves:
+        plan = _plan(snapshot, answer, wish, assumptions)
+        _write(wish.plan_file, dump_plan(plan))
+    return tell(answer, recent, wish, Planned(plan, directory), as_json=as_json)
+
+
+def tell(
+    answer: ShedAnswer,
+    recent: KnownBundles,
+    wish: ShedWish,
+    planned: Planned | None = None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print rounds, with the plan that was made of the first one."""
+    plan = planned.plan if planned is not None else None
+    body: dict[str, Any] = shed_answer.shed(answer, is_strategy_only=wish.is_strategy_only)
+    body |= _warnings(recent, answer)
+    if wish.plan_file is not None:
+        body["plan"] = answers.plan(plan) if plan else None
+        body["path"] = str(wish.plan_file) if plan else None
+
+    def show() -> None:
+        _show_rounds(answer)
+        _show_placement(answer)
+        _show_switch(answer, wish)
+        say(leader_words.FROM_SNAPSHOT)
+        if planned is not None and plan is not None:
+            _show_plan(plan, wish.plan_file, planned.directory)
+        elif wish.plan_file is not None:
+            say("Nothing to plan, so no file is written.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _warnings(recent: KnownBundles, answer: ShedAnswer) -> dict[str, Any]:
+    """Every warning there is; nothing when all is well."""
+    found = [text for text in (recent.warning, answer.warning) if text]
+    return {"warnings": found} if found else {}
+
+
+def _decide(
+    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions, recent: Sequence[str]
+) -> ShedAnswer:
+    strategy, assumptions = chosen(snapshot, wish, assumptions)
+    settings = assumptions.settings_of(snapshot)
+    view = LoadView.of(snapshot, settings)
+    what_if = WhatIf(
+        strategy,
+        view,
+        lambda assumed: effective_settings(
+            snapshot, overrides={**assumptions.overrides, **assumed}, release=assumptions.release
+        ),
+        recently_unloaded=recent,
+        is_checked=not wish.is_strategy_only,
+    )
+    start = strategy_rounds if wish.is_strategy_only else shed_rounds
+    rounds = start(strategy, view, settings, recently_unloaded=recent)
+    timed = list(_timed(rounds, wish.rounds))
+    return ShedAnswer(
+        strategy=strategy,
+        settings=settings,
+        rounds=tuple(done for done, _ in timed),
+        elapsed_ms=tuple(lasted for _, lasted in timed),
+        turning_points=tuple(_turning_points(what_if, timed[0][0])),
+        **({} if wish.is_strategy_only else placed_by(settings, snapshot.manifest.load_manager)),
+    )
+
+
+def chosen(
+    snapshot: PulsarSnapshot, wish: ShedWish, assumptions: Assumptions
+) -> tuple[AnyStrategy, Assumptions]:
+    """Return the strategy that is meant, and assumptions under which the cluster goes by it.
+
+    Raises:
+        UsageFaultError: There is no strategy of the name that was given.
+        UnknownNameError: The configured one is not known here.
+    """
+    if wish.strategy is None:
+        settings = assumptions.settings_of(snapshot)
+        return shedding_strategy_in_force(snapshot.manifest.load_manager, settings), assumptions
+    try:
+        strategy = find_shedding_strategy(wish.strategy)
+    except UnknownNameError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    named = {**assumptions.overrides, _CONFIGURED: strategy.name}
+    return strategy, replace(assumptions, overrides=named)
+
+
+def placed_by(settings: EffectiveSettings, manager: LoadManager) -> dict[str, str]:
+    """Return who places what is shed, and the warning that it is half a pair."""
+    pair = half_a_pair(settings, manager)
+    return {
+        "placement": placement_in_force(settings, manager),
+        "warning": f"{pair.sentence} {pair.hint}" if pair is not None else "",
+    }
+
+
+def _turning_points(what_if: WhatIf, first: Round) -> Iterator[TurningPoint]:
+    """Yield what would turn the verdict on a broker that sheds, and on the one nearest to it."""
+    if not is_searchable(what_if.view):
+        return
+    ranked = [trace for trace in _ranked(first) if trace.broker is not None]
+    chosen = [next((t for t in ranked if t.sheds is sheds), None) for sheds in (True, False)]
+    for trace in chosen:
+        if trace is not None and trace.broker is not None:
+            yield from what_if.turning_points(trace.broker)
+
+
+def _timed(rounds: Iterator[Round], count: int) -> Iterator[tuple[Round, float]]:
+    started = time.perf_counter()
+    for done in itertools.islice(rounds, count):
+        yield done, (time.perf_counter() - started) * 1000
+        started = time.perf_counter()
+
+
+def read_bundle_list(path: Path | None) -> list[str]:
+    """Read a JSON list of bundle names.
+
+    Raises:
+        UsageFaultError: No such file, or it holds something else.
+    """
+    if path is None:
+        return []
+    try:
+        held = json.loads(path.read_bytes())
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{path} cannot be read: {exc.strerror}.", hint="Name a file with a JSON list."
+        ) from exc
+    except ValueError as exc:
+        raise UsageFaultError(f"{path} is not JSON: {exc}.", hint=_LIST_HINT) from exc
+    if not isinstance(held, list) or not all(isinstance(name, str) for name in held):
+        raise UsageFaultError(f"{path} does not hold a list of bundle names.", hint=_LIST_HINT)
+    return held
+
+
+@dataclass(frozen=True)
+class KnownBundles:
+    """Bundles of a file that the snapshot has, and what is to be said of the others.
+
+    Attributes:
+        names: In the order of the file.
+        warning: Names those that the snapshot does not have; blank: it has all.
+    """
+
+    names: tuple[str, ...]
+    warning: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """What goes into the answer: nothing when all is well."""
+        return {"warnings": [self.warning]} if self.warning else {}
+
+
+def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundles:
+    """Leave out what the snapshot does not have, and say so on standard error."""
+    if not named:
+        return KnownBundles(())
+    there = set(snapshot.bundles["bundle"].to_pylist())
+    missing = [name for name in dict.fromkeys(named) if name not in there]
+    if not missing:
+        return KnownBundles(tuple(named))
+    shown = ", ".join(missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    verb = "is" if len(missing) == 1 else "are"
+    warning = (
+        f"{counted(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot and "
+        f"left out: {shown}{more}. Boundaries may have changed by a split."
+    )
+    note(f"warning: {warning}")
+    return KnownBundles(tuple(name for name in named if name in there), warning)
+
+
+_LIST_HINT: Final = 'Write a JSON list: ["tenant/namespace/0xLOW_0xHIGH"].'
+
+
+def _plan(
+    snapshot: PulsarSnapshot, answer: ShedAnswer, wish: ShedWish, assumptions: Assumptions
+) -> Plan:
+    first = answer.rounds[0]
+    plan = build_unload_plan(
+        snapshot,
+        [move.bundle for move in first.moves],
+        destinations=dict(_named_destinations(first)),
+        overrides=assumptions.overrides,
+        release=assumptions.release,
+        now=datetime.now(tz=UTC),
+        reason=wish.reason or f"{answer.strategy.name}: {first.decision.sentence}",
+    )
+    errors = plan.by_severity("error")
+    if errors and not plan.steps:
+        raise PlanError(errors[0].sentence, hint=errors[0].hint)
+    return plan
+
+
+def _named_destinations(done: Round) -> Iterator[tuple[str, str]]:
+    """Yield bundle and destination where the strategy names one and placement follows it."""
+    for move in done.moves:
+        placed = done.destinations.get(move.bundle)
+        if move.destination and (placed is None or placed == {move.destination: 1.0}):
+            yield move.bundle, move.destination
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as exc:
+        raise PlanError(
+            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+        ) from exc
+
+
+def _show_rounds(answer: ShedAnswer) -> None:
+    for number, done in enumerate(answer.rounds, 1):
+        _show_round(number, done, is_only=len(answer.rounds) == 1)
+        for point in answer.turning_points if number == 1 else ():
+            say(f"{point.sentence}.")
+    if len(answer.rounds) > 1:
+        say("Every round sees the same load: what moved still counts where it was.")
+
+
+def _show_placement(answer: ShedAnswer) -> None:
+    if answer.placement:
+        say(f"Placed by {answer.placement}.")
+    if answer.warning:
+        say(f"Warning: {answer.warning}")
+
+
+def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:
+    """Name the options that show what would be unloaded where the cluster does nothing itself."""
+    off = answer.settings.shedding_off
+    if off and not wish.is_strategy_only:
+        assumed = " ".join(f"--set {key}=true" for key in off)
+        say(f"Add `{assumed}`, or `--strategy-only` to leave the load manager's checks out too.")
+
+
+def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
+    say()
+    say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
+    for item in plan.diagnostics:
+        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    say(f"Written to {path}.")
+    say(f"See `trimtab preview {path} --snapshot {directory}`.")
+
+
+def _show_round(number: int, done: Round, *, is_only: bool) -> None:
+    say(done.decision.sentence if is_only else f"Round {number}: {done.decision.sentence}")
+    rows = [
+        (
+            move.broker,
+            move.bundle,
+            _destination(done.destinations.get(move.bundle), move.destination),
+        )
+        for move in done.moves[:_MOST_MOVES]
+    ]
+    table(("broker", "bundle", "goes to"), rows)
+    if done.skipped and not done.moves:
+        say("Nothing is unloaded: the load manager leaves alone all that was picked.")
+    if len(done.moves) > _MOST_MOVES:
+        say(f"... and {len(done.moves) - _MOST_MOVES} more; --json has them all.")
+    for bundle, reason in done.skipped.items():
+        say(f"Not unloaded: {bundle}: {reason}.")
+    for assumed in done.decision.notes:
+        say(f"Note: {assumed}")
+    if number == 1:
+        say()
+        _show_gates(done)
+
+
+def _destination(distribution: Mapping[str, float] | None, planned: str | None) -> str:
+    if not distribution:
+        return planned or "left to placement"
+    ordered = sorted(distribution.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = ", ".join(f"{format_ratio(p)} {broker}" for broker, p in ordered[:3])
+    more = len(ordered) - 3
+    return shown + (f" and {counted(more, 'broker')} more" if more > 0 else "")
+
+
+def _ranked(done: Round) -> list[BrokerTrace]:
+    """Return the verdicts: those that shed and those nearest to it first."""
+    return sorted(
+        done.decision.trace,
+        key=lambda trace: (
+            trace.broker is not None,
+            not trace.sheds,
+            -len(trace.gates),
+            trace.gates[-1].distance if trace.gates else float("inf"),
+        ),
+    )
+
+
+def _show_gates(done: Round) -> None:
+    traces = _ranked(done)
+    rows = [
+        (trace.broker or "the cluster", _verdict(trace, done), trace.sentence)
+        for trace in traces[:_MOST_SHOWN]
+    ]
+    table(("broker", "verdict", "because"), rows)
+    if len(traces) > _MOST_SHOWN:
+        say(f"... and {len(traces) - _MOST_SHOWN} more; --json has them all.")
+
+
+def _verdict(trace: BrokerTrace, done: Round) -> str:
+    if trace.broker is None:
+        return "acts" if trace.sheds else "rests"
+    if trace.sheds and done.skipped and all(move.broker != trace.broker for move in done.moves):
+        return "held back"
+    return "sheds" if trace.sheds else "stays"

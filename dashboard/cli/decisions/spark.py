@@ -1,0 +1,170 @@
+"""Commands on one snapshot that is too large for one task: spread over Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.progress import Progress
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_manifest
+from core.spark.large.size import is_large
+from dashboard.cli import snapshots
+from dashboard.cli.decisions import shed, simulation
+from dashboard.cli.decisions.shed import KnownBundles, ShedAnswer, ShedWish
+from dashboard.cli.decisions.simulation import SimulateWish
+from dashboard.cli.snapshots import Assumptions, PlaceWish
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from core.spark.large.cluster import LargeCluster
+
+_BUNDLES: Final = "bundles"
+
+
+def shed_of(
+    spark: SparkSession,
+    directory: Path,
+    progress: Progress,
+    *,
+    wish: ShedWish,
+    assumptions: Assumptions,
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab shed`` for a large cluster; ``None``: one task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_shed, LargeCluster.of(spark, directory, progress), wish, assumptions)
+
+
+def health_of(
+    spark: SparkSession, directory: Path, progress: Progress, *, target_code: str
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab health`` for a large cluster; ``None``: a task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_health, LargeCluster.of(spark, directory, progress), target_code)
+
+
+def _health(cluster: LargeCluster, target_code: str, directory: Path, *, as_json: bool) -> int:
+    from core.spark.large.health import large_health  # noqa: PLC0415  # the same
+
+    target = snapshots.target_of(target_code)
+    found = large_health(cluster, target)
+    identity = load_manifest(directory)
+    return snapshots.tell_health(identity, found.measures, found.findings, target, as_json=as_json)
+
+
+def place_of(
+    spark: SparkSession,
+    directory: Path,
+    progress: Progress,
+    *,
+    wish: PlaceWish,
+    assumptions: Assumptions,
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab place`` for a large cluster; ``None``: a task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_place, LargeCluster.of(spark, directory, progress), wish, assumptions)
+
+
+def _place(
+    cluster: LargeCluster,
+    wish: PlaceWish,
+    assumptions: Assumptions,
+    _directory: Path,
+    *,
+    as_json: bool,
+) -> int:
+    from core.spark.large.place import view_of_namespace  # noqa: PLC0415  # the same
+
+    settings = assumptions.settings_of(cluster.skeleton)
+    view = view_of_namespace(cluster, settings, wish.bundle.rpartition("/")[0])
+    return snapshots.tell_place(view, settings, wish, assumptions, as_json=as_json)
+
+
+def _shed(
+    cluster: LargeCluster,
+    wish: ShedWish,
+    assumptions: Assumptions,
+    _directory: Path,
+    *,
+    as_json: bool,
+) -> int:
+    from core.spark.large.shed import large_rounds  # noqa: PLC0415  # the same
+
+    recent = _known(cluster, shed.read_bundle_list(wish.recently_unloaded))
+    strategy, assumptions = shed.chosen(cluster.skeleton, wish, assumptions)
+    settings = assumptions.settings_of(cluster.skeleton)
+    started = time.perf_counter()
+    rounds = large_rounds(
+        cluster,
+        strategy,
+        settings,
+        wish.rounds,
+        recently_unloaded=recent.names,
+        is_strategy_only=wish.is_strategy_only,
+    )
+    each_ms = (time.perf_counter() - started) * 1000 / len(rounds)
+    manager = cluster.manifest.load_manager
+    answer = ShedAnswer(
+        strategy=strategy,
+        settings=settings,
+        rounds=rounds,
+        elapsed_ms=(each_ms,) * len(rounds),
+    )
+    if not wish.is_strategy_only:
+        placed = shed.placed_by(settings, manager)
+        answer = replace(answer, placement=placed["placement"], warning=placed["warning"])
+    return shed.tell(answer, recent, wish, as_json=as_json)
+
+
+def simulate_of(
+    spark: SparkSession,
+    directory: Path,
+    progress: Progress,
+    *,
+    wish: SimulateWish,
+    assumptions: Assumptions,
+) -> Callable[..., int] | None:
+    """Return what answers ``trimtab simulate`` for a large one; ``None``: a task can hold it."""
+    if not is_large(directory):
+        return None
+    from core.spark.large.cluster import LargeCluster  # noqa: PLC0415  # commands start fast
+
+    return partial(_simulate, LargeCluster.of(spark, directory, progress), wish, assumptions)
+
+
+def _simulate(
+    cluster: LargeCluster,
+    wish: SimulateWish,
+    assumptions: Assumptions,
+    _directory: Path,
+    *,
+    as_json: bool,
+) -> int:
+    from core.spark.large.simulate import large_simulation  # noqa: PLC0415  # the same
+
+    simulation.check(wish)
+    recent = _known(cluster, shed.read_bundle_list(wish.recently_unloaded))
+    simulated = partial(large_simulation, cluster)
+    return simulation.tell(cluster.skeleton, simulated, recent, wish, assumptions, as_json=as_json)
+
+
+def _known(cluster: LargeCluster, named: list[str]) -> KnownBundles:
+    """Leave out the bundles that the cluster does not have."""
+    if not named:
+        return KnownBundles(())
+    few = PulsarSnapshot.build(cluster.manifest, {_BUNDLES: cluster.named(named)})
+    return shed.known_bundles(few, named)

@@ -1,0 +1,229 @@
+"""``trimtab split``: what splitting a bundle would do, offline on a snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnknownNameError
+from core.ids import FULL_UPPER
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.split import (
+    ALGORITHMS,
+    BY_HAND,
+    SplitCondition,
+    SplitPart,
+    SplitWhatIf,
+    explain_split,
+)
+from core.snapshot import PulsarSnapshot
+from core.snapshot.store import load_snapshot
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.plans import answers
+from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.cli.snapshots import Assumptions
+
+_MET = {True: "yes", False: "no", None: "unknown"}
+
+
+@dataclass(frozen=True)
+class SplitCommand:
+    """What is asked of ``trimtab split``; ``None``: left to the cluster, or not written."""
+
+    bundle: str
+    algorithm: str | None
+    positions: str | None
+    plan_file: Path | None = None
+    reason: str = ""
+    is_unloaded: bool = False
+
+
+def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_json: bool) -> int:
+    """``trimtab split``: what it would do; with a plan file also the plan that does it."""
+    positions = parse_positions(wish.positions)
+    if wish.algorithm is not None and wish.algorithm not in ALGORITHMS:
+        unknown = UnknownNameError.of("split algorithm", wish.algorithm, ALGORITHMS)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    _check_positions(wish.algorithm, positions)
+    snapshot = load_snapshot(directory)
+    settings = assumptions.settings_of(snapshot)
+    started = time.perf_counter()
+    found = explain_split(
+        snapshot, settings, wish.bundle, algorithm=wish.algorithm, positions=positions
+    )
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    plan = None if wish.plan_file is None else _plan(snapshot, wish, positions)
+    body = split_json(found, elapsed_ms)
+    if plan is not None:
+        body |= {"plan": answers.plan(plan), "path": str(wish.plan_file)}
+
+    def show() -> None:
+        _show(found)
+        if plan is not None:
+            say()
+            say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC.")
+            for item in plan.diagnostics:
+                say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+            say(f"Written to {wish.plan_file}.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ...]) -> Plan:
+    """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
+    how = SplitWish(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
+    terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
+    plan = build_split_plan(snapshot, [wish.bundle], how, terms)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    if wish.plan_file is not None:
+        write_plan(wish.plan_file, dump_plan(plan))
+    return plan
+
+
+def _check_positions(algorithm: str | None, positions: tuple[int, ...]) -> None:
+    """Refuse positions that nobody would look at, and the algorithm that cannot do without.
+
+    Raises:
+        UsageFaultError: One without the other.
+    """
+    if algorithm == BY_HAND and not positions:
+        raise UsageFaultError(
+            f"--algorithm {BY_HAND} needs --positions.",
+            hint="Name them: --positions 0x20000000,0x60000000.",
+        )
+    if positions and algorithm != BY_HAND:
+        named = f"--algorithm {algorithm}" if algorithm else "the cluster's own algorithm"
+        raise UsageFaultError(
+            f"--positions are for {BY_HAND}; {named} finds its own.",
+            hint=f"Add --algorithm {BY_HAND}, or leave --positions out.",
+        )
+
+
+def parse_positions(text: str | None) -> tuple[int, ...]:
+    """Return positions such as ``0x40000000,1073741900``.
+
+    Raises:
+        UsageFaultError: One is no number, or not on the ring.
+    """
+    values = []
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        try:
+            value = int(part.strip(), 0)
+        except ValueError as exc:
+            raise UsageFaultError(
+                f"--positions {part.strip()!r} is no number.",
+                hint="Write --positions 0x20000000,0x60000000.",
+            ) from exc
+        if not 0 <= value <= FULL_UPPER:
+            raise UsageFaultError(
+                f"--positions {part.strip()} is not on the ring.",
+                hint="The ring goes from 0x00000000 to 0xffffffff.",
+            )
+        values.append(value)
+    return tuple(values)
+
+
+def split_json(found: SplitWhatIf, elapsed_ms: float) -> dict[str, Any]:
+    """The JSON object of ``trimtab split``; ``null`` is unknown."""
+    cost = found.cost
+    return {
+        "bundle": found.subject.bundle,
+        "owner": found.subject.owner,
+        "algorithm": found.algorithm,
+        "positions": list(found.positions),
+        "parts": [_part(part) for part in found.parts],
+        "verdict": {
+            "code": found.verdict.code,
+            "sentence": found.verdict.sentence,
+            "hint": found.verdict.hint,
+        },
+        "automatic": {"is_due": found.is_due, "sentence": found.when},
+        "conditions": [_condition(item) for item in found.conditions],
+        "cost": {
+            "bundles_before": cost.bundles_before,
+            "bundles_after": cost.bundles_after,
+            "maximum_bundles": cost.maximum_bundles,
+            "znodes_added": cost.znodes_added,
+            "can_be_merged": False,
+            "sentence": cost.sentence,
+        },
+        "notes": list(found.notes),
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+
+
+def _part(part: SplitPart) -> dict[str, Any]:
+    return {
+        "range": part.range,
+        "lower": part.lower,
+        "upper": part.upper,
+        "topics": part.topic_count,
+        "sessions": part.sessions,
+        "msg_rate_msgs_per_s": part.msg_rate,
+        "throughput_bytes_per_s": part.throughput,
+        "share": part.share,
+        "is_assumed": part.is_assumed,
+    }
+
+
+def _condition(item: SplitCondition) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "kind": item.kind,
+        "setting": item.setting,
+        "measured": item.measured,
+        "threshold": item.threshold,
+        "unit": item.unit,
+        "is_met": item.is_met,
+        "distance": item.distance,
+        "sentence": item.sentence,
+    }
+
+
+def _show(found: SplitWhatIf) -> None:
+    say(f"{found.subject.bundle} by {found.algorithm}: {found.verdict.sentence}")
+    if found.verdict.hint:
+        say(found.verdict.hint)
+    if found.verdict.code == "assumed":
+        say(f"`trimtab capture CLUSTER --topics-of {found.subject.bundle} ...` reads them.")
+    say()
+    table(
+        ("part", "topics", "sessions", "rate", "throughput", "share of the load"),
+        [
+            (
+                part.range,
+                _number(part.topic_count),
+                _number(part.sessions),
+                format_msgs_per_s(part.msg_rate),
+                format_bytes_per_s(part.throughput),
+                format_ratio(part.share) + (" (assumed)" if part.is_assumed else ""),
+            )
+            for part in found.parts
+        ],
+    )
+    say()
+    say(found.when)
+    table(("condition", "met", "kind"), _condition_rows(found.conditions))
+    say()
+    say(found.cost.sentence)
+    for text in found.notes:
+        say(f"Note: {text}")
+
+
+def _condition_rows(conditions: Sequence[SplitCondition]) -> list[tuple[str, str, str]]:
+    return [(item.sentence, _MET[item.is_met], item.kind) for item in conditions]
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"

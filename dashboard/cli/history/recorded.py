@@ -1,0 +1,415 @@
+"""What ``trimtab history`` says of what was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from core.errors import UnknownNameError
+from core.history.layout import HistoryError
+from core.snapshot.store import save_snapshot
+from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
+from dashboard import services, services_history, services_leader
+from dashboard.cli.leader.next_round import ACCURACY_COLUMNS, accuracy_rows
+from dashboard.cli.moments import moment, span
+from dashboard.cli.output import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+)
+from dashboard.presenters import leader_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from core.history.agreement import Agreement
+    from core.history.store import HistoryStore
+
+Range = tuple[str | None, str | None]
+
+EVENT_NAMES: Final = (
+    *("move", "split", "merge", "leader", "broker_up", "broker_down", "setting", "policy"),
+    *("primary", "replica", "level", "node_up", "node_down", "step", "run"),
+)
+BY_NAMES: Final = ("cluster", "trimtab")
+_MOST_SHOWN: Final = 60
+_MOST_NAMED: Final = 8
+_REACH: Final = 2.5
+"""Minutes farther apart than so many usual distances have a gap between them."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A history that a command is about.
+
+    Attributes:
+        config: With which it is read.
+        store: It.
+    """
+
+    config: services.Config
+    store: HistoryStore
+
+    @classmethod
+    def of(cls, uri: str | None, path: Path | None) -> Past:
+        """Open the history named, by default the configuration's.
+
+        Raises:
+            ConfigError: The configuration cannot be read.
+        """
+        config = services.load_config(services.config_path(path))
+        if uri is not None:
+            place = uri if "://" in uri else str(Path(uri).expanduser().resolve())
+            history = config.history.model_copy(update={"uri": place})
+            config = config.model_copy(update={"history": history})
+        return cls(config, services_history.history(config))
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return self.config.history_uri
+
+    def span_of(self, cluster: str) -> tuple[datetime, datetime]:
+        """Return the first and the last recorded minute of a cluster.
+
+        Raises:
+            UnknownNameError: Nothing of it is recorded.
+        """
+        found = self.store.span(cluster)
+        if found is None and (bad := self.store.problems(cluster, ["minutes"], is_deep=False)):
+            raise HistoryError(
+                f"The recorded minutes of {cluster} cannot be read: {bad[0]}", hint=REPAIR
+            )
+        if found is None:
+            raise UnknownNameError.of(
+                "recorded cluster", cluster, self.store.clusters(), place=self.place
+            )
+        return found
+
+
+REPAIR: Final = "`trimtab history repair` shows what can be put back, and what is lost."
+
+
+def _incomplete(
+    past: Past,
+    cluster: str,
+    kinds: Sequence[str] | None,
+    start: datetime | None = None,
+    end: datetime | None = None,
+) -> list[str]:
+    """Return what of these kinds is damaged, and say it: the answer is less than was recorded."""
+    found = [str(one) for one in past.store.problems(cluster, kinds, start, end)]
+    for one in found[:_MOST_NAMED]:
+        note(f"{cluster}: the answer is incomplete: {one}")
+    if found:
+        more = f"... and {len(found) - _MOST_NAMED:,} more. " if len(found) > _MOST_NAMED else ""
+        note(f"{more}{REPAIR}")
+    return found
+
+
+def _code(problems: Sequence[str]) -> int:
+    return EXIT_INCOMPLETE if problems else EXIT_DONE
+
+
+def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
+    """``trimtab history minutes``."""
+    start, end = span(*wish, services.now())
+    past.span_of(cluster)
+    found = past.store.minutes(cluster, start, end)
+    times: list[int] = found["taken_at"].to_pylist()
+    gaps = gaps_in(times)
+    problems = _incomplete(past, cluster, None, start, end)
+    sizes = past.store.sizes(cluster)
+    held = sum(size.bytes for size in sizes.values())
+    body = {
+        "cluster": cluster,
+        "history": past.place,
+        "minutes": [row | {"taken_at": as_iso(row["taken_at"])} for row in found.to_pylist()],
+        "gaps": [{"from": as_iso(first), "to": as_iso(last)} for first, last in gaps],
+        "kinds": {
+            name: {"files": size.files, "bytes": size.bytes, "rows": size.rows}
+            for name, size in sizes.items()
+        },
+        "problems": problems,
+        "isolated": past.store.isolated(),
+    }
+
+    def show() -> None:
+        if not times:
+            say(f"No snapshot of {cluster} is recorded in that time.")
+            return
+        whole = "no gap" if not gaps else counted(len(gaps), "gap")
+        say(
+            f"{cluster}: {told_span(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
+            f"{as_iso(times[-1])}, {whole}; all of its history: {held / 1e6:,.1f} MB."
+        )
+        rows = [
+            (as_iso(first), as_iso(last), str(timedelta(milliseconds=last - first)))
+            for first, last in gaps
+        ]
+        table(("nothing after", "until", "for"), rows[-_MOST_SHOWN:])
+
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
+
+
+def known_word(what: str, name: str, known: tuple[str, ...]) -> None:
+    """Refuse a word of the command line that is none.
+
+    Raises:
+        UsageFaultError: With the near ones.
+    """
+    if name not in known:
+        unknown = UnknownNameError.of(what, name, known)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+
+
+def gaps_in(times: list[int]) -> list[tuple[int, int]]:
+    """Return between which minutes (ms) some are missing: much farther apart than usual."""
+    steps = [after - before for before, after in pairwise(times)]
+    if not steps:
+        return []
+    usual = sorted(steps)[len(steps) // 2]
+    return [
+        (times[index], times[index + 1])
+        for index, step in enumerate(steps)
+        if step > usual * _REACH
+    ]
+
+
+@dataclass(frozen=True)
+class EventWish:
+    """Which events: of these kinds (none named: all), done by whom (``None``: anybody)."""
+
+    kinds: tuple[str, ...] = ()
+    by: str | None = None
+
+
+def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: bool) -> int:
+    """``trimtab history events``."""
+    start, end = span(*wish, services.now())
+    for kind in only.kinds:
+        known_word("kind of event", kind, EVENT_NAMES)
+    if only.by is not None:
+        known_word("doer", only.by, BY_NAMES)
+    past.span_of(cluster)
+    rows: list[dict[str, Any]] = past.store.rows("events", cluster, start, end).to_pylist()
+    kinds = Counter(row["kind"] for row in rows)
+    chosen = [
+        row
+        for row in rows
+        if (not only.kinds or row["kind"] in only.kinds) and only.by in (None, row["by"] or "")
+    ]
+    problems = _incomplete(past, cluster, ["minutes", "events"], start, end)
+    body = {
+        "cluster": cluster,
+        "history": past.place,
+        "events": [_event(row) for row in chosen],
+        "problems": problems,
+    }
+
+    def show() -> None:
+        told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        say(f"{cluster}: {counted(len(chosen), 'event')}" + (f" of {told}." if told else "."))
+        table(
+            ("seen at", "kind", "what", "before", "after", "by", "run"),
+            [
+                (
+                    as_iso(row["taken_at"]),
+                    row["kind"],
+                    row["subject"] or "",
+                    row["before"] or "",
+                    row["after"] or "",
+                    row["by"] or "",
+                    row["run_id"] or "",
+                )
+                for row in chosen[-_MOST_SHOWN:]
+            ],
+        )
+        if len(chosen) > _MOST_SHOWN:
+            say(f"... and {len(chosen) - _MOST_SHOWN:,} before; --json has them all.")
+
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
+
+
+def _event(row: dict[str, Any]) -> dict[str, Any]:
+    names = ("kind", "subject", "before", "after", "by", "run_id", "actor", "reason")
+    details = json.loads(row["details"]) if row["details"] else {}
+    told = {name: row[name] or None for name in names}
+    return {"taken_at": as_iso(row["taken_at"])} | told | {"details": details}
+
+
+@dataclass(frozen=True)
+class AgreementWish:
+    """What is asked of ``trimtab history agreement``.
+
+    Attributes:
+        range: From and to, as they were typed.
+        strategy: Foretelling one; ``None``: the configured one.
+        replayed_minute_s: Foretell from the record, a minute being so many seconds of it;
+            ``None``: take what was foretold while it was recorded.
+    """
+
+    range: Range
+    strategy: str | None
+    replayed_minute_s: float | None
+
+
+def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -> int:
+    """``trimtab history agreement``."""
+    from core.history.agreement import agreement as compared  # noqa: PLC0415  # commands start fast
+
+    start, end = span(*wish.range, services.now())
+    first, last = past.span_of(cluster)
+    until = datetime_to_ms(last if end is None else min(last, end))
+    events = past.store.rows("events", cluster, start, end)
+    if wish.replayed_minute_s is not None:
+        window = (start or first, end or last)
+        shadow = _foretold_anew(past, cluster, window, wish)
+    else:
+        shadow = past.store.rows("shadow", cluster, start, end)
+        known = sorted(set(shadow["strategy"].to_pylist()))
+        if wish.strategy is not None and wish.strategy not in known:
+            raise UnknownNameError.of("foretelling strategy", wish.strategy, known, place=cluster)
+    found = compared(shadow, events, strategy=wish.strategy, until=until)
+    kinds = None if wish.replayed_minute_s is not None else ["minutes", "events", "shadow"]
+    problems = _incomplete(past, cluster, kinds, start, end)
+    body = {"cluster": cluster, "history": past.place} | agreement_json(found)
+    body["problems"] = problems
+    forecast = services_leader.leader_forecast(past.config, cluster)
+    body["by_lead"] = [] if forecast is None else msgspec.to_builtins(forecast.accuracy)
+
+    def show() -> None:
+        _show_agreement(found)
+        if forecast is not None and forecast.accuracy:
+            until = leader_words.measured_note(forecast, services.now().timestamp())
+            say(f"Rounds predicted from ZooKeeper events by the leader observer: {until}".rstrip())
+            table(ACCURACY_COLUMNS, accuracy_rows(forecast))
+
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
+
+
+def _foretold_anew(
+    past: Past, cluster: str, window: tuple[datetime, datetime], wish: AgreementWish
+) -> pa.Table:
+    """Return what each round would have unloaded, from the recorded state of its minute."""
+    from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
+    from core.history.backtest.recorded import load_series  # noqa: PLC0415  # the same
+    from core.history.backtest.replay import foretold  # noqa: PLC0415  # the same
+
+    end = window[1] + timedelta(milliseconds=1)  # a window ends before its last moment
+    whole = Window(number=0, start=window[0], end=end)
+    series = load_series(past.store, cluster, whole, minute_s=wish.replayed_minute_s or 60.0)
+    candidate = Candidate(shedding=wish.strategy) if wish.strategy is not None else None
+    return foretold(series, candidate)
+
+
+def agreement_json(found: Agreement) -> dict[str, Any]:
+    """Return an agreement as ``--json`` prints it."""
+    return {
+        "strategy": found.strategy,
+        "sentence": found.sentence,
+        "rounds": [
+            row | {"taken_at": as_iso(row["taken_at"]), "until": as_iso(row["until"])}
+            for row in found.rounds.to_pylist()
+        ],
+        "landings": [
+            row | {"taken_at": as_iso(row["taken_at"]), "seen_at": as_iso(row["seen_at"])}
+            for row in found.landings.to_pylist()
+        ],
+        "counts": dict(found.counts),
+        "judged": found.judged,
+        "moves": found.moves,
+        "moves_foretold": found.moves_foretold,
+        "moves_early": found.moves_early,
+        "moves_by_others": found.moves_by_others,
+        "left_out": dict(found.left_out),
+        "agreed_ratio": found.agreed_ratio,
+        "acting_ratio": found.acting_ratio,
+        "landing_ratio": found.landing_ratio,
+        "landing_expected": found.landing_expected,
+    }
+
+
+def _show_agreement(found: Agreement) -> None:
+    say(found.sentence)
+    if found.landing_ratio is not None and found.landing_expected is not None:
+        say(
+            f"Where foretold moves landed had been given a probability of "
+            f"{found.landing_ratio:.0%} on average; {found.landing_expected:.0%} would be exact."
+        )
+    if found.moves_by_others:
+        moves = counted(found.moves_by_others, "further move")
+        reasons = "; ".join(f"{count:,}: {why}" for why, count in found.left_out.items())
+        say(f"{moves} left out ({reasons}).")
+    table(("verdict", "rounds"), [(name, str(count)) for name, count in found.counts.items()])
+    acting = [row for row in found.rounds.to_pylist() if row["foretold"] or row["moved"]]
+    say()
+    table(
+        ("round", "verdict", "foretold", "moved", "both", "early", "not judged because"),
+        [
+            (
+                as_iso(row["taken_at"]),
+                row["verdict"],
+                str(len(row["foretold"])),
+                str(len(row["moved"])),
+                str(row["both"]),
+                str(row["early"]),
+                row["why"],
+            )
+            for row in acting[-_MOST_SHOWN:]
+        ],
+    )
+
+
+def snapshot(past: Past, cluster: str, at: str, out: Path, *, as_json: bool) -> int:
+    """``trimtab history snapshot``."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
+    wanted = moment(at, services.now())
+    past.span_of(cluster)
+    found = past.store.snapshot_at(cluster, wanted)
+    save_snapshot(found, out)
+    # a minute that is missing makes this an earlier one than was asked for
+    problems = _incomplete(past, cluster, None, found.manifest.taken_at, wanted)
+    taken_at = datetime_to_ms(found.manifest.taken_at)
+    body = {
+        "cluster": cluster,
+        "snapshot_id": found.snapshot_id,
+        "taken_at": as_iso(taken_at),
+        "out": str(out),
+        "problems": problems,
+    }
+
+    def show() -> None:
+        say(f"{out}: {cluster} as it was at {as_iso(taken_at)}, snapshot {found.snapshot_id}.")
+
+    return emit(Answer(body, show, _code(problems)), as_json=as_json)
+
+
+def told_span(count: int, first: int, last: int) -> str:
+    """Return how many snapshots there are, and over how long a time: ``144 snapshots over 36m``.
+
+    Args:
+        count: Of snapshots.
+        first: Time of the first one, ms.
+        last: Time of the last one, ms.
+    """
+    return f"{counted(count, 'snapshot')} over {format_age((last - first) / 1_000)}"
+
+
+def as_iso(taken_at: int) -> str:
+    """Return a time (ms) as ISO 8601, UTC."""
+    return ms_to_datetime(taken_at).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,200 @@
+"""What ``trimtab history`` does with files: out of a history, into it, and keeping it small."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.errors import OpsError, UnknownNameError
+from core.history.export import Archive
+from core.history.importing import export_snapshots
+from core.history.integrity import QUARANTINE, planned
+from core.units import counted, datetime_to_ms
+from dashboard import services, services_history
+from dashboard.cli.history.recorded import Past, Range, as_iso, told_span
+from dashboard.cli.moments import span
+from dashboard.cli.output import (
+    EXIT_DONE,
+    EXIT_INCOMPLETE,
+    EXIT_REFUSED,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    say,
+    table,
+)
+
+
+def export(past: Past, source: str, wish: Range, out: Path, *, as_json: bool) -> int:
+    """``trimtab history export``."""
+    start, end = span(*wish, services.now())
+    if out.exists():
+        raise UsageFaultError(f"{out} exists already.", hint="Name a file that is not there.")
+    if Path(source).is_dir() and source not in past.store.clusters():
+        if start is not None or end is not None:
+            raise UsageFaultError(
+                f"{source} is a directory of snapshots: all of them go into the file.",
+                hint="Leave --from and --to out.",
+            )
+        export_snapshots(Path(source), None, out)
+    else:
+        first, last = past.span_of(source)
+        counter = _Counted()
+        try:
+            past.store.export(source, start or first, end or last, out, counter)
+        finally:
+            counter.clear()
+    with Archive(out) as archive:
+        held = archive.contents
+    size = out.stat().st_size
+    body = {
+        "cluster": held.cluster,
+        "export": str(out),
+        "minutes": held.minutes,
+        "from": as_iso(held.first),
+        "to": as_iso(held.last),
+        "bytes": size,
+    }
+    is_more = start is not None and held.first < datetime_to_ms(start)
+
+    def show() -> None:
+        say(
+            f"{out}: {told_span(held.minutes, held.first, held.last)} of {held.cluster}, "
+            f"{as_iso(held.first)} to {as_iso(held.last)}, {size / 1e6:,.1f} MB."
+        )
+        if is_more:
+            say("It begins before --from: a file begins with the hour that the range begins in.")
+        say("It opens elsewhere with `trimtab history import FILE`.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int:
+    """``trimtab history import``."""
+    if not source.exists():
+        raise UsageFaultError(
+            f"There is no {source}.",
+            hint="Name a file of `trimtab history export`, a snapshot directory or a shelf.",
+        )
+    if name is not None and not name.strip():
+        raise UsageFaultError("--as is empty.", hint="Name the cluster, or leave --as out.")
+    counter = _Counted()
+    try:
+        if source.is_dir():
+            count = past.store.import_snapshots(source, name, counter)
+        else:
+            count = past.store.import_(source, name, counter)
+    finally:
+        counter.clear()
+    body = {"import": str(source), "history": past.place, "minutes": count}
+
+    def show() -> None:
+        say(f"{source}: {counted(count, 'new snapshot')} in {past.place}.")
+        for one in _strangers(past, source, name):
+            say(
+                f"The commands know {one} by its name; the pages show it once "
+                f"{past.config.file or 'trimtab.toml'} has a cluster of that name, with the "
+                "addresses of its own machine: `trimtab dashboard --no-collect` asks none of them."
+            )
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _strangers(past: Past, source: Path, name: str | None) -> list[str]:
+    """Return what was taken in under names that no configured cluster has."""
+    if name is None and source.is_file():
+        with Archive(source) as archive:
+            name = archive.contents.cluster
+    known = {one.name for one in past.config.clusters}
+    return [one for one in ([name] if name else past.store.clusters()) if one not in known]
+
+
+class _Counted:
+    """Progress as one line that is written over, on a terminal only."""
+
+    def step(self, done: int, total: int, words: str) -> None:
+        """Tell how far it is."""
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{words}: {done} of {total}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
+    """``trimtab history compact``."""
+    if cluster is not None:
+        past.span_of(cluster)
+    names = [cluster] if cluster is not None else past.store.clusters()
+    rows: list[tuple[str, ...]] = []
+    kept: list[dict[str, Any]] = []
+    failed = False
+    for name in names:
+        try:
+            done = services_history.keep_in_order(past.config, past.store, name)
+        except OpsError as exc:
+            failed = True
+            note(f"{name}: {exc}")
+            kept.append({"cluster": name, "error": exc.as_json()})
+            continue
+        kept.append(
+            {
+                "cluster": name,
+                "hours": done.hours,
+                "dropped": list(done.days),
+                "bytes": done.bytes,
+                "paused": done.paused,
+            }
+        )
+        if done.paused:
+            note(f"{name}: {done.paused}")
+        rows.append((name, str(done.hours), str(len(done.days)), f"{done.bytes / 1e6:,.1f} MB"))
+    body = {"history": past.place, "clusters": kept}
+
+    def show() -> None:
+        if not names:
+            say(f"Nothing is recorded in {past.place}.")
+        table(("cluster", "hours put together", "days dropped", "left"), rows)
+
+    code = EXIT_REFUSED if failed else EXIT_DONE
+    return emit(Answer(body, show, code), as_json=as_json)
+
+
+def repair(past: Past, cluster: str | None, *, is_applied: bool, as_json: bool) -> int:
+    """``trimtab history repair``."""
+    found = past.store.problems(cluster)
+    if cluster is not None and not found and cluster not in (known := past.store.clusters()):
+        raise UnknownNameError.of("recorded cluster", cluster, known, place=past.place)
+    steps = past.store.repair(found, services.now()) if is_applied else planned(found)
+    lost = [one.lost for one in steps]
+    body = {
+        "history": past.place,
+        "applied": is_applied,
+        "repairs": [
+            asdict(one.problem) | {"action": one.action, "lost": one.lost, "sentence": str(one)}
+            for one in steps
+        ],
+        "lost_rows": None if None in lost else sum(one or 0 for one in lost),
+        "quarantine": str(Path(past.place) / QUARANTINE),
+    }
+
+    def show() -> None:
+        if not steps:
+            say(f"Nothing is damaged in {past.place}.")
+            return
+        for one in steps:
+            say(f"{one.action:8} {one}")
+        if is_applied:
+            say(f"Set aside in {Path(past.place) / QUARANTINE}; nothing was deleted.")
+        else:
+            say("Nothing was changed. Stop the collectors, then do it with --apply.")
+
+    code = EXIT_DONE if is_applied or not steps else EXIT_INCOMPLETE
+    return emit(Answer(body, show, code), as_json=as_json)

@@ -1,0 +1,129 @@
+"""``trimtab jobs``: carry out what pages ask for; list, show and stop these jobs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from core.errors import UnknownNameError
+from dashboard import services_jobs
+from dashboard.cli.config import configured
+from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
+from dashboard.supervisor import end_with_parent, told_to_end
+
+if TYPE_CHECKING:
+    from dashboard.services_jobs import Job
+
+DEEDS: Final = ("serve", "list", "show", "stop")
+_MOST_SHOWN: Final = 40
+
+
+def jobs(deed: str, job_id: str | None, config_file: Path | None, *, as_json: bool) -> int:
+    """``trimtab jobs [serve|list|show|stop] [ID]``."""
+    if deed not in DEEDS:
+        unknown = UnknownNameError.of("thing to do with jobs", deed, DEEDS)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    if (deed in ("show", "stop")) != (job_id is not None):
+        which = "needs the ID of a job" if job_id is None else "takes no ID"
+        raise UsageFaultError(f"`trimtab jobs {deed}` {which}.", hint="See `trimtab jobs list`.")
+    if deed == "serve":
+        return _serve(config_file)
+    if job_id is None:
+        return _list(config_file, as_json=as_json)
+    return _one(job_id, config_file, stops=deed == "stop", as_json=as_json)
+
+
+def _serve(config_file: Path | None) -> int:
+    """Serve the jobs of a state directory until told to end."""
+    end_with_parent()
+    config = configured(config_file)
+    _show_pandas()
+    with told_to_end(threading.Event()) as stop:
+        services_jobs.serve_jobs(config, stop, note)
+    return EXIT_DONE
+
+
+def _list(config_file: Path | None, *, as_json: bool) -> int:
+    config = configured(config_file)
+    found = services_jobs.jobs(config)
+    is_served = services_jobs.is_served(config)
+
+    def show() -> None:
+        if not found:
+            say("No job was asked for.")
+        table(
+            ("id", "kind", "state", "asked", "by", "done"),
+            [_row(job) for job in found[:_MOST_SHOWN]],
+        )
+        if len(found) > _MOST_SHOWN:
+            say(f"... and {len(found) - _MOST_SHOWN:,} older ones; --json has them all.")
+        if not is_served and any(not job.is_ended for job in found):
+            say("No job server is running: `trimtab jobs` starts one.")
+
+    body = {"jobs": [_plain(job) for job in found], "is_served": is_served}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -> int:
+    config = configured(config_file)
+    if stops:
+        services_jobs.stop_job(config, job_id)
+    found = services_jobs.job(config, job_id)
+
+    def show() -> None:
+        state = "stopping" if found.is_stopping and not found.is_ended else found.state
+        say(f"{found.id}: {found.kind or 'unknown kind'}, {state}. {found.status.words}".rstrip())
+        for line in (found.problem, (found.status.error or {}).get("message", "")):
+            if line:
+                say(str(line))
+        if found.answer is not None:
+            say(found.answer.sentence)
+            table(("table", "holds"), list(found.answer.tables.items()))
+            say(f"Tables: {found.folder / 'result'}")
+
+    return emit(Answer(_plain(found), show), as_json=as_json)
+
+
+def _row(job: Job) -> tuple[str, ...]:
+    asked = job.request
+    status = job.status
+    done = f"{status.done:,} of {status.total:,}" if status.total else ""
+    return (
+        job.id,
+        job.kind,
+        "stopping" if job.is_stopping and not job.is_ended else job.state,
+        asked.asked_at if asked else "",
+        asked.actor if asked else "",
+        done,
+    )
+
+
+def _plain(job: Job) -> dict[str, Any]:
+    status = job.status
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "state": job.state,
+        "is_stopping": job.is_stopping and not job.is_ended,
+        "asked": job.request.asked if job.request else None,
+        "actor": job.request.actor if job.request else None,
+        "asked_at": job.request.asked_at if job.request else None,
+        "started_at": status.started_at,
+        "ended_at": status.ended_at,
+        "done": status.done,
+        "total": status.total,
+        "words": status.words,
+        "error": status.error,
+        "problem": job.problem,
+        "answer": job.answer.sentence if job.answer else None,
+        "facts": job.answer.facts if job.answer else None,
+        "tables": dict(job.answer.tables) if job.answer else {},
+        "folder": str(job.folder),
+    }
+
+
+def _show_pandas() -> None:
+    """Take back what hides pandas from the commands: Spark Connect does not work without it."""
+    sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "_WithoutPandas"]

@@ -1,0 +1,285 @@
+"""``trimtab quota`` and ``trimtab tenants``: what they compute and how they answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import UnknownNameError
+from core.planning.advisors.share_steps import played
+from core.planning.advisors.shares import FORMULAS, shares
+from core.planning.group_use import (
+    QUANTITIES,
+    enforcement_words,
+    find_group,
+    group_uses,
+    period_of,
+    shared_limit,
+)
+from core.planning.limit_effects import amount
+from core.planning.namespace_use import namespace_use
+from core.planning.tenants import Bound, TenantUse, tenant_uses
+from core.units import format_ratio
+from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.releases import active_settings
+from dashboard.cli.source import pulsar_snapshot
+
+_MOST_PRINTED = 40
+
+
+def quota(limit: float | None, usage: str | None, formula: str, *, as_json: bool) -> int:
+    """``trimtab quota``: what each broker allows itself."""
+    chosen = next((one for one in FORMULAS if one == formula), None)
+    if chosen is None:
+        unknown = UnknownNameError.of("formula", formula, FORMULAS)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    if limit is None or usage is None:
+        raise UsageFaultError(
+            "The limit and what each broker uses must be known.",
+            hint="Give --limit and --usage, or --snapshot and --group.",
+        )
+    used = _numbers(usage)
+    started = time.perf_counter()
+    found = shares(limit, used, chosen)
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    given = [int(value) if chosen == "upstream" else value for value in found]
+    body = {
+        "limit": limit,
+        "usage": used,
+        "formula": chosen,
+        "local": given,
+        "elapsed_ms": elapsed_ms,
+    }
+
+    def show() -> None:
+        if limit < 0:
+            say("No limit: every broker lets everything through.")
+            return
+        rows = [
+            (str(number), f"{use:,g}", f"{share:,.2f}" if chosen == "published" else f"{share:,}")
+            for number, (use, share) in enumerate(zip(used, given, strict=True), 1)
+        ]
+        table(("broker", "uses", "allows itself"), rows)
+        say(f"Together {sum(given):,.2f} of {limit:,g}.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageFaultError(
+            f"--usage {text!r} is no list of numbers.", hint="Write for example 10,50,30."
+        ) from None
+
+
+@dataclass(frozen=True)
+class LiveWish:
+    """Whose limit and use are asked for."""
+
+    source: str | None
+    group: str | None
+    quantity: str
+    config: Path | None
+
+
+def live_quota(wish: LiveWish, limit: float | None, usage: str | None, *, as_json: bool) -> int:
+    """``trimtab quota --snapshot --group``: a group's limit by its live use."""
+    if wish.source is None or wish.group is None or usage is not None or limit is not None:
+        raise UsageFaultError(
+            "--snapshot and --group go together, and give the limit and the usage themselves.",
+            hint="Give both, without --limit and --usage.",
+        )
+    if wish.quantity not in QUANTITIES:
+        unknown = UnknownNameError.of("quantity", wish.quantity, QUANTITIES)
+        raise UsageFaultError(unknown.message, hint=unknown.hint)
+    snapshot = pulsar_snapshot(wish.source, wish.config)
+    settings = active_settings(snapshot)
+    group = find_group(group_uses(snapshot, namespace_use(snapshot)), wish.group, wish.source)
+    shared = shared_limit(snapshot, group, wish.quantity, period_s=period_of(settings))
+    holds, sentence = enforcement_words(settings)
+    rows = [
+        {"broker": name, "used": used, "upstream": int(mine), "published": published}
+        for name, used, mine, published in zip(
+            shared.brokers,
+            shared.used.tolist(),
+            shared.upstream.tolist(),
+            shared.published.tolist(),
+            strict=True,
+        )
+    ]
+    body = {
+        "group": group.name,
+        "quantity": wish.quantity,
+        "unit": shared.quantity.unit,
+        "limit": shared.limit,
+        "namespaces": list(group.namespaces),
+        "brokers": rows,
+        "is_enforced": holds and shared.quantity.is_enforced,
+        "note": sentence,
+    }
+
+    def show() -> None:
+        unit = shared.quantity.unit
+        table(
+            ("broker", "uses", "may (upstream)", "may (published)"),
+            [
+                (
+                    shared.brokers[at],
+                    amount(float(shared.used[at]), unit),
+                    _limit(float(shared.upstream[at]), unit),
+                    _limit(float(shared.published[at]), unit),
+                )
+                for at in (-shared.used).argsort(kind="stable")[:_MOST_PRINTED].tolist()
+            ],
+        )
+        together = amount(float(shared.used.sum()), unit)
+        say(f"Together {together} of {_limit(shared.limit, unit)} ({shared.quantity.title}).")
+        say(sentence)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _limit(value: float, unit: str) -> str:
+    return "no limit" if value < 0 else amount(value, unit)
+
+
+@dataclass(frozen=True)
+class CourseWish:
+    """What is to be played over time."""
+
+    limit: float | None
+    steps: str
+    period_s: float
+    tolerance_percent: float
+
+
+def course(wish: CourseWish, usage: str | None, *, as_json: bool) -> int:
+    """``trimtab quota --steps``: demand over time, and what the brokers let through."""
+    if wish.limit is None or usage is not None:
+        raise UsageFaultError(
+            "--steps needs --limit, and takes the place of --usage.", hint="Give --limit."
+        )
+    found, limit = played(
+        wish.limit,
+        wish.steps,
+        period_s=wish.period_s,
+        tolerance_percent=wish.tolerance_percent,
+    )
+    shares_told = [[_finite(value) for value in row] for row in found.share.tolist()]
+    body = {
+        "limit": limit,
+        "period_s": wish.period_s,
+        "tolerance_percent": wish.tolerance_percent,
+        "periods": [
+            {"wanted": wanted, "used": used, "share": share, "reports": reports}
+            for wanted, used, share, reports in zip(
+                found.wanted.tolist(),
+                found.used.tolist(),
+                shares_told,
+                found.reports.tolist(),
+                strict=True,
+            )
+        ],
+        "held_back": float(found.held_back.sum()) * wish.period_s,
+    }
+
+    def show() -> None:
+        rows = [
+            (
+                f"{at * wish.period_s:,.0f} s",
+                _row(found.wanted[at].tolist()),
+                _row(found.used[at].tolist()),
+                _row(shares_told[at]),
+                "".join("x" if told else "." for told in found.reports[at].tolist()),
+            )
+            for at in range(len(found.wanted))
+        ]
+        table(("from", "wanted", "got through", "allowed next", "reports"), rows)
+        wanted = float(found.wanted.sum())
+        held = float(found.held_back.sum()) / wanted if wanted else 0.0
+        say(f"{format_ratio(held)} of what clients wanted was held back.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _finite(value: float) -> float | None:
+    """Return a share, ``None`` without a limit: JSON has no endless numbers."""
+    return value if math.isfinite(value) else None
+
+
+def _row(values: Sequence[float | None]) -> str:
+    shown = ["no limit" if value is None else f"{value:,.0f}" for value in values[:8]]
+    return ", ".join(shown) + (" ..." if len(values) > 8 else "")
+
+
+def tenants(source: str, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab tenants``: each tenant's traffic beside its limits."""
+    snapshot = pulsar_snapshot(source, config)
+    found = tenant_uses(snapshot)
+    _, sentence = enforcement_words(active_settings(snapshot))
+    body = {
+        "cluster": snapshot.manifest.cluster,
+        "snapshot_id": snapshot.snapshot_id,
+        "tenants": [_tenant(one) for one in found],
+        "note": sentence,
+    }
+
+    def show() -> None:
+        table(
+            ("tenant", "traffic", "in", "out", "namespaces", "topics", "may publish", "unlimited"),
+            [
+                (
+                    one.name,
+                    format_ratio(one.share),
+                    amount(one.rates["msg_rate_in"], "msg/s"),
+                    amount(one.rates["msg_rate_out"], "msg/s"),
+                    str(len(one.namespaces)),
+                    f"{one.topics:,}",
+                    _bound(one.bounds["publish_msgs"]),
+                    ", ".join(one.bounds["publish_msgs"].unlimited[:3]),
+                )
+                for one in found[:_MOST_PRINTED]
+            ],
+        )
+        if len(found) > _MOST_PRINTED:
+            say(f"... and {len(found) - _MOST_PRINTED} more.")
+        if any(one.groups for one in found):
+            say(sentence)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _bound(bound: Bound) -> str:
+    if bound.limit is None or bound.ratio is None:
+        return "no limit"
+    return f"{amount(bound.limit, 'msg/s')} ({format_ratio(bound.ratio)} used)"
+
+
+def _tenant(one: TenantUse) -> dict[str, Any]:
+    return {
+        "tenant": one.name,
+        "share": one.share,
+        "namespaces": list(one.namespaces),
+        "bundles": one.bundles,
+        "topics": one.topics,
+        **one.rates,
+        "silent_bundles": one.silent,
+        "storage_bytes": one.storage_bytes,
+        "groups": list(one.groups),
+        "limits": {
+            key: {
+                "limit": bound.limit,
+                "used": bound.used,
+                "ratio": bound.ratio,
+                "unlimited": list(bound.unlimited),
+                "shared_groups": list(bound.shared_groups),
+            }
+            for key, bound in one.bounds.items()
+        },
+    }

@@ -1,0 +1,1 @@
+"""Commands on which broker owns what."""

@@ -1,0 +1,40 @@
+"""The command about ownership: its options, nothing else.
+
+It belongs to the one ``trimtab`` command; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard.cli.options import Config, Json
+
+owning = typer.Typer()
+
+
+@owning.command()
+def owners(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLUSTER|SNAPSHOT",
+            help="Name in the configuration, read now; or a snapshot directory.",
+        ),
+    ],
+    namespace: Annotated[
+        str | None, typer.Option(metavar="TENANT/NAMESPACE", help="Only this namespace.")
+    ] = None,
+    orphans: Annotated[
+        bool,
+        typer.Option("--orphans", help="Only bundles with ownership problems."),
+    ] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
+    from dashboard.cli.ownership import owners as ownership_owners
+
+    wish = ownership_owners.OwnersWish(source=source, namespace=namespace, only_wrong=orphans)
+    return ownership_owners.owners(wish, config, as_json=as_json)

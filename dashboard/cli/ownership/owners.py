@@ -1,0 +1,147 @@
+"""``trimtab owners``: who owns what, and which of it does not fit together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.errors import UnknownNameError
+from core.pulsar.owner_sessions import session_text
+from core.pulsar.owner_spread import spread_of, spread_sentence
+from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
+from core.pulsar.view import LoadView
+from core.snapshot import PulsarSnapshot
+from core.units import datetime_to_ms, format_age, format_bytes_per_s
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.releases import active_settings
+from dashboard.cli.source import pulsar_snapshot
+
+_MOST_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnersWish:
+    """What is asked of ``trimtab owners``.
+
+    Attributes:
+        source: Cluster in the configuration, or a snapshot directory.
+        namespace: Only its bundles; ``None``: all.
+        only_wrong: Only bundles in a state that makes somebody wait.
+    """
+
+    source: str
+    namespace: str | None
+    only_wrong: bool
+
+
+def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab owners``; orphans are findings, and a verdict like any other."""
+    snapshot = pulsar_snapshot(wish.source, config)
+    snapshot.require("bundles")
+    started = time.perf_counter()
+    settings = active_settings(snapshot)
+    found = ownership_of(snapshot, settings)
+    spread = spread_of(LoadView.of(snapshot, settings))
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    bundles = _chosen(found, wish)
+    if wish.namespace is not None:
+        spread = spread.filter(pc.equal(spread["namespace"], wish.namespace))
+    body = {
+        "answer": found.sentence,
+        "spread": spread_sentence(spread),
+        "counts": found.counts,
+        "bundles": [_bundle_json(row) for row in bundles.to_pylist()],
+        "sessions": found.sessions.to_pylist(),
+        "namespaces": spread.to_pylist(),
+        "notes": list(found.notes),
+        "elapsed_ms": round(elapsed_ms, 3),
+    }
+    return emit(
+        Answer(body, lambda: _show(snapshot, found, bundles, spread, wish)), as_json=as_json
+    )
+
+
+def _chosen(found: Ownership, wish: OwnersWish) -> pa.Table:
+    bundles = worst_first(found.bundles, WRONG) if wish.only_wrong else worst_first(found.bundles)
+    if wish.namespace is None:
+        return bundles
+    known = pc.unique(found.bundles["namespace"]).to_pylist()
+    if wish.namespace not in known:
+        raise UnknownNameError.of("namespace", wish.namespace, known, place="this snapshot")
+    return bundles.filter(pc.equal(bundles["namespace"], wish.namespace))
+
+
+def _bundle_json(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "session": session_text(row["session_id"])}
+
+
+def _show(
+    snapshot: PulsarSnapshot,
+    found: Ownership,
+    bundles: pa.Table,
+    spread: pa.Table,
+    wish: OwnersWish,
+) -> None:
+    now_ms = datetime_to_ms(snapshot.manifest.taken_at)
+    say(found.sentence)
+    for state in found.counts:
+        if state in WRONG:
+            say(f"{state}: {meaning_of(state)}")
+    if wish.only_wrong or wish.namespace is not None:
+        _show_bundles(bundles, now_ms)
+    if not wish.only_wrong:
+        _show_sessions(found.sessions, now_ms)
+        say()
+        say(spread_sentence(spread))
+    for one in found.notes:
+        say(f"Note: {one}")
+
+
+def _show_bundles(bundles: pa.Table, now_ms: int) -> None:
+    say()
+    table(
+        ("bundle", "state", "owner", "also claimed by", "session", "held for"),
+        [
+            (
+                row["bundle"],
+                row["state"],
+                row["owner"] or "nobody",
+                row["claimant"] or "",
+                session_text(row["session_id"]) or "unknown",
+                _age(now_ms, row["held_since"]),
+            )
+            for row in bundles.slice(0, _MOST_SHOWN).to_pylist()
+        ],
+    )
+    if bundles.num_rows > _MOST_SHOWN:
+        say(f"... and {bundles.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+
+
+def _show_sessions(sessions: pa.Table, now_ms: int) -> None:
+    say()
+    table(
+        ("broker", "session", "age, at least", "bundles", "traffic", "registered", "leads"),
+        [
+            (
+                row["broker"],
+                row["session"] or "unknown",
+                _age(now_ms, row["oldest_at"]),
+                f"{row['bundles']:,}",
+                format_bytes_per_s(row["throughput"]),
+                "yes" if row["is_registered"] else "no",
+                "yes" if row["leads"] else "",
+            )
+            for row in sessions.slice(0, _MOST_SHOWN).to_pylist()
+        ],
+    )
+    if sessions.num_rows > _MOST_SHOWN:
+        say(f"... and {sessions.num_rows - _MOST_SHOWN:,} more; --json has them all.")
+
+
+def _age(now_ms: int, at_ms: int | None) -> str:
+    return "unknown" if at_ms is None else format_age((now_ms - at_ms) / 1000.0)

@@ -1,0 +1,252 @@
+"""``trimtab pegasus balance``: the balancer's rounds on a written state. Nothing is touched."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import ConfigError, InputError, UnknownNameError
+from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
+from core.pegasus.balance.node_order import likely_plans
+from core.pegasus.balance.preconditions import disk_doubts, obstacles
+from core.pegasus.balance.rounds import (
+    MOST_ROUNDS,
+    BalanceRound,
+    balance_rounds,
+    pick_by_seed,
+    pick_first,
+    rounds_until_settled,
+)
+from core.pegasus.balance.score import count_spread
+from core.pegasus.balance.settings import set_options
+from core.pegasus.ids import parse_node
+from core.pegasus.order_learning import known_orders
+from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.trace_form import options_of, parse_trace, view_of
+from core.pegasus.view import ClusterView
+from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
+from core.units import counted
+from dashboard import services, services_spark
+from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
+from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
+from dashboard.presenters.pegasus_node_order import orders_sentence, ties_sentence
+
+_MOST_SHOWN: Final = 40
+
+
+@dataclass(frozen=True)
+class BalanceWish:
+    """What is asked of ``trimtab pegasus balance``.
+
+    Attributes:
+        policy: ``app`` or ``cluster``; ``None``: the file's.
+        settings: ``KEY=JSON`` texts.
+        rounds: How many; 0: until nothing is left to do.
+        seed: Of the draw among equal disks; ``None``: the first is taken.
+        engine: ``local`` or ``spark``.
+    """
+
+    policy: str | None
+    settings: tuple[str, ...]
+    rounds: int
+    seed: int | None
+    engine: str = "local"
+
+
+def balance(source: str, wish: BalanceWish, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab pegasus balance``."""
+    view, options = _question(source, wish, config)
+    rounds, elapsed_ms = _timed(_rounds(view, options, wish, config), _most(options, wish))
+    body = {
+        "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
+        "elapsed_ms": elapsed_ms,
+    }
+
+    def show() -> None:
+        _show(rounds, options)
+        if not wish.rounds and not options.is_check:
+            _show_end(rounds)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _question(
+    source: str, wish: BalanceWish, config: Path | None
+) -> tuple[ClusterView, BalanceOptions]:
+    """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
+    path = Path(source)
+    if path.is_dir():
+        return _question_of_snapshot(load_pegasus_snapshot(path), wish)
+    if not path.exists() and path.name == source and path.suffix != ".json":
+        return _question_of_snapshot(_cluster_now(source, config), wish)
+    try:
+        content = path.read_bytes()
+    except OSError as exc:
+        raise UsageFaultError(
+            f"{path} cannot be read: {exc.strerror}.",
+            hint="Name a file with a state as JSON, a snapshot directory or a cluster.",
+        ) from exc
+    trace = parse_trace(content, path.name)
+    return view_of(trace), _options(options_of(trace), wish)
+
+
+def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
+    """Read a cluster of the configuration; a name that is none may have meant a file."""
+    try:
+        snapshot = pegasus_snapshot(name, config)
+    except (ConfigError, UnknownNameError) as exc:
+        raise UsageFaultError(
+            f"{name} is neither a file, nor a snapshot directory, nor a Pegasus cluster of the "
+            "configuration.",
+            hint=exc.hint,
+        ) from exc
+    note_problems(snapshot)
+    return snapshot
+
+
+def _question_of_snapshot(
+    snapshot: PegasusSnapshot, wish: BalanceWish
+) -> tuple[ClusterView, BalanceOptions]:
+    """Take state, switches and what is known of the node order from a snapshot."""
+    facts = PegasusFacts(snapshot)
+    options, assumed = facts.options()
+    if assumed:
+        note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")
+    view, chosen = facts.view(), _options(options, wish)
+    known = known_orders(facts, view.nodes)
+    note(orders_sentence(known))
+    if not obstacles(view) and not chosen.is_check:
+        plans = likely_plans(view, chosen, known.orders)
+        note(ties_sentence(plans))
+    return view.renumbered(known.orders[0]), chosen
+
+
+def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
+    try:
+        options = set_options(options, wish.settings)
+        if wish.policy is None:
+            return options
+        if wish.policy in ("app", "cluster"):
+            return replace(options, policy="app" if wish.policy == "app" else "cluster")
+        raise UnknownNameError.of("policy", wish.policy, ("app", "cluster"))
+    except InputError as exc:
+        raise UsageFaultError(exc.message, hint=exc.hint) from exc
+
+
+def _rounds(
+    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+) -> Iterator[BalanceRound]:
+    if wish.engine == "spark":
+        return _rounds_on_spark(view, options, wish, config)
+    if wish.engine != "local":
+        known = UnknownNameError.of("engine", wish.engine, ("local", "spark"))
+        raise UsageFaultError(known.message, hint=known.hint)
+    pick = pick_first if wish.seed is None else pick_by_seed(wish.seed)
+    play = balance_rounds if wish.rounds else rounds_until_settled
+    return play(view, options, pick)
+
+
+def _rounds_on_spark(
+    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+) -> Iterator[BalanceRound]:
+    if options.policy != "app" or wish.seed is not None:
+        raise UsageFaultError(
+            "Spark spreads the app policy, which draws nothing at random.",
+            hint="Leave out --seed and the cluster policy, or leave out --engine spark.",
+        )
+    from core.spark.pegasus_balance import SparkRounds  # noqa: PLC0415  # seconds, only here
+
+    note("Starting Spark ...")
+    spark = services_spark.session(services.load_config(services.config_path(config)))
+    return SparkRounds(spark).rounds(view, options)
+
+
+def _most(options: BalanceOptions, wish: BalanceWish) -> int:
+    return 1 if options.is_check else wish.rounds or MOST_ROUNDS
+
+
+def _timed(rounds: Iterator[BalanceRound], most: int) -> tuple[list[BalanceRound], list[float]]:
+    done: list[BalanceRound] = []
+    elapsed_ms: list[float] = []
+    started = time.perf_counter()
+    for one in rounds:
+        elapsed_ms.append((time.perf_counter() - started) * 1000)
+        done.append(one)
+        if len(done) >= most:
+            break
+        started = time.perf_counter()
+    return done, elapsed_ms
+
+
+def _plan_json(view: ClusterView, plan: BalancePlan) -> list[Any]:
+    actions = [[int(one.type), one.target, one.node] for one in actions_of(view, plan)]
+    return [view.gpid_text(plan.row), plan.kind.word, actions]
+
+
+def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
+    first = rounds[0].before
+    for sentence in (*obstacles(first), *disk_doubts(first, options.policy)):
+        say(f"Note: {sentence}")
+    whose = "The cluster policy" if options.policy == "cluster" else "The app policy"
+    for number, done in enumerate(rounds, 1):
+        say(f"Round {number}: {_verdict(done, options)}")
+        rows = [
+            (
+                done.before.gpid_text(plan.row),
+                plan.kind.word,
+                done.before.nodes[plan.source],
+                done.before.nodes[plan.target],
+                reason_of(done.before, plan),
+            )
+            for plan in done.plans[:_MOST_SHOWN]
+        ]
+        table(("partition", "plan", "from", "to", "because"), rows)
+        if len(done.plans) > _MOST_SHOWN:
+            say(f"... and {len(done.plans) - _MOST_SHOWN} more; --json has them all.")
+        say()
+    acting = sum(bool(done.plans) for done in rounds)
+    last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
+    said = f"{whose}, {counted(len(rounds), 'round')}{last}"
+    say(f"{said}. Primaries and replicas of every node:")
+    _show_nodes(rounds[0].before, rounds[-1].after)
+
+
+def _show_end(rounds: Sequence[BalanceRound]) -> None:
+    if len(rounds) >= MOST_ROUNDS:
+        say(f"Given up after {counted(len(rounds), 'round')}.")
+    elif rounds[-1].plans:
+        say(
+            "It never settles: the last round leads back to a state that was there before, "
+            "and the next ones would copy the same data again and again."
+        )
+
+
+def _verdict(done: BalanceRound, options: BalanceOptions) -> str:
+    if not done.plans:
+        is_blind = options.policy == "cluster" and options.is_check
+        return "a check of the cluster policy counts nothing." if is_blind else "nothing to do."
+    kinds = Counter(plan.kind.word for plan in done.plans)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) + "."
+
+
+def _show_nodes(before: ClusterView, after: ClusterView) -> None:
+    was, now = count_spread(before), count_spread(after)
+    rows = [
+        (
+            name,
+            str(was.primaries[node]),
+            str(now.primaries[node]),
+            str(was.replicas[node]),
+            str(now.replicas[node]),
+        )
+        for node, name in sorted(enumerate(before.nodes), key=lambda one: parse_node(one[1]))
+    ]
+    table(("node", "primaries", "after", "replicas", "after"), rows)
+    say(
+        f"Standard deviation of primaries {was.primary_stddev:.2f} -> {now.primary_stddev:.2f}, "
+        f"of replicas {was.replica_stddev:.2f} -> {now.replica_stddev:.2f}."
+    )

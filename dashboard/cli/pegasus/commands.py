@@ -1,0 +1,84 @@
+"""The commands on Pegasus: their options, nothing else.
+
+They belong to the one ``trimtab`` command; this is a module of its own for its length only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dashboard.cli.options import MAX_ROUNDS, Config, Json
+from dashboard.cli.pegasus.actions import acting
+
+Source = Annotated[
+    str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
+]
+
+_PURPOSE = "Show, balance and maintain Apache Pegasus clusters."
+pegasus = typer.Typer(help=_PURPOSE)
+pegasus.add_typer(acting)
+
+
+@pegasus.callback()
+def common() -> None:
+    """Show, balance and maintain Apache Pegasus clusters."""
+
+
+@pegasus.command()
+def balance(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SNAPSHOT-or-FILE",
+            help="Snapshot directory, JSON file, or cluster name.",
+        ),
+    ],
+    policy: Annotated[str | None, typer.Option(help="app or cluster; default: the file's.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a switch."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=0, max=MAX_ROUNDS, help="Number of rounds; 0: until done.")
+    ] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of draws among equal disks; default: the first disk."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="local or spark (app policy); the answer is the same.")
+    ] = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate the meta server's balancer, round by round, with reasons."""
+    from dashboard.cli.pegasus import balance as pegasus_balance
+
+    wish = pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed, engine)
+    return pegasus_balance.balance(source, wish, config, as_json=as_json)
+
+
+@pegasus.command()
+def nodes(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the replica servers: replicas, load, disks."""
+    from dashboard.cli.pegasus import reading
+
+    return reading.nodes(source, config, as_json=as_json)
+
+
+@pegasus.command()
+def tables(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show the tables: size, load, health."""
+    from dashboard.cli.pegasus import reading
+
+    return reading.tables(source, config, as_json=as_json)
+
+
+@pegasus.command()
+def health(source: Source, config: Config = None, as_json: Json = False) -> int:
+    """Show unhealthy partitions in all three countings, and whether it is balanced."""
+    from dashboard.cli.pegasus import reading
+
+    return reading.health(source, config, as_json=as_json)

@@ -1,0 +1,117 @@
+"""The preview of a plan for a Pegasus cluster on a terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from core.errors import PlanConflictError
+from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
+from core.plan.model import Plan
+from core.snapshot.pegasus import load_pegasus_snapshot
+from core.units import counted, format_mb
+from dashboard import services
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.plans import answers
+
+_MOST_LINES: Final = 3
+_MOST_STEPS: Final = 40
+
+
+def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
+    """``trimtab preview`` of a plan for a Pegasus cluster.
+
+    Raises:
+        PlanConflictError: The plan was made on another snapshot.
+    """
+    snapshot = load_pegasus_snapshot(directory)
+    if plan.snapshot_id != snapshot.snapshot_id:
+        raise PlanConflictError(
+            f"Plan {plan.short_id} was made on snapshot {plan.snapshot_id}, not on "
+            f"{snapshot.snapshot_id}.",
+            hint="Name the snapshot that it was made on.",
+        )
+    found = preview_pegasus(snapshot, plan)
+    is_expired = plan.is_expired(services.now())
+    content = answers.plan(plan)
+    head = {name: content[name] for name in ("plan_id", "cluster", "snapshot_id", "diagnostics")}
+    more = {"applyable": plan.applyable, "answer": found.sentence, "expired": is_expired}
+
+    def show() -> None:
+        show_preview(plan, found)
+        show_nodes(found)
+        if is_expired:
+            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+
+    return emit(Answer({**head, **more, **preview_json(found)}, show), as_json=as_json)
+
+
+def preview_json(found: PegasusPreview) -> dict[str, Any]:
+    """What a plan would do; every partition of every batch."""
+    return {
+        "sentence": found.sentence,
+        "nodes": [asdict(one) for one in found.nodes],
+        "steps": [
+            {
+                "index": one.index,
+                "kind": one.step.kind,
+                "subject": one.step.subject,
+                "sentence": one.sentence,
+                "note": one.note,
+                "lines": list(one.lines),
+                "copied_mb": one.copied_mb,
+                "partitions": [asdict(part) for part in one.partitions],
+            }
+            for one in found.steps
+        ],
+        "restored": list(found.restored),
+        "copied_mb": found.copied_mb,
+        "waits_for_people": found.waits_for_people,
+    }
+
+
+def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None] = say) -> None:
+    """Print a plan for people."""
+    write(f"Plan {plan.short_id} for {plan.cluster}: {found.sentence}")
+    for item in plan.diagnostics:
+        write(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
+    for one in found.steps[:_MOST_STEPS]:
+        write(f"{one.index + 1:>3}. {one.sentence}{_size(one.copied_mb)}.")
+        if one.note:
+            write(f"     {one.note}")
+        for line in one.lines[:_MOST_LINES]:
+            write(f"     {line}")
+        if len(one.lines) > _MOST_LINES:
+            write(f"     ... and {counted(len(one.lines) - _MOST_LINES, 'more line')} like these")
+    if len(found.steps) > _MOST_STEPS:
+        more = counted(len(found.steps) - _MOST_STEPS, "more step")
+        write(f"... and {more}; --json has them all.")
+    if found.restored:
+        write(f"When the run ends, however it ends, put back: {', '.join(found.restored)}.")
+
+
+def show_nodes(found: PegasusPreview) -> None:
+    """Print the nodes that a plan touches, before and after."""
+    rows = [
+        (
+            one.node,
+            str(one.primaries_before),
+            str(one.primaries_after),
+            str(one.replicas_before),
+            str(one.replicas_after),
+            format_mb(one.received_mb),
+            format_mb(one.free_after_mb),
+        )
+        for one in found.nodes
+    ]
+    after = "about, after" if found.is_guardians_choice else "after"
+    head = ("node", "primaries", "after", "replicas", after, "receives", "free after")
+    table(head, rows)
+    if found.is_guardians_choice:
+        say(GUARDIANS_CHOICE)
+
+
+def _size(copied_mb: float | None) -> str:
+    return "" if copied_mb == 0 else f" ({format_mb(copied_mb)})"

@@ -1,0 +1,204 @@
+"""``trimtab pegasus nodes|tables|health|level``: what a cluster or a snapshot says. Only reading.
+
+What changes something is in :mod:`dashboard.cli.pegasus.tasks`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from core.health.findings import overall_state
+from core.health.pegasus import assess_pegasus
+from core.pegasus.levels import ALLOWANCES, FunctionLevel
+from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
+from core.pegasus.summary import guardian_ill, summarize_nodes, summarize_tables
+from core.snapshot.pegasus import PegasusSnapshot
+from dashboard.cli import answers
+from dashboard.cli.output import Answer, emit, say, table
+from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
+from dashboard.presenters.pegasus_headline import answer
+
+_MOST_SHOWN = 20
+
+
+def nodes(source: str, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab pegasus nodes``."""
+    snapshot = pegasus_snapshot(source, config)
+    found = summarize_nodes(PegasusFacts(snapshot))
+
+    def show() -> None:
+        rows = [
+            (
+                one.name,
+                one.status,
+                str(one.primaries),
+                str(one.secondaries),
+                _number(one.carried.size_mb),
+                _number(one.carried.read_rate),
+                _number(one.carried.write_rate),
+                _share(one.disk_available_mb, one.disk_capacity_mb),
+                _number(one.memory_mb),
+                _number(one.learning),
+            )
+            for one in found
+        ]
+        head = ("node", "status", "primaries", "secondaries", "size MB", "reads/s", "writes/s")
+        table((*head, "disk free", "memory MB", "learning"), rows)
+        note_problems(snapshot)
+
+    body = {**_head(snapshot), "nodes": [asdict(one) for one in found]}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def tables(source: str, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab pegasus tables``."""
+    snapshot = pegasus_snapshot(source, config)
+    found = summarize_tables(PegasusFacts(snapshot))
+
+    def show() -> None:
+        rows = [
+            (
+                str(one.app_id),
+                one.name,
+                str(one.partition_count),
+                str(one.max_replica_count),
+                _number(one.carried.size_mb),
+                _number(one.carried.read_rate),
+                _number(one.carried.write_rate),
+                *(_number(count) for count in (one.listed or dict.fromkeys("1234")).values()),
+            )
+            for one in found
+        ]
+        head = ("id", "table", "partitions", "replicas", "size MB", "reads/s", "writes/s")
+        health_words = ("fully healthy", "unhealthy", "write unhealthy", "read unhealthy")
+        table((*head, *health_words), rows)
+        say("Health is counted as `ls -d` lists it; `trimtab pegasus health` has all countings.")
+        note_problems(snapshot)
+
+    body = {**_head(snapshot), "tables": [asdict(one) for one in found]}
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def health(source: str, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab pegasus health``."""
+    snapshot = pegasus_snapshot(source, config)
+    facts = PegasusFacts(snapshot)
+    found, ill, verdict = summarize_tables(facts), guardian_ill(facts), facts.verdict()
+    findings, headline = assess_pegasus(facts), answer(facts, verdict)
+    ddds = [row for row in facts.rows("partitions") if row["ddd_reason"] is not None]
+    down = facts.columns.nodes_with("down")
+    silent = facts.columns.nodes_with("not answering")
+    body = {
+        **_head(snapshot),
+        "answer": headline,
+        "state": overall_state(findings),
+        "findings": [answers.finding(one) for one in findings],
+        "balance": asdict(verdict),
+        "nodes_down": down,
+        "nodes_not_answering": silent,
+        "states": {one.name: one.states for one in found},
+        "listed": {one.name: one.listed for one in found},
+        "guardian": {"ill": ill, "is_complete": facts.has_all_partitions},
+        "ddd": [
+            {
+                "gpid": f"{row['app_id']}.{row['index']}",
+                "last_drops": row["last_drops"],
+                "reason": row["ddd_reason"],
+            }
+            for row in ddds
+        ],
+    }
+
+    def show() -> None:
+        say(headline)
+        say(f"Balance: {verdict.state.replace('_', ' ')}. {verdict.sentence}")
+        say(f"Nodes down: {', '.join(down) or 'none'}.")
+        if silent:
+            say(f"Nodes not answering: {', '.join(silent)}.")
+        say("Partitions by state (counting `states`):")
+        words = [word for one in found for word in one.states or ()]
+        columns = tuple(dict.fromkeys(words))
+        rows = [
+            (one.name, *(_number((one.states or {}).get(word)) for word in columns))
+            for one in found
+        ]
+        table(("table", *(word.replace("_", " ") for word in columns)), rows)
+        if not facts.has_all_partitions:
+            say("Not every partition was read: what follows is only about those that were.")
+        say(f"The guardian calls {len(ill)} partitions ill{_few(ill)}.")
+        for one in body["ddd"]:
+            say(f"{one['gpid']} lost every replica: {one['reason']}")
+        for item in findings:
+            say(f"{item.severity.upper():8}{item.sentence}")
+            if item.hint:
+                say(f"{'':8}{item.hint}")
+        note_problems(snapshot)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def level(source: str, config: Path | None, *, as_json: bool) -> int:
+    """``trimtab pegasus level``: shown, never set."""
+    snapshot = pegasus_snapshot(source, config)
+    facts = PegasusFacts(snapshot)
+    stored, effective = facts.stored_level, facts.effective_level
+    body = {
+        **_head(snapshot),
+        "stored": _word(stored),
+        "stored_number": snapshot.settings.get(STORED_LEVEL),
+        "effective": _word(effective),
+        "allows": None if effective is None else asdict(ALLOWANCES[effective]),
+        "operations": None if facts.operations is None else asdict(facts.operations),
+    }
+
+    def show() -> None:
+        say(f"stored     {_word(stored) or 'unknown'}")
+        say(f"in force   {_word(effective) or 'unknown'}")
+        if effective is not None:
+            say(ALLOWANCES[effective].sentence)
+        if stored is not None and effective is not None and stored is not effective:
+            say("They differ: too few nodes are alive, so the meta server protects itself.")
+        note_problems(snapshot)
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _head(snapshot: PegasusSnapshot) -> dict[str, Any]:
+    manifest = snapshot.manifest
+    return {
+        "cluster": manifest.cluster,
+        "taken_at": manifest.taken_at.isoformat(),
+        "snapshot_id": snapshot.snapshot_id,
+        "leader": manifest.leader,
+        "problems": [
+            {
+                "code": one.code,
+                "place": one.place,
+                "what": one.what,
+                "done": one.done,
+                "severity": one.severity,
+            }
+            for one in manifest.problems
+        ],
+    }
+
+
+def _word(one: FunctionLevel | None) -> str | None:
+    return None if one is None else one.word
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f}"
+
+
+def _share(part: float | None, whole: float | None) -> str:
+    return "unknown" if part is None or not whole else f"{part / whole:.0%}"
+
+
+def _few(names: list[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return f": {', '.join(names[:_MOST_SHOWN])}{more}"

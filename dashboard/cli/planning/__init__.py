@@ -1,0 +1,1 @@
+"""Commands on capacity and failures."""

@@ -1,0 +1,110 @@
+"""Commands on what may come, and on trends of what was recorded: their options, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.planning.drill_request import DrillRequest
+from dashboard.cli.history.commands import From, To, Uri, history
+from dashboard.cli.options import Config, EngineName, Json, Release, Settings, Source
+from dashboard.cli.requests import takes
+
+planning = typer.Typer()
+
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Directory for the whole tables as Parquet.")
+]
+Recorded = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all recorded."),
+]
+
+
+@planning.command()
+@takes(DrillRequest)
+def drill(
+    request: DrillRequest,
+    source: Source,
+    out: Out = None,
+    settings: Settings = None,
+    release: Release = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Simulate the failure of each broker, failure domain or node: hot brokers, lost capacity."""
+    from dashboard.cli.planning import capacity as run
+    from dashboard.cli.snapshots import Assumptions
+
+    where, assumptions = run.Where(engine, config, out), Assumptions.of(None, settings, release)
+    return run.drill(source, request, where, assumptions, as_json=as_json)
+
+
+@planning.command()
+def topics(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Topics: .parquet, .csv or .jsonl.")],
+    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="Snapshot of the cluster.")],
+    top: Annotated[int, typer.Option(min=1, help="Number of bundles and topics to show.")] = 20,
+    out: Out = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Map topics of a file to bundles and brokers, and find crowded partitions."""
+    from dashboard.cli.planning import capacity as run
+
+    return run.topics(file, snapshot, top, run.Where(engine, config, out), as_json=as_json)
+
+
+@history.command()
+def trends(
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    by: Annotated[
+        str, typer.Option(metavar="PERIOD", help="Period: minute, hour or day.")
+    ] = "hour",
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(help="Only brokers, bundles, nodes or tables."),
+    ] = None,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
+    from dashboard.cli.history import analysis as run
+    from dashboard.cli.history.recorded import Past
+
+    wish = run.TrendsCommand(tuple(clusters or ()), (start, end), by, tuple(subject or ()))
+    return run.trends(Past.of(uri, config), wish, (engine, out), as_json=as_json)
+
+
+@history.command()
+def flaps(
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    side: Annotated[
+        float, typer.Option(metavar="MIN", help="Window before and after a move (min).")
+    ] = 10.0,
+    settle: Annotated[
+        float, typer.Option(metavar="MIN", help="Excluded time after a move (min).")
+    ] = 5.0,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show flapping bundles, and moves without effect."""
+    from dashboard.cli.history import analysis as run
+    from dashboard.cli.history.recorded import Past
+
+    wish = run.FlapsCommand(tuple(clusters or ()), (start, end), side, settle)
+    return run.flaps(Past.of(uri, config), wish, (engine, out), as_json=as_json)

@@ -1,0 +1,98 @@
+"""``trimtab set``: a plan that changes dynamic settings of a cluster; nothing is changed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.plan.codec import dump_plan
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.plan.setting import build_setting_plan
+from dashboard import services
+from dashboard.cli.config import configured, words_of
+from dashboard.cli.output import Answer, UsageFaultError, emit, say
+from dashboard.cli.plans import answers
+from dashboard.cli.plans.unload import refusal, tell_plan_file, write_plan
+from dashboard.cli.source import pulsar_cluster
+
+
+@dataclass(frozen=True)
+class SettingWish:
+    """What is to be changed.
+
+    Attributes:
+        changes: ``KEY=VALUE``, VALUE as brokers write it.
+        unset: Keys whose dynamic value is taken away.
+        plan_file: Where the plan goes.
+        reason: Why; kept in the plan.
+    """
+
+    changes: Sequence[str]
+    unset: Sequence[str]
+    plan_file: Path | None
+    reason: str = ""
+
+    def wanted(self) -> dict[str, str | None]:
+        """Return key to value, in the order given.
+
+        Raises:
+            UsageFaultError: No ``=``, a key named twice, or nothing at all.
+        """
+        pairs: list[tuple[str, str | None]] = []
+        for change in self.changes:
+            key, sign, value = change.partition("=")
+            if not sign:
+                raise UsageFaultError(
+                    f"{change!r} has no value.", hint="Write KEY=VALUE, or --unset KEY."
+                )
+            pairs.append((key.strip(), value))
+        pairs += [(key.strip(), None) for key in self.unset]
+        found = dict(pairs)
+        if not found:
+            raise UsageFaultError("No setting was named.", hint="Write KEY=VALUE, or --unset KEY.")
+        if len(found) < len(pairs):
+            names = [key for key, _ in pairs]
+            twice = next(key for key in names if names.count(key) > 1)
+            raise UsageFaultError(f"{twice} is named twice.", hint="Name each setting once.")
+        return found
+
+
+def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_json: bool) -> int:
+    """``trimtab set``."""
+    wanted = wish.wanted()
+    config = configured(config_file)
+    cluster = pulsar_cluster(config, name)
+    snapshot = services.capture(cluster)
+    terms = PlanOptions(
+        now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions)
+    )
+    plan = build_setting_plan(snapshot, wanted, terms)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    if not plan.steps:
+        raise refusal(plan.diagnostics)
+    if wish.plan_file is not None:
+        write_plan(wish.plan_file, dump_plan(plan))
+    others = preview_plan(snapshot, plan).others
+    body = {
+        "plan": answers.plan(plan),
+        "steps": [answers.other(item) for item in others],
+        "path": str(wish.plan_file) if wish.plan_file else None,
+    }
+    more = words_of(config)
+    return emit(Answer(body, lambda: _show(plan, others, wish.plan_file, more)), as_json=as_json)
+
+
+def _show(
+    plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
+) -> None:
+    for item in others:
+        say(item.sentence)
+        say(f"  {item.command}")
+        say(f"  {item.rest}")
+    for found in plan.diagnostics:
+        say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
+    tell_plan_file(plan, plan_file, config_words)

@@ -1,0 +1,1 @@
+"""Commands on policies and isolation."""

@@ -1,0 +1,78 @@
+"""Options of a command from the request that it takes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+import typer
+
+from core.errors import InputError
+from core.request import Param, Request, params_of, parse
+from dashboard.cli.output import UsageFaultError
+
+
+def takes(request: type[Request]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command the options of a request; its parameter ``request`` gets the request.
+
+    Example:
+        ``@app.command()`` above ``@takes(DrillRequest)`` above ``def drill(request: DrillRequest,
+        source: Source, as_json: Json = False) -> int``.
+    """
+    params = params_of(request)
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [
+            one.replace(kind=one.KEYWORD_ONLY)
+            for name, one in signature.parameters.items()
+            if name != "request"
+        ]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> int:
+            values = {one.name: _value(one, given.pop(one.name)) for one in params}
+            try:
+                asked = parse(request, values)
+            except InputError as exc:
+                raise UsageFaultError(exc.message, hint=exc.hint) from exc
+            return command(request=asked, **given)
+
+        options = [_option(one) for one in params]
+        parameters = [*options, *own]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer reads it
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return decorate
+
+
+def _option(one: Param) -> inspect.Parameter:
+    """Return the parameter that Typer makes an option of."""
+    is_many = get_origin(one.type) is tuple
+    option = typer.Option(
+        *(() if one.type is bool else (one.option,)),  # a switch has two names, by Typer's rule
+        help=f"{one.meta.description}{' Several times.' * is_many}",
+        min=one.meta.ge,
+        max=one.meta.le,
+        metavar=one.metavar,
+    )
+    default = one.default
+    if is_many:
+        default = None
+    elif default is msgspec.NODEFAULT:
+        default = inspect.Parameter.empty
+    kind = list[get_args(one.type)[0]] | None if is_many else one.type  # type: ignore[misc]  # made at run time
+    return inspect.Parameter(
+        one.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
+
+
+def _value(one: Param, given: Any) -> Any:
+    return tuple(given or ()) if get_origin(one.type) is tuple else given
