@@ -1,9 +1,8 @@
 """What every step of a plan is, whatever system it acts on: the one protocol of step kinds.
 
 A step kind is one class in ``core/<system>/steps/<kind>.py``, a subclass of its system's base
-(:class:`core.pulsar.steps.base.PulsarStep`, :class:`core.pegasus.steps.base.PegasusStep`), plus one
-action in ``connectors/<system>/actions/<kind>.py``. Plan, preview, executor, journal, undo, pages
-and commands read only what is declared here.
+(``core/<system>/steps/base.py``), plus one action in ``connectors/<system>/actions/<kind>.py``.
+Plan, preview, executor, journal, undo, pages and commands read only what is declared here.
 """
 
 from __future__ import annotations

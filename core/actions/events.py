@@ -154,7 +154,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One node of a Pegasus cluster after a run: partitions that it leads, and that it serves."""
+    """One node with replicas after a run: partitions that it leads, and that it serves."""
 
     node: str
     primaries: int
@@ -165,7 +165,7 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
     """What came of it, read from a snapshot some time after the end.
 
     ``usage_deviation``, ``throughput_deviation``: ``(max - mean) / mean`` over the brokers;
-    ``nodes`` instead for Pegasus.
+    ``nodes`` instead where there are replicas.
     ``disturbed_by``: another run that began a step between the end and the snapshot: what is
     measured is not this run's doing alone.
     """

@@ -89,7 +89,7 @@ class BrokerExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExpectation:
-    """One node of a Pegasus cluster that the plan touches, before and after.
+    """One node with replicas that the plan touches, before and after.
 
     Attributes:
         node: Registered name.
@@ -123,8 +123,8 @@ class Expected:
         topics: Topics that are closed and opened again; ``None``: unknown.
         is_exact: Every outcome was enumerated; otherwise they were sampled.
         brokers: The brokers that lose or gain a bundle in the most likely outcome, by name.
-        nodes: The nodes that lose or gain a role, by name (Pegasus).
-        copied_mb: What is copied between nodes; ``None``: unknown (Pegasus).
+        nodes: The nodes that lose or gain a role, by name; of systems with replicas.
+        copied_mb: What is copied between nodes; ``None``: unknown.
     """
 
     usage_deviation_before: float | None = None
