@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
 
 _LOOK_EVERY_S: Final = 2.0
-_BROKER_PX: Final = 130
+_BROKER_PX: Final = 115
 """The browser measures a column once, and the next prediction may be the first with a broker."""
 
 

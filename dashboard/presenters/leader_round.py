@@ -8,7 +8,7 @@ import pandas as pd
 
 from core.pulsar.leader.prediction import Forecast, RoundPrediction
 
-_NOT_SELECTED: Final = "not at the current load"
+_NOT_SELECTED: Final = "not selected"
 
 
 def bundles_frame(prediction: RoundPrediction) -> pd.DataFrame:
