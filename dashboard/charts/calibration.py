@@ -15,6 +15,7 @@ _SMALLEST_PX: Final = 8.0
 _LARGEST_PX: Final = 24.0
 _LEFT_EDGE: Final = 20.0
 _RIGHT_EDGE: Final = 85.0
+_BOTTOM_EDGE: Final = 12.0
 """A label of a marker closer to an edge is on its other side, %."""
 
 
@@ -84,4 +85,6 @@ def _side(shown: float, came: float) -> str:
     """Return where a label is: off the line, and inside the chart."""
     if shown > _RIGHT_EDGE:
         return "middle left"
+    if came < _BOTTOM_EDGE:  # below are the labels of the axis
+        return "top right"
     return "bottom right" if came < shown else "top left" if shown > _LEFT_EDGE else "top center"

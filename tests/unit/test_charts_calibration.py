@@ -32,3 +32,9 @@ def test_the_range_of_a_ratio_is_wide_for_few_bundles_and_stays_within_0_and_1()
     assert few[1] == pytest.approx(1.0)
     assert came_true_range(ShareBin(low=0.0, high=0.1)) == (0.0, 1.0)
     assert came_true_range(ShareBin(low=0.0, high=0.1, shown=9))[0] == 0.0
+
+
+def test_the_label_of_a_marker_near_the_axis_is_above_it():
+    bins = [ShareBin(low=0.0, high=0.1, shown=2, came_true=0, share_total=0.1)]
+    _, marks = calibration_chart(bins).data
+    assert list(marks.textposition) == ["top right"]
