@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,15 @@ import pyarrow.compute as pc
 
 from core.errors import SnapshotError
 from core.history.export import Archive, Member, export
-from core.history.layout import HOUR_MS, KINDS, MINUTES, SEGMENT, TAKEN_AT, HistoryError
+from core.history.layout import (
+    HOUR_MS,
+    KINDS,
+    MINUTES,
+    SEGMENT,
+    TAKEN_AT,
+    HistoryError,
+    new_segment,
+)
 from core.history.reading import Between, snapshot_at, where
 from core.history.tables import Tables, booked
 from core.history.writer import Recorder
@@ -174,8 +181,7 @@ def _append_hour(tables: Tables, cluster: str, rows: dict[str, pa.Table]) -> Non
     if minutes is None:
         return
     old = pc.unique(minutes[SEGMENT])
-    # numbers that nothing which a killed import left can have
-    first = time.time_ns() // 1_000_000
+    first = new_segment()
     kinds = [kind for kind in rows if kind != MINUTES.name]
     for name in [*kinds, MINUTES.name]:
         kind, found = KINDS[name], rows[name]

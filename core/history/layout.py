@@ -9,12 +9,16 @@ never seen. Rows without a segment were appended by themselves and always count.
 
 from __future__ import annotations
 
+import secrets
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from core.errors import SnapshotError
 from core.schemas import PULSAR_TABLES
@@ -65,6 +69,8 @@ class Kind:
         fields = [pa.field(one.name, one.type) for one in self.columns]
         return pa.schema([*_BOOKS, *(_CHANGES if self.table else ()), *fields])
 
+
+_DRAWN_BITS: Final = 12
 
 CLUSTER: Final = "cluster"
 DAY: Final = "day"
@@ -284,3 +290,17 @@ def day_of(taken_at_ms: int) -> str:
 def quoted(text: str) -> str:
     """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def new_segment() -> int:
+    """Return a number that no other segment has: the time, ms, and 12 drawn bits after it.
+
+    Recorders that begin in the same millisecond must not share a number: what one of them wrote
+    of a minute that the other committed would count with it. The number fits a float (2^53).
+    """
+    return (time.time_ns() // 1_000_000 << _DRAWN_BITS) + secrets.randbits(_DRAWN_BITS)
+
+
+def segment_begun_ms(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when segments were begun, ms; numbers of before 2026-11-23 are the time itself."""
+    return np.where(numbers < 1 << 44, numbers, numbers >> _DRAWN_BITS)

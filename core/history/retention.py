@@ -24,6 +24,7 @@ from core.history.layout import (
     TAKEN_AT,
     Kind,
     quoted,
+    segment_begun_ms,
 )
 from core.history.reading import Between, is_committed, where
 from core.history.tables import ConflictingCommitError, Tables, translated
@@ -205,9 +206,9 @@ def _compact_span(tables: Tables, kind: Kind, cluster: str, span: Between) -> No
     basis = tables.fresh(kind)
     rows = tables.scan(kind, kind.stored.names, where(cluster, span), basis)
     if kind is not MINUTES:
-        # a segment's number is the time at which it was begun: somebody may be writing young ones
-        young = time.time_ns() // 1_000_000 - _GIVEN_UP_MS
-        is_young = pc.fill_null(rows[SEGMENT], 0).to_numpy() >= young
+        # another recorder may be writing a young segment: its minute comes last
+        begun_ms = segment_begun_ms(pc.fill_null(rows[SEGMENT], 0).to_numpy())
+        is_young = begun_ms >= time.time_ns() // 1_000_000 - _GIVEN_UP_MS
         rows = rows.filter(pa.array(is_committed(rows, committed) | is_young))
     keys = [(name, "ascending") for name in (*kind.key, TAKEN_AT)]
     tables.replace(kind, rows.sort_by(keys), where(cluster, span), basis)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -23,6 +22,7 @@ from core.history.layout import (
     SEGMENT,
     TAKEN_AT,
     HistoryError,
+    new_segment,
 )
 from core.history.lease import Lease
 from core.history.reading import Between, last_minute, rebuilt, where
@@ -207,8 +207,7 @@ class Recorder:
         return False
 
     def _next_number(self) -> int:
-        """The time: a number that no segment of this cluster has, not even one that failed."""
-        self._last_number = max(time.time_ns() // 1_000_000, self._last_number + 1)
+        self._last_number = max(new_segment(), self._last_number + 1)
         if self._lease is not None:
             self._lease.began(self._last_number)
         return self._last_number

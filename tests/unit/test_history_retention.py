@@ -168,14 +168,15 @@ def test_what_a_killed_writer_left_goes_when_it_is_old_enough(tmp_path, age_s, l
     assert store.rows("brokers", "fleet").num_rows == 3
 
 
+@pytest.mark.parametrize("bits", [12, 0], ids=["segment of today", "segment of before"])
 @pytest.mark.parametrize(("age_h", "kept"), [(1, True), (3, False)])
-def test_rows_that_somebody_may_still_commit_are_kept(tmp_path, age_h, kept) -> None:
+def test_rows_that_somebody_may_still_commit_are_kept(tmp_path, age_h, kept, bits) -> None:
     store = store_at(tmp_path)
     minutes = record(store, "fleet", 3, NOON + timedelta(minutes=30))
     kind = KINDS["brokers"]
     late = pa.array([round(minutes[1].manifest.taken_at.timestamp() * 1000) + 1] * 3)
     rows = minutes[1].brokers.select(kind.columns.names).append_column("taken_at", late)
-    segment = time.time_ns() // 1_000_000 - age_h * 3_600_000
+    segment = (time.time_ns() // 1_000_000 - age_h * 3_600_000) << bits
     store.tables.append(kind, booked(kind, "fleet", rows, segment=segment))
     store.compact("fleet", NOON + timedelta(hours=2))
     assert store.sizes("fleet")["brokers"].rows == (12 if kept else 9)

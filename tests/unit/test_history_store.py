@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
-from datetime import UTC, datetime, timedelta
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -15,7 +17,15 @@ from fleet_builder import NOON, make_history
 from fleet_edit import edited, with_settings
 from pegasus_snapshots import generated
 
-from core.history.layout import EVENTS, KINDS, MINUTES, SEGMENT, TAKEN_AT, HistoryError
+from core.history.layout import (
+    EVENTS,
+    KINDS,
+    MINUTES,
+    SEGMENT,
+    TAKEN_AT,
+    HistoryError,
+    segment_begun_ms,
+)
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.tables import ConflictingCommitError, booked
 from core.history.writer import Recorder
@@ -180,6 +190,22 @@ def test_two_writers_of_one_cluster_never_record_a_minute_twice(tmp_path) -> Non
         assert again.snapshot_id == snapshot.snapshot_id
     assert store.rows("brokers", "fleet").num_rows == 12
     assert new.count(True) == 4
+
+
+def test_writers_that_begin_in_the_same_millisecond_do_not_share_a_segment(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_795_464_000_000_000_000)
+    drawn = iter((7, 8))
+    monkeypatch.setattr(secrets, "randbits", lambda _: next(drawn))
+    store = store_at(tmp_path)
+    snapshot = make_snapshot()
+    first, second = (Recorder(HistoryStore(store.location), "fleet") for _ in range(2))
+    assert first.record(snapshot).is_new
+    looks = iter((False, True))  # before the first one committed, and after
+    monkeypatch.setattr(second, "has", lambda _: next(looks))
+    assert not second.record(snapshot).is_new
+    assert store.rows("brokers", "fleet").num_rows == 3
 
 
 def test_a_table_that_two_make_at_once_is_a_conflict_that_is_tried_again(tmp_path) -> None:
@@ -350,7 +376,8 @@ def test_minutes_carry_the_form_they_were_written_in(tmp_path) -> None:
     found = store.rows(MINUTES.name, "fleet", columns=["schema_version", SEGMENT])
     assert found["schema_version"].to_pylist() == [1]
     assert EVENTS.stored.names[:4] == ["cluster", "day", "taken_at", "segment"]
-    assert datetime.fromtimestamp(found["segment"][0].as_py() / 1000, UTC).year > 2000
+    begun_ms = segment_begun_ms(found[SEGMENT].to_numpy())[0]
+    assert abs(time.time() * 1000 - begun_ms) < 60_000
 
 
 @pytest.mark.skipif("TRIMTAB_TEST_S3" not in os.environ, reason="names an S3 endpoint, if any")
