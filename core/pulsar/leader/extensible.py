@@ -424,7 +424,6 @@ class ExtensibleReplay:
             label=decision.label,
             reason=decision.reason,
             sentence=decision.sentence,
-            is_certain=self.is_anchored,
             has_shares=False,
             warnings=tuple(self.warnings()),
         )

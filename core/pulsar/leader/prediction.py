@@ -58,7 +58,6 @@ class RoundPrediction(msgspec.Struct, frozen=True, kw_only=True):
         label: ``success`` (bundles are selected), ``skip`` or ``failure``.
         reason: Reason code of the strategy.
         sentence: The decision in one sentence.
-        is_certain: Whether unknown history cannot change what is selected.
         warnings: What lowers the confidence, a sentence each.
         has_shares: Whether futures were drawn; without, every share is 1 and means nothing.
     """
@@ -71,7 +70,6 @@ class RoundPrediction(msgspec.Struct, frozen=True, kw_only=True):
     label: Literal["success", "skip", "failure"] = "skip"
     reason: str = ""
     sentence: str = ""
-    is_certain: bool = True
     warnings: tuple[str, ...] = ()
     has_shares: bool = True
 

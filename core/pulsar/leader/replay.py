@@ -28,7 +28,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.pulsar.leader import reports as decode
-from core.pulsar.leader.averages import LEADER, SHORT, UNKNOWN, BundleAverages
+from core.pulsar.leader.averages import LEADER, BundleAverages
 from core.pulsar.leader.events import ZnodeEvent
 from core.pulsar.leader.futures import Changes, Present, draw_shares
 from core.pulsar.leader.prediction import PredictedBundle, RoundPrediction
@@ -78,9 +78,6 @@ _NEAR_S: Final = 0.3
 
 _EARLY_TRIES: Final = 5
 """Moves shortly before a round that are compared with what it selects; a broker's end has many."""
-
-_CERTAIN_PART: Final = 1e-6
-"""Less unknown history than this changes nothing."""
 
 _LEAST_SHARE: Final = 0.02
 """Bundles that fewer of the futures select are not shown."""
@@ -688,12 +685,10 @@ class LeaderReplay:
         warnings = (*self.warnings(), *self._due_warning(at_s))
         if not self.schedule.is_anchored:
             warnings += ("The phase of the rounds is an estimate until the first move is seen.",)
-        is_certain = self._is_certain(view, done, resting)
         SheddingBasis.discard(view)
         return msgspec.structs.replace(
             prediction,
             bundles=_with_shares(prediction.bundles, shares),
-            is_certain=is_certain,
             warnings=warnings,
         )
 
@@ -738,28 +733,6 @@ class LeaderReplay:
             return [(move.bundle, move.broker) for move in decision.moves]
 
         return draw_shares(present, self.averages, self._changes, decide, draws)
-
-    def _is_certain(self, view: LoadView, done: Round, resting: frozenset[str]) -> bool:
-        """Return whether low and high values of unknown history give the same bundles."""
-        layout = self._layout
-        if layout is None:
-            return True
-        unknown = self.averages.values[LEADER, SHORT, UNKNOWN, layout.order]
-        if not (unknown > _CERTAIN_PART).any():
-            return True
-        wanted = {move.bundle for move in done.decision.moves}
-        config = self.strategy.config(self.settings)
-        for factor in (1.0 - unknown / 2, 1.0 + unknown):
-            columns = {
-                "bundle_short_rate": view.bundle_short_rate * factor,
-                "bundle_short_throughput": view.bundle_short_throughput * factor,
-            }
-            drawn = layout.redrawn(view, None, columns)
-            decision, _ = self.strategy.decide(drawn, config, self._state, resting)
-            SheddingBasis.discard(drawn)
-            if {move.bundle for move in decision.moves} != wanted:
-                return False
-        return True
 
     def _gaps(self, brokers: Sequence[_Broker]) -> Any:
         """Return seconds between the last reports of each broker, ``(n, 7)``; NaN: unknown."""
