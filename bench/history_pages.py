@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from core.history.asking import Period
 from core.history.layout import HOUR_MS, Kind, day_of, kind_of
 from core.history.query import HistoryQueries, step_of
 from core.history.query_events import EventQueries
+from core.history.sql import Period
 from core.history.store import HistoryLocation, HistoryStore
 from core.units import datetime_to_ms
 

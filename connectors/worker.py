@@ -31,8 +31,8 @@ from core.actions.events import Record
 from core.actions.measured import MEASURE_AFTER_S, MEASURE_UNTIL_S, is_to_be_measured
 from core.actions.model import ENDED_RUNS, RunId
 from core.actions.ports import Lease, Ports
+from core.actions.reconcile import SETTLE_UNTIL_S, is_to_be_settled
 from core.actions.runs import RunView, fold
-from core.actions.settle import SETTLE_UNTIL_S, is_to_be_settled
 from core.errors import InvariantError, OpsError, RemoteError
 from core.snapshot.store import Shelf
 

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import SnapshotError
-from core.history.agreement import Agreement, agreement
-from core.history.asking import HistoryReader, Period, is_local, local_paths
+from core.history.prediction_accuracy import Agreement, agreement
 from core.history.query import Evenness, Grid, HistoryQueries, Recorded, event_step_of, step_of
 from core.history.query_events import EventQueries
+from core.history.sql import HistoryReader, Period, is_local, local_paths
 from core.pulsar.load import WEIGHED, resource_weights
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import Shelved

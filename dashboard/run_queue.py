@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.actions.describe import hold_words
 from core.actions.views import RunView
-from core.actions.words import hold_words
 from core.errors import OpsError
 from dashboard import services
 from dashboard.cli.config import words_of

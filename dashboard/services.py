@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from connectors.collect import CheckResult
     from connectors.config import ClusterConfig, TrimtabConfig
     from connectors.journal.journal import SqlJournal
-    from core.actions.rehearse import Rehearsal
+    from core.actions.dry_run import Rehearsal
 
     Cluster = ClusterConfig
     Config = TrimtabConfig
@@ -378,7 +378,7 @@ def rehearse(config: TrimtabConfig, cluster: str, plan: Plan, options: RunOption
     """
     from connectors.apply.clock import SystemClock  # noqa: PLC0415  # commands must start fast
     from connectors.clusters import open_cluster  # noqa: PLC0415  # the same
-    from core.actions.rehearse import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
+    from core.actions.dry_run import rehearse as carry_out_on_paper  # noqa: PLC0415  # the same
 
     spent = journal(config).moves_since(cluster, now() - timedelta(days=1))
     read = open_cluster(config.cluster(cluster), journal=journal(config))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from connectors.check import CheckResult
     from connectors.recording.upkeep import Kept
-    from core.history.past import PastMinutes
+    from core.history.point_in_time import PastMinutes
     from core.history.store import HistoryStore
     from core.snapshot.store import Shelved
     from dashboard.services import Cluster, Config
@@ -31,7 +31,7 @@ def history(config: Config) -> HistoryStore:
 
 def past_minutes(config: Config) -> PastMinutes:
     """Return the recorded minutes as snapshot directories."""
-    from core.history.past import PastMinutes  # noqa: PLC0415  # commands must start fast
+    from core.history.point_in_time import PastMinutes  # noqa: PLC0415  # commands must start fast
 
     return PastMinutes(history(config), config.state_dir / PAST_FOLDER)
 

@@ -8,7 +8,7 @@ from core.actions.ports import Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.errors import OpsError
-from core.plan.words import whether
+from core.plan.describe import whether
 
 
 def end_as_broken(run_id: RunId, ports: Ports, why: OpsError) -> bool:

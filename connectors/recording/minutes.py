@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.recording.deeds import BY_CLUSTER, attributed
+from connectors.recording.attribution import BY_CLUSTER, attributed
 from connectors.recording.steps import RunSteps, last_place
 from core.actions.ports import Journal
 from core.errors import OpsError

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.recording.deeds import BY_US, Deed, deeds_of, setting_subjects
+from connectors.recording.attribution import BY_US, Deed, deeds_of, setting_subjects
 from core.actions.events import (
     ControlAsked,
     Entry,

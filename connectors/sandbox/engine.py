@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox import documents
-from connectors.sandbox.faults import UnloadRequest
-from connectors.sandbox.founding import (
+from connectors.sandbox.bootstrap import (
     encode,
     remember_past,
     share_out,
     standing_nodes,
     write_nodes,
 )
+from connectors.sandbox.faults import UnloadRequest
 from connectors.sandbox.layout import plan_layout
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.placer import Leader

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox import documents
+from connectors.sandbox.bootstrap import encode
 from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, LEADER_PATH, Engine
-from connectors.sandbox.founding import encode
 from connectors.sandbox.state import NOBODY, Broker
 from connectors.sandbox.zksession import NodeExistsError
 from core.errors import RemoteError

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from connectors.sandbox import documents
 from connectors.sandbox.answers import RefusalError, as_json, as_text, nothing
-from connectors.sandbox.founding import encode
+from connectors.sandbox.bootstrap import encode
 from connectors.sandbox.policies import RATE_FIELDS
 from connectors.sandbox.rest import Rest
 

@@ -19,7 +19,7 @@ from connectors.sandbox.answers import (
     container_page,
     nothing,
 )
-from connectors.sandbox.founding import encode
+from connectors.sandbox.bootstrap import encode
 from connectors.sandbox.rest import Rest
 from connectors.sandbox.rest_limits import json_body
 from core.pulsar.isolation import UNREADABLE, matcher_of

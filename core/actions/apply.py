@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from core.actions.admission import admission
 from core.actions.balancer import restore, silence
-from core.actions.begin import ASK_AGAIN_S, begin, skip, unreadable
-from core.actions.closing import closing
 from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
 from core.actions.external_changes import note_foreign_moves
 from core.actions.guards import WAITING_GUARDS, Effect, Hold, first_hold
-from core.actions.kept import keep
 from core.actions.model import Refusal, RunId, RunState
 from core.actions.ports import Ports
-from core.actions.session import LostError, Session
-from core.actions.settle import (
+from core.actions.preconditions import admission
+from core.actions.reconcile import (
     look_again,
     settle_begun,
 )
+from core.actions.run_summary import closing
+from core.actions.session import LostError, Session
+from core.actions.start_step import ASK_AGAIN_S, begin, skip, unreadable
+from core.actions.temporary_settings import keep
 from core.actions.views import RunView
 from core.errors import RemoteError, SnapshotError
 from core.plan.model import Diagnostic

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
-from core.history.asking import MINUTES, HistoryReader, Period
+from core.history.sql import MINUTES, HistoryReader, Period
 from core.pulsar.load import WEIGHED
 from core.units import datetime_to_ms, ms_to_datetime
 

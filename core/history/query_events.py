@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from core.history.asking import HistoryReader, Period
+from core.history.sql import HistoryReader, Period
 
 if TYPE_CHECKING:
     from core.history.store import HistoryStore

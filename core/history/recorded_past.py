@@ -7,8 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from core.health.recorded import LeaderCount, Peak, RecordedPast
-from core.history.asking import HistoryReader, Period
 from core.history.layout import EVENTS
+from core.history.sql import HistoryReader, Period
 from core.history.store import HistoryStore
 from core.units import ms_to_datetime
 

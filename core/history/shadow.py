@@ -2,7 +2,7 @@
 
 It keeps for each strategy what the real class keeps between its rounds, and decides once in each
 shedding interval of the cluster, as the leader does. What it foretells is compared with what the
-leader really did by :mod:`core.history.agreement`.
+leader really did by :mod:`core.history.prediction_accuracy`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from core.errors import OpsError
-from core.history.carried import CarriedAverages
+from core.history.leader_averages import CarriedAverages
 from core.pulsar.leader.prediction import RoundPrediction
 from core.pulsar.settings import SHEDDING_SWITCHES, effective_settings
 from core.pulsar.shedding import (

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from core.optimize.fleet import Fleet, load_of
-from core.pulsar.ranges import Codes, Ints
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.view import Flags, Floats
 
 EPSILON: Final = 1e-9

@@ -15,7 +15,7 @@ import numpy as np
 from core.optimize.balance import Band
 from core.optimize.fleet import Fleet
 from core.optimize.transport import Transport
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Floats
 
 

@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.extensible import ExtensibleContext, extensible_filters
 from core.pulsar.placement.filters import ANTI_AFFINITY, run_filters
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, LoadView
 

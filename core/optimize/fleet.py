@@ -16,9 +16,9 @@ import numpy as np
 from core.health.measures import column_values, measure
 from core.optimize.destinations import Destinations, find_destinations
 from core.optimize.model import LoadMeasure, Wish
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.load import WEIGHED, resource_weights
 from core.pulsar.plan.load_transfer import CARRIED, carried_by
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from core.optimize.balance import Balance, Band
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Flags, Floats
 
 _FINISH_RATIO: Final = 0.1

@@ -21,9 +21,9 @@ from core.planning.drill_placing import Landed, Loss, place_losses
 from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import TABLES
 from core.progress import Progress
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.load import WEIGHED, percent_usage, resource_weights
 from core.pulsar.plan.load_transfer import CARRIED, Carried, carried_by
-from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.ids import SYSTEM_NAMESPACE
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.placement import find_strategy, placement_name
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
@@ -33,7 +34,6 @@ from core.pulsar.placement.filters import (
 )
 from core.pulsar.placement.masks import any_in_row, least_in_row, uniform
 from core.pulsar.placement.selectors import ROUND_ROBIN, Selector
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 

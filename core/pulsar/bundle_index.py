@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 from weakref import ref
 
-from core.pulsar.ranges import row_index
+from core.pulsar.bundle_counts import row_index
 from core.snapshot import PulsarSnapshot
 
 _KEY: Final = ("bundle index",)

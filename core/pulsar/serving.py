@@ -12,9 +12,9 @@ from typing import Final, Self
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.isolation import IsolationPolicy
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, LoadView
 

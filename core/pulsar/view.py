@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
+from core.pulsar.bundle_counts import Codes, Ints, RangeCounts
 from core.pulsar.bundle_index import IndexLater
 from core.pulsar.columns import (
     LARGEST,
@@ -42,7 +43,6 @@ from core.pulsar.load import (
     weighted_max_usage,
 )
 from core.pulsar.quotas import quota_note, seeded_averages
-from core.pulsar.ranges import Codes, Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager, PulsarSnapshot
 

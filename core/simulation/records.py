@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from core.health.measures import column_values, row_of
 from core.ids import SYSTEM_NAMESPACE
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.load import (
     RATE_STEP_MSGS_S,
     TRAFFIC_STEP_BYTES_S,
@@ -24,7 +25,6 @@ from core.pulsar.load import (
     next_smoothed_usage,
     weighted_max_usage,
 )
-from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.schemas.pulsar import BROKER_LOADS, RATES, TOP_BUNDLES

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from core.errors import InputError, UnknownNameError
 from core.health.measures import column_values
 from core.ids import host_of
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.isolation import parse_failure_domains
 from core.pulsar.placement.model import PlacedInTurn
 from core.pulsar.plan.load_transfer import usage_per_byte
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.ranges import Ints
 from core.pulsar.view import LoadView
 from core.schemas.pulsar import BROKERS, RATES, RESOURCES
 from core.simulation.managers import Manager

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.actions.describe import held_words, hold_words
 from core.actions.model import RunOptions
-from core.actions.words import held_words, hold_words
 from core.errors import OpsError
 from core.plan.codec import dump_plan
+from core.plan.describe import tally
 from core.plan.model import Plan
-from core.plan.words import tally
 from core.pulsar.plan.preview import Preview
 from dashboard import runs, services, state
 from dashboard.cli.config import words_of

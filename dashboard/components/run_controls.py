@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.actions.describe import why_nothing_lasts
 from core.actions.model import Control, RunId
 from core.actions.views import RunView
-from core.actions.words import why_nothing_lasts
 from core.errors import OpsError
 from core.step import Step
 from dashboard import runs, services, state

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.plan.describe import things
 from core.plan.model import Plan
-from core.plan.words import things
 from core.step import Step
 from core.units import counted, format_age
 from dashboard.presenters.naming import clock

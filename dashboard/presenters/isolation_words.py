@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from core.health.findings import Finding, Severity
-from core.planning.isolation_mends import Mend, Mender
+from core.planning.isolation_fixes import Mend, Mender
+from core.pulsar.anti_affinity import Crowd
 from core.pulsar.serving import Serving, ServingRow
-from core.pulsar.spread import Crowd
 from core.units import counted
 from dashboard.presenters.naming import listed
 

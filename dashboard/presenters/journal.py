@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from core.actions import words
+from core.actions import describe
 from core.actions.events import Entry
 
 
@@ -16,7 +16,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
     rows = []
     for entry in entries:
         record = entry.record
-        said = words.told(record.event)
+        said = describe.told(record.event)
         rows.append(
             {
                 "seq": entry.seq,
@@ -24,7 +24,7 @@ def entries_frame(entries: Iterable[Entry], disregarded: Collection[int] = ()) -
                 "who": record.actor,
                 "cluster": record.cluster,
                 "run": record.run_id,
-                "kind": words.KINDS[type(record.event).__name__],
+                "kind": describe.KINDS[type(record.event).__name__],
                 "what": f"Does not count, its writer had lost the run: {said.what}"
                 if entry.seq in disregarded
                 else said.what,

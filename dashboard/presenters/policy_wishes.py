@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from core.errors import InputError
-from core.plan.words import tally
+from core.plan.describe import tally
 from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.steps.policy import SetPolicy, policy_steps

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from core.actions.describe import why_nothing_lasts
 from core.actions.model import Control
 from core.actions.views import RunView
-from core.actions.words import why_nothing_lasts
-from core.plan.words import things
+from core.plan.describe import things
 from dashboard.presenters.runs import ago
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from core.actions.describe import EMPTY, told_value
 from core.actions.model import Observation
 from core.actions.views import StepView
-from core.actions.words import EMPTY, told_value
 from core.pulsar.steps.policy import policy_of
 from dashboard.presenters.run_policies import value_told
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import pandas as pd
 
+from core.actions.describe import told_value, waits_for
 from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
-from core.actions.words import told_value, waits_for
-from core.plan import words as plan_words
+from core.plan import describe as plan_words
 from core.pulsar.steps.policy import policy_of
 from core.units import counted, format_age
 from dashboard.presenters.freshness import Badge, Tone

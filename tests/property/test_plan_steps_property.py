@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal_entries import plan_of, record_of, requested
 
+from core.actions.describe import told
 from core.actions.events import Record, canonical
-from core.actions.words import told
 from core.errors import UnusablePlanError
 from core.ids import FULL_UPPER, range_text
 from core.plan.codec import dump_plan, load_plan
+from core.plan.describe import done, tally, things, whether
 from core.plan.model import Plan, Step, content_hash, sealed
-from core.plan.words import done, tally, things, whether
 from core.pulsar.plan.commands import rest_line
 from core.pulsar.settings import SETTINGS
 from core.pulsar.steps.setting import SetDynamicSetting

@@ -21,7 +21,7 @@ from pyspark import cloudpickle
 from core.schemas import conform
 from core.snapshot import store
 from core.spark.jobs.packed import unpack
-from core.spark.large import cluster, drill, evolved, kept, place, scan
+from core.spark.large import bundle_state, cluster, drill, evolved, place, scan
 
 ROWS_A_PART = 300
 
@@ -92,7 +92,7 @@ def each(_spark: Any, parts: Sequence[Any], kernel: Any, *_words: Any) -> list[A
 @pytest.fixture
 def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have parts and groups worked on in this process."""
-    for module in (cluster, evolved, kept, place):
+    for module in (cluster, evolved, bundle_state, place):
         monkeypatch.setattr(module, "collected", collected)
         monkeypatch.setattr(module, "followed", lambda *_: nullcontext())
     for module in (cluster, place):
@@ -101,7 +101,7 @@ def tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "parts_of", lambda path: scan.parts_of(path, ROWS_A_PART))
     monkeypatch.setattr(store, "_ROW_GROUP", 100)
     monkeypatch.setattr(cluster, "_ROWS_A_SUM", 700)
-    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 300)
-    monkeypatch.setattr(kept, "_ROWS_A_KEY", 90)
-    monkeypatch.setattr(kept, "_KEYS_AT_ONCE", 3)
+    monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 300)
+    monkeypatch.setattr(bundle_state, "_ROWS_A_KEY", 90)
+    monkeypatch.setattr(bundle_state, "_KEYS_AT_ONCE", 3)
     monkeypatch.setattr(drill, "each", each)

@@ -19,7 +19,7 @@ from core.simulation.averages import AVERAGES
 from core.snapshot import PulsarSnapshot, store
 from core.snapshot.store import save_snapshot
 from core.spark.jobs.simulate import SimulateQuestion
-from core.spark.large import kept, what_if
+from core.spark.large import bundle_state, what_if
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import large_answer
 from core.spark.large.simulate import large_simulation
@@ -120,7 +120,7 @@ def test_quotas_of_bundles_without_statistics_change_nothing(tasks_here, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_rounds_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch, strategy):
-    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
+    monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 1_500)
     snapshot = fleet("gaps and ties", brokers=50, bundles=5_000)
     same_rounds(spark, tmp_path, snapshot, run_of(strategy))
 
@@ -149,7 +149,7 @@ def test_transfers_are_those_of_a_process(tasks_here, tmp_path, manager, transfe
 
 @pytest.mark.slow
 def test_transfers_on_spark_are_those_of_a_process(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
+    monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 1_500)
     same_rounds(spark, tmp_path, published(brokers=50, bundles=5_000), run_of("TransferShedder"))
 
 
@@ -232,7 +232,7 @@ def test_a_what_if_of_transfers_is_that_of_a_process(tasks_here, tmp_path, name)
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ThresholdShedder", "TransferShedder"])
 def test_a_what_if_on_spark_is_that_of_a_process(spark, tmp_path, monkeypatch, strategy):
-    monkeypatch.setattr(kept, "_ROWS_A_GROUP", 1_500)
+    monkeypatch.setattr(bundle_state, "_ROWS_A_GROUP", 1_500)
     size = {"brokers": 50, "bundles": 5_000}
     is_published = strategy == "TransferShedder"
     snapshot = published(**size) if is_published else fleet("gaps and ties", **size)

@@ -21,12 +21,12 @@ from actions_world import (
     snapshot_of,
 )
 
-from core.actions import rehearse as stage
+from core.actions import dry_run as stage
+from core.actions.dry_run import Rehearsal, rehearse
 from core.actions.events import ForeignMove
 from core.actions.external_changes import MOST_NAMED
 from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
-from core.actions.rehearse import Rehearsal, rehearse
 from core.plan.model import BrokerExpectation, Expected, sealed
 from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
 from core.pulsar.plan.measured import measured

@@ -18,8 +18,8 @@ from core.actions.events import (
     StepEnded,
 )
 from core.actions.model import Ending, RunOptions, RunState
+from core.actions.reconcile import LANDING_GRACE_S, is_to_be_settled
 from core.actions.session import PATIENCE_S
-from core.actions.settle import LANDING_GRACE_S, is_to_be_settled
 
 FIRST, SECOND, THIRD = MOVABLE[:3]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)

@@ -19,6 +19,7 @@ from journal_entries import (
     requested,
 )
 
+from core.actions.describe import KINDS, told
 from core.actions.events import (
     ControlAsked,
     Event,
@@ -38,7 +39,6 @@ from core.actions.events import (
 )
 from core.actions.model import Ending, Observation, RunId
 from core.actions.runs import RunView, fold, run_id_at
-from core.actions.words import KINDS, told
 from core.errors import InvariantError
 
 PAUSE, RESUME, STOP = (ControlAsked(control=word) for word in ("pause", "resume", "stop"))

@@ -9,11 +9,11 @@ import pytest
 from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
 
 from core.actions import guards
-from core.actions.admission import admission
 from core.actions.events import Record, RunClaimed, StepBegun
 from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.preconditions import admission
+from core.actions.reconcile import write_ending
 from core.actions.session import Session
-from core.actions.settle import write_ending
 from core.errors import InputError
 from core.plan.model import Diagnostic, Plan, sealed
 

@@ -10,12 +10,12 @@ import pytest
 from actions_world import BASE, BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker, World, plan_of
 
 from core.actions.apply import carry_out
+from core.actions.describe import told
+from core.actions.dry_run import rehearse
 from core.actions.events import ForeignMove
 from core.actions.model import RunId, RunOptions
-from core.actions.rehearse import rehearse
 from core.actions.request import check_unapplied, is_begun
 from core.actions.views import RunView
-from core.actions.words import told
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.model import Plan, Step, sealed

@@ -21,11 +21,11 @@ from pegasus_world import (
     snapshot_of_world,
 )
 
+from core.actions.describe import told
+from core.actions.dry_run import rehearse
 from core.actions.events import SettingRestored, SettingSaved, StepWaiting
 from core.actions.model import RunOptions
-from core.actions.rehearse import rehearse
 from core.actions.views import RunView
-from core.actions.words import told
 from core.errors import PlanConflictError
 from core.pegasus.plan.external_changes import foreign_changes
 from core.pegasus.plan.measured import measured

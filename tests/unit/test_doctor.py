@@ -13,7 +13,7 @@ from fleet_edit import edited, every, with_policies, with_settings
 
 from core.health.doctor import DOCTOR_RULES, examine
 from core.health.doctor.answer import answer
-from core.health.doctor.foreign import fit_line
+from core.health.doctor.host_load import fit_line
 from core.pulsar.presets import upstream_words
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, effective_settings

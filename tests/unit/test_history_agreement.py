@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from core.history.agreement import Agreement
-from core.history.agreement import agreement as compared
 from core.history.layout import EVENT_COLUMNS
+from core.history.prediction_accuracy import Agreement
+from core.history.prediction_accuracy import agreement as compared
 from core.history.shadow import SHADOW, rows_of
 
 MINUTE = 60_000

@@ -10,8 +10,8 @@ import pytest
 from fleet_builder import NOON, make_history
 
 from core.errors import SnapshotError
-from core.history.asking import HistoryReader, Period
 from core.history.layout import HistoryError
+from core.history.sql import HistoryReader, Period
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 

@@ -11,8 +11,8 @@ from fleet_builder import NOON, make_snapshot
 from fleet_edit import with_manifest, with_settings
 from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row, whole
 
-from core.history.carried import CarriedAverages
 from core.history.layout import SHADOW_COLUMNS
+from core.history.leader_averages import CarriedAverages
 from core.history.shadow import SHADOW, PulsarShadow, is_due
 from core.history.shadow_pegasus import PegasusShadow, shadow_of
 from core.pulsar.settings import effective_settings

@@ -12,7 +12,7 @@ from fleet_builder import make_snapshot
 from core.health.findings import assess
 from core.ids import host_of
 from core.plan.options import PlanOptions
-from core.planning.isolation_mends import Mend, Mender
+from core.planning.isolation_fixes import Mend, Mender
 from core.pulsar.plan.policy import build_policy_plan
 from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.serving import Serving

@@ -12,6 +12,7 @@ from fleet_builder import NOON, make_snapshot
 
 from core.ids import host_of
 from core.plan.options import PlanOptions
+from core.pulsar.anti_affinity import Spread
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.policy import PolicyWish, build_policy_plan
@@ -21,7 +22,6 @@ from core.pulsar.plan.preview import preview_plan
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
 from core.pulsar.settings import effective_settings
-from core.pulsar.spread import Spread
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.unload import UnloadBundle
 from core.pulsar.view import LoadView

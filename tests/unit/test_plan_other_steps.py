@@ -11,9 +11,9 @@ from fleet_builder import NOON, make_snapshot
 
 from core.errors import InputError, UnknownNameError
 from core.plan.codec import dump_plan, load_plan
+from core.plan.describe import done, tally, things, whether
 from core.plan.model import Plan, Step, sealed
 from core.plan.options import PlanOptions
-from core.plan.words import done, tally, things, whether
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.commands import rest_line

@@ -21,8 +21,8 @@ from core.pegasus.order_learning import KnownOrders
 from core.pegasus.plan.build import AskedMove
 from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
+from core.plan.describe import tally
 from core.plan.options import PlanOptions
-from core.plan.words import tally
 from core.snapshot.store import Shelved
 from dashboard.presenters import applying
 from dashboard.presenters import pegasus_balance as presenter

@@ -16,7 +16,7 @@ from fleet_edit import edited, owned_by, with_settings, without
 
 from core.errors import UnknownNameError
 from core.health.findings import assess
-from core.planning.broker_death import broker_death
+from core.planning.broker_failure import broker_death
 from core.pulsar import owners
 from core.pulsar.leaders import LeaderChange, change_costs, leader_history
 from core.pulsar.owner_spread import expected_used, spread_of, spread_sentence

@@ -11,7 +11,7 @@ import pytest
 from journal_entries import NOON, RUN, begun, claimed, ended, record_of, requested
 
 from connectors.journal.journal import SqlJournal
-from connectors.recording.deeds import Deed, attributed
+from connectors.recording.attribution import Deed, attributed
 from connectors.recording.steps import RunSteps, last_place
 from core.actions.events import (
     ControlAsked,

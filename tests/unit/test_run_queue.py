@@ -9,10 +9,10 @@ from pathlib import Path
 from journal_entries import NOON, chain_of, claimed, record_of, requested
 
 from connectors.config import ClusterConfig, TrimtabConfig
+from core.actions.describe import waits_for
 from core.actions.events import RunPaused, SettingRestored, SettingSaved
 from core.actions.model import RunId
 from core.actions.runs import fold
-from core.actions.words import waits_for
 from dashboard import services
 from dashboard.presenters.runs import answer
 from dashboard.run_queue import run_ahead

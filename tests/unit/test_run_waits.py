@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from journal_entries import NOON, chain_of, claimed, plan_of, requested
 
-from core.actions.closing import closing
+from core.actions.describe import hold_words, told_value, why_nothing_lasts
 from core.actions.events import (
     Event,
     RunEnded,
@@ -20,16 +20,16 @@ from core.actions.events import (
     StepWaiting,
 )
 from core.actions.model import Ending, Observation, StepState
+from core.actions.run_summary import closing
 from core.actions.runs import fold
 from core.actions.views import RunView
-from core.actions.words import hold_words, told_value, why_nothing_lasts
 from core.pegasus.steps.base import PegasusStep
 from core.pegasus.steps.close import CloseReplicas
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
+from core.plan.describe import things, things_done
 from core.plan.model import sealed
-from core.plan.words import things, things_done
 from dashboard.presenters import run_waits, runs
 from dashboard.presenters.run_controls import why_no_undo
 from dashboard.presenters.run_ways import after_words, before_words

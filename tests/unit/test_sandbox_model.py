@@ -5,8 +5,8 @@ import zlib
 import numpy as np
 import pytest
 
+from connectors.sandbox.bootstrap import remember_past, share_out, standing_nodes
 from connectors.sandbox.documents import load_report
-from connectors.sandbox.founding import remember_past, share_out, standing_nodes
 from connectors.sandbox.layout import crc32_of, plan_layout
 from connectors.sandbox.options import SandboxOptions
 from connectors.sandbox.placer import Leader

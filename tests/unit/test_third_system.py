@@ -8,16 +8,16 @@ from pathlib import Path
 
 from connectors.journal.journal import SqlJournal
 from core.actions.apply import carry_out
+from core.actions.dry_run import rehearse
 from core.actions.events import Record, RunRequested
 from core.actions.model import RunId, RunOptions
 from core.actions.ports import Ports
-from core.actions.rehearse import rehearse
 from core.actions.runs import fold
 from core.actions.views import RunView
 from core.plan.codec import dump_plan, load_plan
+from core.plan.describe import tally, things_done
 from core.plan.model import Plan
 from core.plan.registry import StepRegistry
-from core.plan.words import tally, things_done
 from core.systems import SYSTEMS
 from tests.support.queue_system import (
     AUTO,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.journal.journal import SqlJournal
 from core.actions.model import RunId
+from core.actions.reconcile import SETTLE_UNTIL_S
 from core.actions.runs import fold
-from core.actions.settle import SETTLE_UNTIL_S
 from core.actions.views import RunView
 from core.errors import InvariantError
 from core.pegasus.plan.pending import cleared_at, pending_partitions

@@ -17,7 +17,7 @@ import numpy as np
 from connectors.sandbox.pegasus.balancing import level_in_force
 from connectors.sandbox.pegasus.control import Control
 from connectors.sandbox.pegasus.http import HttpCalls
-from connectors.sandbox.pegasus.mind import Mind
+from connectors.sandbox.pegasus.meta_server import Mind
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pegasus.rpc import MetaCalls, ReplicaCalls
 from connectors.sandbox.pegasus.server import Server

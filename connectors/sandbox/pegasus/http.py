@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, unquote
 import numpy as np
 
 from connectors.sandbox.pegasus.commands import COMMIT, VERSION
+from connectors.sandbox.pegasus.meta_server import MIN_2PC
 from connectors.sandbox.pegasus.metrics import metrics_of
-from connectors.sandbox.pegasus.mind import MIN_2PC
 from core.pegasus.health import ListedHealth, Membership
 
 if TYPE_CHECKING:

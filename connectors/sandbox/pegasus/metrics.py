@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from connectors.sandbox.pegasus.mind import MIN_2PC
+from connectors.sandbox.pegasus.meta_server import MIN_2PC
 from connectors.sandbox.pegasus.state import DISK_MB, Node, Partition
 from core.pegasus.health import HealthState, Membership, health_states
 

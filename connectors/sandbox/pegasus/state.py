@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from connectors.sandbox.pegasus.mishaps import Mishaps
+from connectors.sandbox.pegasus.faults import Mishaps
 from connectors.sandbox.pegasus.options import TABLES, PegasusOptions
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.balance.model import ProposalAction

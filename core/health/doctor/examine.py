@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.health.doctor import alike, capacity, contradictions, foreign, policies, recorded
+from core.health.doctor import alike, capacity, contradictions, host_load, policies, recorded
 from core.health.doctor.groups import Comparison, compare_brokers
 from core.health.doctor.model import AREAS, Diagnosis, DoctorRule
 from core.health.findings import SEVERITIES, HealthContext
@@ -22,7 +22,7 @@ DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
     *contradictions.RULES,
     *alike.RULES,
     *capacity.RULES,
-    *foreign.RULES,
+    *host_load.RULES,
     *policies.RULES,
     *recorded.RULES,
 )
@@ -123,9 +123,9 @@ def _unjudged(context: HealthContext) -> list[str]:
             "taken for those of the others."
         )
     known = int(np.isfinite(context.measures.throughput.values).sum())
-    if known < foreign.LEAST_BROKERS:
+    if known < host_load.LEAST_BROKERS:
         told.append(
             "Whether other processes run on a broker's host was not judged: that compares brokers, "
-            f"and {known} of the {foreign.LEAST_BROKERS} that it takes report their load."
+            f"and {known} of the {host_load.LEAST_BROKERS} that it takes report their load."
         )
     return told

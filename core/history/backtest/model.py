@@ -14,7 +14,7 @@ from itertools import product
 from typing import Final
 
 from core.errors import InputError
-from core.pulsar.shedding.levers import LEVERS
+from core.pulsar.shedding.setting_ranges import LEVERS
 from core.units import counted, datetime_to_ms
 
 RECORDED: Final = "recorded"

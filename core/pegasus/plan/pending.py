@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from core.actions.settle import is_to_be_settled
+from core.actions.reconcile import is_to_be_settled
 from core.actions.views import RunView
 from core.pegasus.levels import clears_proposals
 from core.pegasus.steps.base import PegasusStep

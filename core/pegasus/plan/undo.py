@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from core.actions.describe import why_nothing_lasts
 from core.actions.undo import check_undo, reason_of_undo
 from core.actions.views import RunView, StepView
-from core.actions.words import why_nothing_lasts
 from core.errors import InvariantError, OpsError, PlanConflictError
 from core.pegasus.plan.draft import Draft
 from core.pegasus.steps.base import PegasusStep

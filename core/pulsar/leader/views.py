@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.ids import is_broker_bound, namespace_of, parse_range
+from core.pulsar.bundle_counts import Codes
 from core.pulsar.leader.averages import LEADER, LONG, SHORT, BundleAverages
 from core.pulsar.load import (
     LONG_SAMPLES,
@@ -26,7 +27,6 @@ from core.pulsar.load import (
     threshold_usage,
     weighted_max_usage,
 )
-from core.pulsar.ranges import Codes
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import LoadView

@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.placement.model import PlacedInTurn, PlacementMemory
 from core.pulsar.placement.versions import version_ranks
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 

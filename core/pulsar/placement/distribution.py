@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import Filtered
 from core.pulsar.placement.masks import uniform
 from core.pulsar.placement.selectors import ROUND_ROBIN, AvgShedder, Selector
-from core.pulsar.ranges import Ints
 from core.pulsar.view import Flags, Floats
 
 

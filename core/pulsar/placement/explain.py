@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from core.ids import host_of
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.filters import (
     ANTI_AFFINITY,
@@ -33,7 +34,6 @@ from core.pulsar.placement.selectors import (
     RoundRobinBrokerSelector,
     Selector,
 )
-from core.pulsar.ranges import Ints
 from core.pulsar.view import Flags, Floats
 from core.units import counted
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.extensible_loads import ExtensibleLoads
 from core.pulsar.javahash import java_string_hash
 from core.pulsar.placement.context import PlacementContext
@@ -28,7 +29,6 @@ from core.pulsar.placement.filters import (
 )
 from core.pulsar.placement.masks import any_in_row
 from core.pulsar.placement.selectors import ReasonOf
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.units import format_ratio

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from core.ids import SYSTEM_NAMESPACE
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.masks import any_in_row, least_in_row
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.view import Flags
 
 POLICIES: Final = "applyNamespacePolicies"

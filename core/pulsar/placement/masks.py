@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.pulsar.ranges import Codes, Ints
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.view import Flags, Floats
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.combinations import half_a_pair
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.placement.distribution import distribute
@@ -27,7 +28,6 @@ from core.pulsar.placement.selectors import (
     Selector,
     find_strategy,
 )
-from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from core.errors import InputError, UnknownNameError
+from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan, sealed
 from core.plan.options import in_order
-from core.plan.words import tally
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.steps.unload import UnloadBundle, unloads_of

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.pulsar.anti_affinity import Spread
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.policy_scope import unloaded_namespaces
 from core.pulsar.plan.policy_state import with_policies
-from core.pulsar.ranges import Ints
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
-from core.pulsar.spread import Spread
 from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.view import Flags, LoadView
 from core.snapshot import PulsarSnapshot

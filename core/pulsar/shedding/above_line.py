@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import at_least, distance_in_words, missing_reports
 from core.pulsar.shedding.java_order import hash_map_order

@@ -12,7 +12,7 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
 from core.pulsar.shedding.avg_places import idle_half

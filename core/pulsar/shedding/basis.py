@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from core.ids import SYSTEM_NAMESPACE
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.java_order import (
     concurrent_buckets,
     concurrent_order,

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.javahash import java_string_hash
-from core.pulsar.ranges import Ints
 
 LEAST_BUCKETS: Final = 16
 _BITS: Final = 0xFFFFFFFF

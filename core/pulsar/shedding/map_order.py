@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from core.ids import namespace_of
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.java_order import (
     LEAST_BUCKETS,
     concurrent_bucket,

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.gates import in_words
 from core.pulsar.shedding.model import Gate

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.view import Flags, Floats
 

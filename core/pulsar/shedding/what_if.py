@@ -13,9 +13,9 @@ import numpy as np
 from core.ids import namespace_of
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding.avg_shedder import AvgShedder, AvgState
-from core.pulsar.shedding.levers import LEVERS, Lever
 from core.pulsar.shedding.model import Decision, Move
 from core.pulsar.shedding.registry import AnyStrategy
+from core.pulsar.shedding.setting_ranges import LEVERS, Lever
 from core.pulsar.shedding.transfer_shedder import TransferShedder, TransferState
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from core.progress import Progress
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.view import Floats
 from core.schemas import PULSAR_TABLES, conform

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.health.measures import Measures, column_values, measure
-from core.pulsar.ranges import Codes, Ints
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags
 from core.schemas import conform
@@ -25,8 +25,8 @@ from core.schemas.pulsar import RATES
 from core.simulation.averages import AVERAGES, known_sums, set_column, sums
 from core.simulation.model import Landed
 from core.snapshot import PulsarSnapshot
+from core.spark.large.bundle_state import MOVED, SIMULATED, SINCE, Change, Kept, aged
 from core.spark.large.cluster import LargeCluster, Owned
-from core.spark.large.kept import MOVED, SIMULATED, SINCE, Change, Kept, aged
 from core.spark.large.scan import CODE, NAMED, OWN, ROW, Coder
 from core.spark.large.sums import KEYS, PAIRS, TOTALS, Chosen, Measured, added_up, totaled
 from core.spark.lift import Kernel

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.shedding.map_order import Arrivals
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.scan import CODE

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.bundle_counts import Codes, Ints, RangeCounts, row_index
 from core.pulsar.placement import find_strategy
 from core.pulsar.placement.model import PlacementTable
 from core.pulsar.placement.place import bound_brokers, place_namespaces
-from core.pulsar.ranges import Codes, Ints, RangeCounts, row_index
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.spark.jobs.place import NAMESPACES, PlaceQuestion, by_namespace

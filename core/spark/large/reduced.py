@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.pulsar.bundle_counts import Ints, RangeCounts
 from core.pulsar.columns import total_of
 from core.pulsar.isolation import parse_isolation_policies
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
 from core.pulsar.quotas import quota_note
-from core.pulsar.ranges import Ints, RangeCounts
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.map_order import doubtful, ranks_within

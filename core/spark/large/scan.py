@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from core.pulsar.ranges import Codes, Ints
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.view import counted_by
 from core.schemas import PULSAR_TABLES, conform
 from core.snapshot import LoadManager

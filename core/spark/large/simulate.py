@@ -13,10 +13,10 @@ import pyarrow as pa
 from core.errors import ComputeError
 from core.health.measures import Measures
 from core.ids import namespace_of
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.plan.clients import ClientImpact, client_impact
 from core.pulsar.plan.outcomes import Scenario
 from core.pulsar.plan.project import project_scenario
-from core.pulsar.ranges import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Move, find_shedding_strategy
 from core.pulsar.shedding.model import Decision

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.pulsar.ranges import Ints
+from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.java_order import spread_hashes

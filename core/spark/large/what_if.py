@@ -15,8 +15,8 @@ from core.simulation.managers import Manager
 from core.simulation.model import Landed
 from core.simulation.scenario import without_brokers
 from core.snapshot import PulsarSnapshot
+from core.spark.large.bundle_state import SIMULATED
 from core.spark.large.cluster import LargeCluster
-from core.spark.large.kept import SIMULATED
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.reduced import Reduced
 from core.spark.large.scan import ROW, Edits, Part

@@ -9,11 +9,11 @@ from typing import Final
 
 import pandas as pd
 
-from core.actions import words
+from core.actions import describe
 from core.actions.views import RunView
 from core.units import counted
 
-KINDS: Final = words.KINDS
+KINDS: Final = describe.KINDS
 """Kind of an entry in the journal to the word for people (and for the URL)."""
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from core.errors import UnknownNameError
 from core.health.measures import DEFAULT_TARGET, Measures
-from core.history.agreement import Agreement
-from core.history.asking import Period
 from core.history.events import events_between
+from core.history.prediction_accuracy import Agreement
 from core.history.query import Evenness, Grid, event_step_of
+from core.history.sql import Period
 from core.pegasus.summary import NodeSummary
 from core.schemas.pulsar import RATES
 from core.snapshot import AnySnapshot

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from core.ids import host_of
+from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import host_expression, without_port
 from core.pulsar.plan.policy_impact import NamespaceChange, PolicyImpact
 from core.pulsar.plan.policy_moves import MAX_MOVES, PolicyOutlook
 from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.pulsar.spread import Crowd, Spread
 from core.units import counted
 from dashboard.presenters.isolation_words import ROLE_WORDS, Violation, row_name
 from dashboard.presenters.naming import listed

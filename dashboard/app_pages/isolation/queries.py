@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.plan.options import PlanOptions
-from core.planning.isolation_mends import Mender
+from core.planning.isolation_fixes import Mender
+from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
-from core.pulsar.spread import Crowd, Spread
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.memo import Memo

@@ -23,7 +23,7 @@ from dashboard.presenters import policy_wishes
 from dashboard.presenters.isolation_words import NO_POLICY, Violation, who_serves
 
 if TYPE_CHECKING:
-    from core.planning.isolation_mends import Mend
+    from core.planning.isolation_fixes import Mend
     from dashboard.app_pages.isolation.queries import Isolation
     from dashboard.components.frame import PageContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError, SnapshotError
-from core.planning.broker_death import BrokerDeath
+from core.planning.broker_failure import BrokerDeath
 from core.planning.drill_request import HOT_LINE
 from core.pulsar.leaders import change_costs
 from core.pulsar.owner_spread import spread_sentence

@@ -35,7 +35,7 @@ from dashboard.presenters import leader_words
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from core.history.agreement import Agreement
+    from core.history.prediction_accuracy import Agreement
     from core.history.store import HistoryStore
 
 Range = tuple[str | None, str | None]
@@ -269,7 +269,7 @@ class AgreementWish:
 
 def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -> int:
     """``trimtab history agreement``."""
-    from core.history.agreement import agreement as compared  # noqa: PLC0415  # commands start fast
+    from core.history.prediction_accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
     start, end = span(*wish.range, services.now())
     first, last = past.span_of(cluster)

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import msgspec
 
+from core.actions.describe import waits_for
+from core.actions.dry_run import Rehearsal
 from core.actions.model import RunOptions
-from core.actions.rehearse import Rehearsal
 from core.actions.views import RunView, StepView
-from core.actions.words import waits_for
 from core.plan.codec import load_plan
 from core.plan.model import Plan
 from core.systems import STEPS

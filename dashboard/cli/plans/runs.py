@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from core.actions.describe import EMPTY, told, told_value, why_nothing_lasts
 from core.actions.events import Entry
 from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
-from core.actions.words import EMPTY, told, told_value, why_nothing_lasts
 from core.errors import InputError
 from core.step import SettingChange
 from core.units import counted, format_bytes_per_s, format_ratio

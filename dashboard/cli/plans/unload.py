@@ -10,8 +10,8 @@ from typing import Final
 
 from core.errors import OpsError, PlanError
 from core.plan.codec import dump_plan, load_plan
+from core.plan.describe import tally
 from core.plan.model import Diagnostic, Plan
-from core.plan.words import tally
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import OtherPreview, preview_plan

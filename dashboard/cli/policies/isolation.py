@@ -10,11 +10,11 @@ from typing import Any
 
 from core.errors import UnknownNameError
 from core.health.findings import assess
-from core.planning.isolation_mends import Mender
+from core.planning.isolation_fixes import Mender
+from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
 from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.pulsar.spread import Crowd, Spread
 from core.pulsar.view import LoadView
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.releases import active_settings

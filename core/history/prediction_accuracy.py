@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.history.agreement_tables import LANDINGS, ROUNDS
+from core.history.prediction_accuracy_tables import LANDINGS, ROUNDS
 from core.units import counted
 
 Verdict = Literal[

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.placement.context import PlacementContext
-from core.pulsar.ranges import Codes, Ints
 from core.pulsar.serving import Serving
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView

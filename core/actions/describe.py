@@ -26,7 +26,7 @@ from core.actions.events import (
 )
 from core.actions.model import Observation
 from core.actions.views import RunView
-from core.plan.words import tally
+from core.plan.describe import tally
 from core.units import counted, format_ratio
 from core.values import by_server
 

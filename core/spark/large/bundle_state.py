@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from core.health.measures import column_values
-from core.pulsar.ranges import Codes, Ints
+from core.pulsar.bundle_counts import Codes, Ints
 from core.pulsar.shedding.java_order import spread_hashes
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES

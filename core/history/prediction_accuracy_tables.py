@@ -1,4 +1,4 @@
-"""The tables that :mod:`core.history.agreement` answers with."""
+"""The tables that :mod:`core.history.prediction_accuracy` answers with."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
 from core.actions.waits import as_executed
 from core.errors import RemoteError
-from core.plan.words import whether
+from core.plan.describe import whether
 
 LOOK_EVERY_S: Final = 0.25
 """How often the effect of the step under way is looked for."""

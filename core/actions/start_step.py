@@ -9,11 +9,11 @@ from typing import Final
 from core.actions.events import StepBegun, StepWaiting
 from core.actions.external_changes import note_moved_meanwhile
 from core.actions.guards import Hold
-from core.actions.kept import cannot_be_kept, save
 from core.actions.model import Ending, Observation, Refusal
 from core.actions.ports import Action
+from core.actions.reconcile import answer_of, watch, with_answer, write_ending
 from core.actions.session import PATIENCE_S, Session, Turn
-from core.actions.settle import answer_of, watch, with_answer, write_ending
+from core.actions.temporary_settings import cannot_be_kept, save
 from core.actions.views import StepView
 from core.actions.waits import as_executed, not_reached
 from core.errors import RemoteError, SnapshotError
