@@ -311,7 +311,7 @@ def _place(context: JobContext, asked: PlaceAsk) -> JobAnswer:
     return _answer(
         found,
         "placement",
-        f"{said}; {homeless:,} of them nobody would take." if homeless else f"{said}.",
+        f"{said}; {homeless:,} stay unassigned." if homeless else f"{said}.",
         {
             "placement": "Strategy and bundles that nobody would take, by cluster.",
             "namespaces": "The likeliest broker of each namespace's bundles, and who stays.",

@@ -351,7 +351,7 @@ KINDS: Final = (
     JobKind(
         name="flaps",
         title="Flaps and moves that did not help",
-        answers="Which bundles went to and fro, how often, and which moves were for nothing?",
+        answers="Which bundles flapped, how often, and which moves had no effect?",
         asks=FlapsAsk,
         run=_flaps,
     ),
@@ -374,7 +374,7 @@ KINDS: Final = (
     JobKind(
         name="drill",
         title="Failure drill",
-        answers="Who gets hot, and what is left homeless, when a broker or a domain is lost?",
+        answers="Which brokers get hot, and which bundles stay unassigned when a broker fails?",
         asks=FleetAsk,
         request=DrillRequest,
         run=_drill,

@@ -33,7 +33,7 @@ from core.values import by_server
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
     "ControlAsked": "control asked",
-    "RunClaimed": "taken up",
+    "RunClaimed": "claimed",
     "RunRefused": "refused",
     "RunPaused": "paused",
     "RunResumed": "resumed",

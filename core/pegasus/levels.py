@@ -111,7 +111,7 @@ def level_of(number: int) -> FunctionLevel:
 
 
 def clears_proposals(new: FunctionLevel) -> bool:
-    """Return whether setting this level throws away every pending proposal, even when unchanged."""
+    """Return whether setting this level discards every pending proposal, even when unchanged."""
     return new <= FunctionLevel.STEADY
 
 

@@ -214,7 +214,7 @@ def _of_cluster_policy(value: str, facts: PegasusFacts) -> Iterator[Danger]:
         "warning",
         "may_circle",
         "The whole cluster's policy counts nothing at steady, and at lively it may copy the same "
-        "replicas to and fro for ever.",
+        "replicas back and forth without end.",
         "Simulate it first: trimtab pegasus balance --policy cluster --rounds 0.",
     )
 

@@ -294,7 +294,7 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
         return f"{head}; of {counts[UNKNOWN]:,} the owner is unknown. Of the rest nothing is wrong."
     if not snapshot.claims.num_rows:
         return f"{head}; no owner is missing. Sessions are unknown, so stale ones would not show."
-    return f"{head}; none is orphaned or claimed twice, and every owner's session is its own."
+    return f"{head}; none is orphaned or claimed twice, all sessions are valid."
 
 
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ answer = st.container()
 words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
 measure, rate = dials.comparing(ground)
 compared_here = st.container()
-words.section("Choose a way", "Turn its switches: the answer follows at once.")
+words.section("Strategy", "Adjust its switches.")
 pick = st.segmented_control(
     "Way",
     dials.WAYS,

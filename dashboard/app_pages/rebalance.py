@@ -38,7 +38,7 @@ with playing:
     fleet = fleet_what_if.control(page)
 with supposed:
     fleet_what_if.banner(page, fleet)
-words.section("Choose a way", "Turn its settings: the answer follows at once.")
+words.section("Strategy", "Adjust its settings.")
 pick = st.segmented_control(
     "Way",
     [kernel.LEAST, *names],
@@ -101,7 +101,7 @@ with compared:
 with playing:
     candidates.draw_progress(choice)
 with left:
-    words.section("What each achieves", "For the traffic it moves, round by round.")
+    words.section("Deviation vs. traffic moved", "Round by round.")
     goal = wish.within if wish and wish.relief is None else None
     candidates.draw_ways(choice, lines, goal)
 

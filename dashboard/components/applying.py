@@ -170,7 +170,7 @@ def _body(ask: Ask) -> None:
     for sentence in unload.remarks(plan).get("warning", []):
         st.warning(words.plain(sentence), icon=":material/warning:")
     st.text_input(
-        "Why? Kept with the run, for everybody to read",
+        "Reason (recorded in the audit log)",
         key=REASON,
         live="300ms",
         max_chars=500,

@@ -98,7 +98,7 @@ def play_switch(page: PageContext) -> bool:
     """Draw the switch whether rounds are played until they settle."""
     count = page.reading.view.bundles.size
     return st.toggle(
-        "Play the rounds until they settle",
+        "Simulate to convergence",
         value=count <= kernel.PLAY_BUNDLES,
         key=state.PLAY,
         bind="query-params",

@@ -72,10 +72,10 @@ def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
     try:
         name = explanation.strategy.name
     except UnknownNameError as error:
-        words.section("Why it sheds, or stays")
+        words.section("Shedding decision")
         words.failed(error, what="The shedding strategy in force is not known here")
         return
-    words.section("Why it sheds, or stays", f"{name} in its next round, gate by gate.")
+    words.section("Shedding decision", f"{name} in its next round, gate by gate.")
     reason = explanation.of_broker(broker)
     off = presenter.off_words(explanation)
     leader_round.one_line(page, broker=broker)
@@ -137,7 +137,7 @@ def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -
         points = explaining.turning_points((page.shelved, resting, reason.broker))
         otherwise = explaining.otherwise((page.shelved, resting, reason.broker))
     if points:
-        words.notes([f"{point.sentence}: tried, and so it is." for point in points])
+        words.notes([f"{point.sentence}. Verified." for point in points])
     else:
         st.caption(words.plain(f"No single setting turns this verdict. {otherwise}"))
 
@@ -267,7 +267,7 @@ def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleRe
     with st.spinner("Trying other settings", show_time=True):
         points = explaining.bundle_turning_points((page.shelved, resting, reason.bundle))
     if points:
-        words.notes([f"{point.sentence}: tried, and so it is." for point in points])
+        words.notes([f"{point.sentence}. Verified." for point in points])
     else:
         st.caption(words.plain(f"No single setting turns this verdict. {reason.otherwise}"))
 

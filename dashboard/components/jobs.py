@@ -176,7 +176,7 @@ def draw_list(jobs: Sequence[Job], *, key: str) -> None:
             "job": tables.opener("Job", f"_{key}_job", open_job, width_px=225),
             "kind": tables.words("Kind"),
             "state": tables.words("State"),
-            "outcome": st.column_config.TextColumn("What came of it", width="large"),
+            "outcome": st.column_config.TextColumn("Result", width="large"),
             "asked_at": st.column_config.DatetimeColumn(
                 "Asked (UTC)", format="YYYY-MM-DD HH:mm:ss"
             ),

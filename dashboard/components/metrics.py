@@ -11,14 +11,14 @@ def columns() -> dict[str, tables.Column]:
     """Return the columns of the brokers table that metrics fill."""
     return {
         "told_traffic": tables.megabytes(
-            "Traffic told", "In plus out by the metrics; Traffic is by the load report."
+            "Traffic (metrics)", "In plus out by the metrics; Traffic is by the load report."
         ),
         "gc": tables.percent("GC", "Share of the time in pauses of garbage collection."),
         "heap": tables.percent("Heap", "Heap in use; it goes up and down with each collection."),
         "write_p99": _milliseconds(
-            "Write p99", "1 % of the storage writes of the last minute took longer."
+            "Write p99", "99th percentile of storage writes of the last minute."
         ),
-        "publish_p99": _milliseconds("Publish p99", "1 % of the publishes took longer."),
+        "publish_p99": _milliseconds("Publish p99", "99th percentile of publishes."),
         "lookups_pending": tables.whole("Lookups", "Lookups that wait for an answer."),
     }
 

@@ -50,7 +50,7 @@ def _states() -> Columns:
         "state_dead": tables.whole("✖ dead"),
         "state_unreadable": tables.whole("✖ unreadable"),
         "state_unwritable": tables.whole("✖ unwritable"),
-        "state_writable_ill": tables.whole("▲ writable, ill"),
+        "state_writable_ill": tables.whole("▲ degraded"),
         "state_healthy": tables.whole("● healthy"),
     }
 

@@ -19,7 +19,7 @@ ROLE_WORDS: Final[Mapping[str, str]] = {
     "none": "no",
     "primary": "primary",
     "secondary": "secondary, serves",
-    "standby": "secondary, stands by",
+    "standby": "secondary (standby)",
     "shared": "shared",
     "silent": "no load report",
 }

@@ -29,7 +29,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     windows = [each for each in snapshot.broker_metrics["window_s"].to_pylist() if each is not None]
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
-        f"Traffic told, GC, heap, writes, publishing and lookups: from "
+        f"Traffic (metrics), GC, heap, writes, publishing and lookups: from "
         f"{METRICS_FROM[metrics.source]}, {told:,} of {counted(brokers, 'broker')}{over}."
     )
 
@@ -113,7 +113,7 @@ def _paused(row: dict[str, Any]) -> str:
 
 
 def _slowest(p99_ms: float | None) -> str:
-    return "unknown" if p99_ms is None else f"1 % take {p99_ms:,.1f} ms or longer"
+    return "unknown" if p99_ms is None else f"p99 {p99_ms:,.1f} ms"
 
 
 def _lookups(row: dict[str, Any]) -> str:

@@ -258,8 +258,7 @@ def quirks(
             )
     if kinds - {PlanKind.MOVE_PRIMARY}:
         found.append(
-            "PB-4: loads of disks are not brought up to date while copies are planned: several may "
-            "leave the same disk."
+            "Disk loads are not updated while copies are planned: several may leave the same disk."
         )
     if any(
         plan.kind is PlanKind.COPY_PRIMARY and plan.target in view.members[plan.row].tolist()

@@ -30,7 +30,7 @@ BALANCE_WORDS: Final = {
 }
 STATE_WORDS: Final = {
     HealthState.HEALTHY: "● healthy",
-    HealthState.WRITABLE_ILL: "▲ writable, ill",
+    HealthState.WRITABLE_ILL: "▲ degraded",
     HealthState.UNWRITABLE: "✖ unwritable",
     HealthState.UNREADABLE: "✖ unreadable",
     HealthState.DEAD: "✖ dead",

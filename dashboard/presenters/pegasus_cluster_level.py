@@ -58,7 +58,7 @@ def level_remarks(facts: PegasusFacts) -> list[str]:
             "alive, so the meta server protects itself until they are back."
         )
     found.append(
-        "Setting steady or a lower level, even the one that is stored, throws away every pending "
+        "Setting steady or a lower level, even the one that is stored, discards every pending "
         "proposal of every table."
     )
     found.append(NOT_PERSISTED)

@@ -53,7 +53,7 @@ def newer_sentence(views: Sequence[RunView], taken_at: datetime) -> str:
     last = max(_last_change(view) for view in newer)
     return (
         f"{counted(len(newer), 'run')} {verb} changed the cluster since this snapshot, at "
-        f"{clock(last)} at last: {names}. What came of it shows in the next one."
+        f"{clock(last)} at last: {names}. The next capture shows the result."
     )
 
 

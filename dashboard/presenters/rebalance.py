@@ -101,7 +101,7 @@ def _of_least(least: Proposal) -> str:
         return "no move of ours would help either"
     clients = sum(move.clients or 0 for move in least.moves)
     moved = format_bytes_per_s(least.moved_bytes_per_s)
-    verb = "needs" if least.verdict == "reached" else "goes as far as it can with"
+    verb = "needs" if least.verdict == "reached" else "best achievable:"
     moves = counted(len(least.moves), "move")
     before, after = format_ratio(least.deviation_before), format_ratio(least.deviation_after)
     if _is_relief(least):

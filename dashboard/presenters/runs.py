@@ -35,7 +35,7 @@ RUN_WORDS: Final[dict[RunState, str]] = {
     "REFUSED": "⊘ refused",
 }
 STEP_WORDS: Final[dict[StepState, str]] = {
-    "PENDING": "○ to come",
+    "PENDING": "○ pending",
     "RUNNING": "◐ under way",
     "DONE": "● done",
     "FAILED": "✖ failed",

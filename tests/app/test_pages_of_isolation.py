@@ -62,7 +62,7 @@ def test_the_page_tells_who_may_serve_what_and_what_lies_wrong(site, fleet):
     said = texts(app)
     assert "1 isolation policy keeps 2 of 6 brokers for 1 namespace" in said
     assert "first-third" in said
-    assert "secondary, stands by" in said
+    assert "secondary (standby)" in said
     assert "Who may serve what" in said
     assert any(one.label == "Preview the unload" for one in app.button)
 

@@ -119,7 +119,7 @@ def test_a_result_answers_first_and_shows_ranking_front_and_time_lines(site):
     said = texts(app)
     assert "ThresholdShedder would have kept the farthest within 14 %." in said
     assert "● what happened" in said
-    assert "◆ none is better in both" in said
+    assert "◆ Pareto-optimal" in said
     assert "Not known to this load manager." in said
     assert len(app.get("plotly_chart")) >= 2
     assert job_stories.BEST in said

@@ -34,7 +34,7 @@ def test_sound_fleet_says_so_in_every_view(site, fleet):
         app = site.open("ownership", view=view, broker=broker)
         assert_calm(app)
         said[view] = texts(app)
-        assert "every owner's session is its own" in said[view]
+        assert "all sessions are valid" in said[view]
     assert "each belongs to a registered broker" in said[presenter.SESSIONS]
     assert "0x1000" in said[presenter.SESSIONS]
     assert "as chance would" in said[presenter.SPREAD]

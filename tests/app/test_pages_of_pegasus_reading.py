@@ -251,7 +251,7 @@ def test_unhealthy_partitions_of_every_table_come_first_with_their_next_cure(sit
     assert "2 partitions are not healthy, in orders" in said
     shown = app.dataframe[0].value
     assert shown["gpid"].tolist() == ["1.2", "1.1"]
-    assert shown["state"].tolist() == ["✖ dead", "▲ writable, ill"]
+    assert shown["state"].tolist() == ["✖ dead", "▲ degraded"]
     assert shown["reason"].str.len().min() > 0
 
 

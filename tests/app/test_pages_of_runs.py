@@ -402,7 +402,7 @@ def test_run_of_a_setting_is_taken_back_like_any_other(site, setting_story):
     app = site.open("run", run=setting_story.run_id)
     said = texts(app)
     assert "until now not set dynamically" in said
-    assert "Predicted against what came" not in said
+    assert "Predicted vs. actual" not in said
     app.button(key="_undo").click().run()
     assert_calm(app)
     assert app.title[0].value == "Undo"
@@ -432,7 +432,7 @@ def test_run_of_splits_alone_says_that_it_cannot_be_taken_back(site, snapshot):
     assert app.button(key="_undo").disabled
     said = texts(app)
     assert "A split cannot be taken back" in said
-    assert "Predicted against what came" not in said
+    assert "Predicted vs. actual" not in said
 
 
 def test_undo_waits_for_a_snapshot_that_is_younger_than_the_run(site, snapshot):

@@ -80,7 +80,7 @@ def test_preset_is_shown_as_a_difference_and_taken_over(site, fleet):
     app = site.open("settings", preset="even-rates")
     assert_calm(app)
     assert "UniformLoadShedder" in texts(app)
-    button = next(one for one in app.button if one.label == "Put these into the changes")
+    button = next(one for one in app.button if one.label == "Add preset")
     button.click().run()
     assert_calm(app)
     said = texts(app)
@@ -112,8 +112,8 @@ def test_broker_page_tells_why_it_sheds_and_when_it_reports(site, fleet):
     app = site.open("broker", broker=fleet.brokers["broker"][0].as_py())
     assert_calm(app)
     said = texts(app)
-    assert "Why it sheds, or stays" in said
-    assert "tried, and so it is" in said
+    assert "Shedding decision" in said
+    assert "Verified" in said
     assert "the next one is due" in said
     assert "As the leader" in said
 

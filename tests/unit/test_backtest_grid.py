@@ -210,4 +210,4 @@ def test_moves_of_primaries_hardly_count_unless_the_grid_says_so():
 
 def test_a_strategy_is_the_recorded_one_unless_named():
     assert Grid().candidates()[1].shedding == RECORDED
-    assert Grid().candidates()[1].label == "recorded settings, played again"
+    assert Grid().candidates()[1].label == "recorded settings, replayed"

@@ -184,7 +184,7 @@ def test_bundle_nobody_owns_is_not_the_same_as_unknown():
     assert bundles.owner_words(table) == ["not owned", None]
     assert bundle_list.filtered(table, bundle_list.BundleFilter(owner="not owned")).num_rows == 1
     told = bundle_list.answer(table)
-    assert told.endswith("nobody owns 1 of them, the owner of 1 of them is unknown.")
+    assert told.endswith("1 unassigned, the owner of 1 of them is unknown.")
     groups = bundles.treemap_data(table, "owner").labels
     assert {"not owned", "owner unknown"} <= set(groups)
     namespace = table["namespace"][0].as_py()

@@ -104,7 +104,7 @@ def test_partitions_that_were_not_read_are_a_figure_of_their_own():
     figures = {label: value for label, value, _ in presenter.state_figures(facts_of(ill()))}
     assert figures["? not read"] == "4"
     assert figures["● healthy"] == "1"
-    assert figures["▲ writable, ill"] == "1"
+    assert figures["▲ degraded"] == "1"
     assert "? not read" not in {label for label, *_ in presenter.state_figures(facts_of())}
 
 

@@ -60,7 +60,7 @@ def codes(snapshot: PulsarSnapshot) -> set[str]:
 def test_everything_in_a_sound_fleet_is_held() -> None:
     found = found_in(fleet())
     assert found.counts == {owners.HELD: fleet().bundles.num_rows}
-    assert "every owner's session is its own" in found.sentence
+    assert "all sessions are valid" in found.sentence
     assert found.wrong.num_rows == 0
     assert found.sessions["session_id"].null_count == 0
     assert sum(found.sessions["bundles"].to_pylist()) == fleet().bundles.num_rows

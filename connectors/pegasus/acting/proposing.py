@@ -186,7 +186,7 @@ class PartitionAction(ABC):
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._partition.gpid} will still change is unknown: {sentence}",
-            hint="Nothing is proposed again. `set_meta_level steady` throws away what is pending.",
+            hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
             after=now,
         )
 

@@ -159,8 +159,7 @@ class BatchAction:
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"{self._sum(verdicts)}; {self._named(pending)} may still do.",
-                hint="Nothing is proposed again. `set_meta_level steady` throws away what is "
-                "pending.",
+                hint="Nothing is proposed again. `set_meta_level steady` discards what is pending.",
                 after=now,
             )
         for gpid in waiting:

@@ -241,7 +241,7 @@ def waiting_lookups(context: HealthContext) -> Iterator[Finding]:
 
 
 def many_unloads(context: HealthContext) -> Iterator[Finding]:
-    """A leader that counts so many unloads that bundles go to and fro."""
+    """A leader that counts so many unloads that bundles flap."""
     metrics = BrokerMetrics(context.snapshot)
     per_h = metrics.column("unload_bundle_rate") * 3600
     total = metrics.column("unload_bundle_total")

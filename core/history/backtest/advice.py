@@ -1,6 +1,6 @@
 """What to change to have a better candidate, and how far the model itself is off.
 
-A model is compared with the same model: candidates with the recorded settings, played again. What
+A model is compared with the same model: candidates with the recorded settings, replayed. What
 really happened tells how far both are off.
 """
 
@@ -39,7 +39,7 @@ def is_plannable(change: Mapping[str, Any]) -> bool:
 def chosen(rows: Sequence[dict[str, Any]], target: Target) -> dict[str, Any] | None:
     """Return the first candidate of a ranking that is worth a change; ``None``: there is none.
 
-    It comes before the recorded settings, played again, by the rule of the ranking, and leaves the
+    It comes before the recorded settings, replayed, by the rule of the ranking, and leaves the
     farthest server not farther off than they do and than it really was, or meets the target.
 
     Args:
@@ -98,7 +98,7 @@ def _changes(
         f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
         f"{format_ratio(best['deviation_p95'])}, and unloads from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
-        f"recorded settings, played again, over "
+        f"recorded settings, replayed, over "
         f"{counted(best['minutes'], 'minute')} and {counted(best['seeds'], 'seed')}."
     )
     return [
@@ -182,7 +182,7 @@ def _model_words(rows: Sequence[dict[str, Any]], nouns: Wording) -> str:
     unloads = again["unloads_per_day"] - record["unloads_per_day"]
     return (
         f"The model is off by {points:+.1f} points of deviation and {unloads:+,.1f} {nouns.moves} "
-        "a day: so far from the record are the recorded settings, played again, with which "
+        "a day: so far from the record are the recorded settings, replayed, with which "
         "candidates are compared."
     )
 

@@ -26,7 +26,7 @@ NO_SHEDDING: Final = "none"
 AS_RECORDED: Final = "as recorded"
 """Label of what really happened."""
 
-PLAYED_AGAIN: Final = "recorded settings, played again"
+PLAYED_AGAIN: Final = "recorded settings, replayed"
 """Label of the candidate that others are compared with: model with model, not with reality."""
 
 MOST_UNITS: Final = 100_000

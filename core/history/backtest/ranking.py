@@ -248,7 +248,7 @@ def _sentence(
     words = f"{words} What really happened: {_figures(record)}."
     if again is None or again is row or again["deviation_p95"] is None:
         return words
-    return f"{words} The recorded settings, played again: {_figures(again)}."
+    return f"{words} The recorded settings, replayed: {_figures(again)}."
 
 
 def _subject(label: str) -> str:

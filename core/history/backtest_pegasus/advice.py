@@ -87,5 +87,5 @@ def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) ->
         f"{format_ratio(best['deviation_p95'])}, and moves of the balancer from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
         f"{format_mb(copied_mb)} copied a day, over {counted(best['minutes'], 'minute')} and "
-        f"{counted(best['seeds'], 'seed')}, against the recorded settings, played again."
+        f"{counted(best['seeds'], 'seed')}, against the recorded settings, replayed."
     )

@@ -103,7 +103,7 @@ def outcome_of_half_a_pair(settings: EffectiveSettings) -> str:
     if (shedder == "AvgShedder") is (placement == "AvgShedder"):
         return ""
     if shedder == "AvgShedder":
-        return "Its plan is left unused, and bundles land elsewhere than it reckoned."
+        return "Its plan is left unused, and bundles land elsewhere than planned."
     if settings.release < "5.0":
         return f"With these two a broker of {settings.release} does not start."
     return f"A broker of {settings.release} then places by LeastLongTermMessageRate."

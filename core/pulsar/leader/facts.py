@@ -288,7 +288,7 @@ def _resting(
 def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
     if not is_modular:
         return (_NOTHING_KEPT,)
-    notes = ["Told by comparing kept snapshots: the leader itself says nothing of this."]
+    notes = ["Inferred from snapshots: the leader itself does not publish this."]
     if count:
         rests = "rests" if count == 1 else "rest"
         notes.append(

@@ -93,7 +93,7 @@ if is_runs:
         "steps": tables.whole("Of"),
         "took_s": tables.seconds("Took"),
         "why": tables.words("Why"),
-        "outcome": st.column_config.TextColumn("What came of it", width="large"),
+        "outcome": st.column_config.TextColumn("Result", width="large"),
         "undoes": tables.words("Undoes"),
     }
 else:

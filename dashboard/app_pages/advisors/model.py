@@ -83,7 +83,7 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
     """Return what the topics are that the curve is computed from."""
     if advice.is_assumed:
         return (
-            "The topics are assumed: all alike, at places by chance. Fetch the topics to compute "
+            "The topics are assumed uniform and random. Fetch the topics to compute "
             "with their real places and loads."
         )
     return f"Computed from the real places and loads of {counted(topics or 0, 'topic')}."

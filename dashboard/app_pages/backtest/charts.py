@@ -129,7 +129,7 @@ def pareto_chart(
     plain = [one for one in points if not one.is_pareto and not one.is_record]
     _add(figure, plain, "tried", {"symbol": "circle", "size": 8, "color": NEUTRAL}, nouns)
     mark: dict[str, object] = {"symbol": "diamond", "size": 11, "color": ACCENT}
-    _add(figure, front, "none is better in both", mark, nouns)
+    _add(figure, front, "Pareto-optimal", mark, nouns)
     _add(figure, record, "as recorded", {"symbol": "x", "size": 13, "color": FAR}, nouns)
     styled(figure, height=380, legend=True)
     figure.update_xaxes(title_text=f"{nouns.moves} a day", rangemode="tozero")

@@ -84,7 +84,7 @@ def marks(row: Mapping[Hashable, Any]) -> str:
     if row["meets_target"]:
         found.append("✓ meets the target")
     if row["is_pareto"] and not row["is_record"]:
-        found.append("◆ none is better in both")
+        found.append("◆ Pareto-optimal")
     if row["problem"]:
         found.append("✗ not played")
     return ", ".join(found)

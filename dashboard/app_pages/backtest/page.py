@@ -59,7 +59,7 @@ if shown is not None and shown.is_ended:
             view.draw_ranking(chosen)
             view.draw_timelines(chosen)
 
-words.section("A new back-test", "Nothing is changed on a cluster: the record is played again.")
+words.section("A new back-test", "No cluster is changed: the history is replayed.")
 if span is None:
     st.info(
         f"Nothing is recorded of {words.plain(cluster.name)} yet. The collector records a minute "

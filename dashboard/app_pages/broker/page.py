@@ -118,7 +118,7 @@ else:
 words.section("Gains and losses")
 window = thinned(within(page.kept.entries, page.shelved.taken_at, timedelta(hours=1)), 30)
 moves = model.of_broker(moves_seen(window), broker)
-st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
+st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
 if moves:
     tables.table(
         moves_frame(moves),

@@ -112,7 +112,7 @@ def answer(bundles: pa.Table) -> str:
             f"{half:,} of {total:,} bundles carry half of the {format_bytes_per_s(carried)}; "
             f"the hottest carries {ranked[0] / carried * 100:.1f} %"
         )
-    tails = [f"nobody owns {homeless:,} of them"] if homeless else []
+    tails = [f"{homeless:,} unassigned"] if homeless else []
     tails += [f"the owner of {unclear:,} of them is unknown"] if unclear else []
     return f"{head}; {', '.join(tails) or 'every bundle has an owner'}."
 

@@ -82,7 +82,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
         width=200,
     )
     sort = st.selectbox(
-        "Most first", list(model.SORTS), key=state.SORT, bind="query-params", width=120
+        "Sort by", list(model.SORTS), key=state.SORT, bind="query-params", width=120
     )
     limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
 found = model.bundle_page(

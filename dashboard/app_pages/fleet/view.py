@@ -121,7 +121,7 @@ def moved_bundles(page: frame.PageContext) -> None:
     """Show the bundles that changed hands in the last hour."""
     window = thinned(within(page.kept.entries, page.shelved.taken_at, HOUR), 30)
     moves = moves_seen(window)
-    st.caption(moves_sentence(moves, span_minutes(window)) + " Told by comparing kept snapshots.")
+    st.caption(moves_sentence(moves, span_minutes(window)) + " Inferred from snapshots.")
     _moves_table(moves, "Bundle", frame.bundle_link)
 
 
@@ -130,7 +130,7 @@ def moved_primaries(page: frame.PegasusPage) -> None:
     window = thinned(within(page.kept.entries, page.shelved.taken_at, HOUR), 30)
     moves = primary_moves(window)
     said = moves_sentence(moves, span_minutes(window), "node")
-    st.caption(f"Primaries: {said} Told by comparing kept snapshots.")
+    st.caption(f"Primaries: {said} Inferred from snapshots.")
     names = {app_id: table.name for app_id, table in page.facts.tables.items()}
     _moves_table(moves, "Partition", partial(frame.partition_link, tables=names))
 

@@ -154,7 +154,7 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
         + (": too few, secondaries serve" if row.is_short else ""),
         "Usage threshold (usage_threshold)": f"{policy.usage_threshold} %, stored; placement does "
         "not use it",
-        "Unloads when set (unload_scope)": policy.unload_scope or "not said: changed",
+        "Unloads when set (unload_scope)": policy.unload_scope or "default: changed",
     }
     return facts | {f"Brokers: {role}": listed(names, 6) for role, names in sorted(by_role.items())}
 
@@ -226,7 +226,7 @@ def isolation_body(entered: Mapping[str, Any]) -> str:
 
     Args:
         entered: ``namespaces``, ``primary``, ``secondary``, ``min_limit``, ``usage_threshold``
-            and ``unload_scope``, blank: not said.
+            and ``unload_scope``, blank: the default.
     """
     body: dict[str, Any] = {
         key: [one.strip() for one in entered[key] if one.strip()]

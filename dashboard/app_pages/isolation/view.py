@@ -119,7 +119,7 @@ def draw_policies(page: PageContext, found: Isolation) -> None:
             "policy": tables.opener("Policy", "_iso_policy", _choose_policy),
             "namespaces": tables.words("Namespaces"),
             "bundles": tables.whole("Bundles"),
-            "misplaced": tables.whole("Lie wrong", "Bundles on brokers that may not serve them."),
+            "misplaced": tables.whole("Misplaced", "Bundles on brokers that may not serve them."),
             **{name: tables.words(name, model.class_help(serving, name)) for name in classes},
         },
         key="isolation_matrix",
@@ -365,9 +365,9 @@ def _draw_course(change: PolicyOutlook) -> None:
 
 # -- the forms -------------------------------------------------------------------------------------
 
-NEW: Final = "a new one"
+NEW: Final = "New policy"
 _LISTS: Final = ("namespaces", "primary", "secondary")
-_NOT_SAID: Final = "not said"
+_NOT_SAID: Final = "default"
 
 
 def edit_policy(name: str) -> None:

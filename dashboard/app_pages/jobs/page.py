@@ -40,7 +40,7 @@ if shown is not None and shown.is_ended:
     else:
         view.draw_tables(shown)
 
-words.section("Ask", "Each is computed beside the pages; nothing is changed on a cluster.")
+words.section("New job", "Computed in the background; no cluster is changed.")
 chosen = view.cards(kinds, shown)
 if chosen is not None:
     words.section(chosen.title, chosen.answers)
@@ -48,5 +48,5 @@ if chosen is not None:
     view.draw_form(config, chosen, page.choice.cluster.name, filled)
 
 if found:
-    words.section("Asked so far", "Click one to read what it found.")
+    words.section("Job history", "Click a job to read its result.")
     jobs.draw_list(found, key="jobs_list")

@@ -20,7 +20,7 @@ OWNERS: Final = "Bundles"
 SESSIONS: Final = "Sessions"
 SPREAD: Final = "Namespaces"
 LEADER: Final = "Leader"
-DEATH: Final = "A broker dies"
+DEATH: Final = "Broker failure"
 VIEWS: Final = (OWNERS, SESSIONS, SPREAD, LEADER, DEATH)
 
 WRONG_ONLY: Final = "what is wrong"

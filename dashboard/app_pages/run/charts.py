@@ -1,4 +1,4 @@
-"""Predicted against what came, broker by broker."""
+"""Predicted vs. actual, broker by broker."""
 
 from __future__ import annotations
 

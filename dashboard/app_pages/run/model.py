@@ -1,4 +1,4 @@
-"""Predicted against what came: each touched broker before, as expected and as measured."""
+"""Predicted vs. actual: each touched broker before, as expected and as measured."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ if found is None:
 st.fragment(partial(draw, config, found), run_every=look_every_s(found))()
 
 if found.plan.is_placed_by_cluster:
-    words.section(
-        "Predicted against what came", "Grey: before. Diamond: expected. Circle: measured."
-    )
+    words.section("Predicted vs. actual", "Grey: before. Diamond: expected. Circle: measured.")
     quantity = st.segmented_control(
         "Quantity",
         list(QUANTITIES),

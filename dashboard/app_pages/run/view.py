@@ -78,7 +78,7 @@ def _trouble(config: Config, view: RunView) -> None:
 
 def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
-    words.section("Steps", "Sign and word give the state; what was and is, is read, not assumed.")
+    words.section("Steps", "Every value is read from the cluster.")
     rows = presenter.steps_frame(view, services.now())
     is_pegasus = nodes_results.is_pegasus(view)
     ends_px = 88 if is_pegasus else 118
@@ -92,7 +92,7 @@ def steps(view: RunView) -> None:
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
         "foreseen": st.column_config.TextColumn(
-            "Foreseen",
+            "Predicted",
             width=110,
             help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
         ),
@@ -154,7 +154,7 @@ def nodes(view: RunView) -> None:
     rows = nodes_results.nodes_table(view)
     if rows.empty:
         return
-    words.section("Predicted against what came", "Partitions that a node leads, and that it keeps.")
+    words.section("Predicted vs. actual", "Partitions that a node leads, and that it keeps.")
     st.caption(words.plain(nodes_results.nodes_sentence(view)))
     tables.table(
         rows,

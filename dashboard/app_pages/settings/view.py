@@ -38,7 +38,7 @@ _MOST_OPEN: Final = 5
 
 def diagnoses(page: PageContext, found: Examination) -> None:
     """Draw what was found: what needs a look openly, the rest folded away."""
-    words.section("Doctor", "What contradicts, what cannot be right, and how each is mended.")
+    words.section("Doctor", "Conflicts and fixes.")
     urgent = [one for one in found.diagnoses if one.severity != "info"]
     known = [one for one in found.diagnoses if one.severity == "info"]
     if not urgent:
@@ -244,7 +244,7 @@ def presets(page: PageContext) -> None:
     words.notes(preset.notes)
     options = [set_option(one.setting.key, one.wanted) for one in found]
     st.button(
-        "Put these into the changes",
+        "Add preset",
         icon=":material/add:",
         disabled=not found,
         on_click=wish,

@@ -60,7 +60,7 @@ def draw_moves(preview: Preview) -> None:
 
 def draw_takers(preview: Preview) -> None:
     """Draw who gets a bundle, and why nobody else does."""
-    words.section("Who gets it, and why nobody else")
+    words.section("Placement candidates")
     names = [step.step.bundle for step in preview.steps]
     chosen = names[0]
     if len(names) > 1:

@@ -36,7 +36,7 @@ def undo(
     cluster = config.cluster(view.cluster)
     may_ask = sys.stdin.isatty() and not wish.as_json
     if plan_file is None and not (wish.is_dry or is_sure or may_ask):
-        raise UsageFaultError("Nobody can be asked here.", hint="Add --yes, --plan or --dry-run.")
+        raise UsageFaultError("No terminal.", hint="Add --yes, --plan or --dry-run.")
     plan, sentence = _way_back(cluster, view, wish.reason)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
