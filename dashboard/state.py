@@ -116,11 +116,11 @@ PAGES: Final[Mapping[str, str]] = {
     "backtest": "app_pages/backtest/page.py",
     "jobs": "app_pages/jobs/page.py",
     "history": "app_pages/history/page.py",
-    "pegasus": "app_pages/pegasus.py",
-    "pegasus_tables": "app_pages/pegasus_tables.py",
-    "pegasus_balance": "app_pages/pegasus_balance.py",
-    "pegasus_maintenance": "app_pages/pegasus_maintenance.py",
-    "pegasus_undo": "app_pages/pegasus_undo.py",
+    "pegasus": "app_pages/pegasus/cluster/page.py",
+    "pegasus_tables": "app_pages/pegasus/tables/page.py",
+    "pegasus_balance": "app_pages/pegasus/balance/page.py",
+    "pegasus_maintenance": "app_pages/pegasus/maintenance/page.py",
+    "pegasus_undo": "app_pages/pegasus/undo/page.py",
 }
 
 

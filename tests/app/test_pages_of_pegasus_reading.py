@@ -10,8 +10,8 @@ from shelf_site import Site, assert_calm, now, texts
 
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem
+from dashboard.app_pages.pegasus.tables import model
 from dashboard.presenters import pegasus_cluster as cluster_presenter
-from dashboard.presenters import pegasus_partitions as partitions_presenter
 
 PAGES = ("pegasus", "pegasus_tables")
 EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
@@ -130,13 +130,13 @@ def test_nodes_have_the_columns_of_every_command_of_the_shell(site, view):
     assert cluster_presenter.NODE_VIEWS[view] in texts(app)
 
 
-@pytest.mark.parametrize("columns", partitions_presenter.VIEWS)
+@pytest.mark.parametrize("columns", model.PARTITION_VIEWS)
 def test_partitions_of_a_table_have_the_columns_of_app_stat_too(site, columns):
     put(site)
     app = site.open("pegasus_tables", table="temp", columns=columns, view="app_stat")
     assert_calm(app)
     assert not app.error
-    assert partitions_presenter.VIEWS[columns] in texts(app)
+    assert model.PARTITION_VIEWS[columns] in texts(app)
 
 
 def test_silent_cluster_is_unknown_and_never_balanced(site):

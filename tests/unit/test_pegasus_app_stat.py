@@ -9,9 +9,8 @@ from pegasus_snapshots import NODES, part_row, snapshot_of, table_row, whole
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.stats import EVENT_RATES, LOOKUPS, OPERATION_RATES, STORAGE
 from core.pegasus.summary import NODE_STATS, summarize_nodes, summarize_tables
+from dashboard.app_pages.pegasus.tables import model
 from dashboard.presenters import pegasus_cluster as nodes
-from dashboard.presenters import pegasus_partitions as partitions
-from dashboard.presenters import pegasus_tables as tables
 
 MEASURED = (*OPERATION_RATES, *EVENT_RATES, *STORAGE, *LOOKUPS)
 
@@ -85,9 +84,9 @@ def test_ratios_are_of_sums_and_unknown_where_nothing_was_looked_up():
 
 def test_tables_and_partitions_are_shown_with_their_operations_and_percents():
     facts = facts_of([operation_row(at, cache_hits=1.0, cache_lookups=4.0) for at in range(4)])
-    row = tables.tables_frame(facts).iloc[0]
+    row = model.tables_frame(facts).iloc[0]
     assert (row["get_rate"], row["cache_hit_ratio"]) == (8.0, 25.0)
-    frame, _ = partitions.partitions_frame(facts, np.arange(4))
+    frame, _ = model.partitions_frame(facts, np.arange(4))
     assert frame["multi_put_rate"].tolist() == [2.0] * 4
     assert frame["read_cu"].tolist() == [6.0] * 4
 

@@ -24,14 +24,10 @@ from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
 from core.plan.options import PlanOptions
 from core.snapshot.store import Shelved
+from dashboard.app_pages.pegasus.balance import changes, model
+from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground
+from dashboard.app_pages.pegasus.maintenance import model as maintenance
 from dashboard.presenters import applying
-from dashboard.presenters import pegasus_balance as presenter
-from dashboard.presenters import pegasus_balance_commands as commands
-from dashboard.presenters import pegasus_balance_hand as hand
-from dashboard.presenters import pegasus_balance_lines as lines
-from dashboard.presenters import pegasus_balance_moves as moves
-from dashboard.presenters import pegasus_maintenance as maintenance
-from dashboard.rebalancing_pegasus import EvenWish, Ground
 
 APP = BalanceOptions()
 
@@ -78,15 +74,15 @@ def test_missing_members_stay_missing_in_another_numbering():
     ],
 )
 def test_quirks_of_the_cluster_policy_are_named_where_they_matter(options, word):
-    told = presenter.quirks(options, make_view(2, 8, 5), None, ())
+    told = model.quirks(options, make_view(2, 8, 5), None, ())
     assert any(one.startswith(word) for one in told)
 
 
 def test_single_replica_tables_are_a_warning_only_under_the_cluster_policy():
     view = replace(make_view(1, 8, 5), max_replica_counts=np.array([1], dtype=np.int32))
     cluster = replace(APP, policy="cluster")
-    assert any("PB-3" in one for one in presenter.quirks(cluster, view, None, ()))
-    assert not presenter.quirks(APP, view, None, ())
+    assert any("PB-3" in one for one in model.quirks(cluster, view, None, ()))
+    assert not model.quirks(APP, view, None, ())
 
 
 def test_copies_tell_bytes_time_and_room():
@@ -97,26 +93,26 @@ def test_copies_tell_bytes_time_and_room():
         replace(plan, kind=PlanKind.COPY_SECONDARY, target=(plan.target + 1) % 5) for plan in plans
     ]
     cost = copy_cost(view, copies, ground.sizes_mb)
-    assert presenter.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
-    assert presenter.time_words(cost, ground, 50.0) != "no time"
-    lacking, tightest = moves.headroom(view, ground, cost.received_mb)
+    assert model.changes_words(copies, cost).endswith(f"of {cost.copy_mb:.0f} MB")
+    assert model.time_words(cost, ground, 50.0) != "no time"
+    lacking, tightest = changes.headroom(view, ground, cost.received_mb)
     assert not lacking
     assert "gets tightest" in tightest
     full = ground_of(view, free_mb=dict.fromkeys(view.nodes, 1.0))
-    assert len(moves.headroom(view, full, cost.received_mb)[0]) > 0
+    assert len(changes.headroom(view, full, cost.received_mb)[0]) > 0
 
 
 def test_unknown_room_counts_as_none():
     view = make_view(1, 4, 5)
     ground = ground_of(view, free_mb=dict.fromkeys(view.nodes, float("nan")))
-    lacking, tightest = moves.headroom(view, ground, np.array([1.0, 0, 0, 0, 0]))
+    lacking, tightest = changes.headroom(view, ground, np.array([1.0, 0, 0, 0, 0]))
     assert "unknown free" in lacking[0]
     assert not tightest
 
 
 def test_a_table_is_a_part_of_the_listed_moves():
     view = make_view(4, 16, 5)
-    listed = moves.Listed.of([balance_round(view, APP)])
+    listed = changes.Listed.of([balance_round(view, APP)])
     part = listed.of_table(view, "table1")
     assert part.plans
     assert {int(view.table_of_row[plan.row]) for plan in part.plans} == {1}
@@ -126,8 +122,8 @@ def test_a_table_is_a_part_of_the_listed_moves():
 def test_bars_of_very_many_nodes_show_those_that_change_most():
     before = make_view(20, 32, 60)
     after = make_view(20, 32, 60, seed=2)
-    data = moves.bars(before, after, ground_of(before), "primaries")
-    assert len(data.brokers) == moves.MAX_BARS
+    data = changes.bars(before, after, ground_of(before), "primaries")
+    assert len(data.brokers) == changes.MAX_BARS
     assert np.abs(data.after - data.before).min() > 0
 
 
@@ -148,22 +144,22 @@ def facts_of(**settings):
     ],
 )
 def test_the_forecast_is_explained_and_unknown_is_not_balanced(counts, words):
-    assert words in presenter.forecast(facts_of(balance_operation_count=counts))
+    assert words in model.forecast(facts_of(balance_operation_count=counts))
 
 
 def test_at_freezed_no_node_may_take_anything_and_the_reason_is_the_level():
     facts = facts_of(**{"level.effective": "freezed"})
-    config = hand.config_of(facts, "temp", 0)
-    rows = hand.targets_frame(facts, config, "move_pri", NODES[0])
-    assert hand.allowed(rows) == []
+    config = changes.config_of(facts, "temp", 0)
+    rows = changes.targets_frame(facts, config, "move_pri", NODES[0])
+    assert changes.allowed(rows) == []
     assert rows["verdict"].str.contains("level freezed").any()
 
 
 def test_the_emptiest_node_stands_first_among_those_that_may_take_a_copy():
     facts = facts_of()
-    config = hand.config_of(facts, "temp", 1)
-    assert hand.allowed(hand.targets_frame(facts, config, "copy_sec", NODES[1])) == [NODES[3]]
-    assert hand.config_of(facts, "temp", 99) is None
+    config = changes.config_of(facts, "temp", 1)
+    assert changes.allowed(changes.targets_frame(facts, config, "copy_sec", NODES[1])) == [NODES[3]]
+    assert changes.config_of(facts, "temp", 99) is None
 
 
 def test_nodes_without_any_replica_are_told_on_the_maintenance_page():
@@ -181,21 +177,21 @@ def test_the_line_of_a_wizard_names_the_rate_only_where_it_differs():
 
 def test_the_line_of_a_policy_names_only_what_stands_differently():
     turned = replace(APP, only_move_primary=True, ignored_app_ids=frozenset({2, 1}))
-    line = commands.policy_line(Path("kept"), turned, APP)
+    line = model.policy_command(Path("kept"), turned, APP)
     assert line == (
         "trimtab pegasus balance kept --rounds 0 --set only_move_primary=true "
         "--set 'ignored_app_list=[1,2]'"
     )
-    assert commands.policy_line(Path("kept"), APP, APP).endswith("--rounds 0")
+    assert model.policy_command(Path("kept"), APP, APP).endswith("--rounds 0")
 
 
 def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes():
     kept = Shelved(datetime(2026, 11, 21, tzinfo=UTC), SnapshotId("a"), Path("kept"))
     wish = EvenWish(shelved=kept, measure="requests", max_steps=20, may_copy=False)
     even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
-    assert commands.even_line("peg", wish) == even
+    assert model.even_command("peg", wish) == even
     asked = AskedMove("2.1", "move_pri", "n1:1", "n2:1")
-    assert commands.move_line("peg", asked, is_held=True) == (
+    assert model.move_command("peg", asked, is_held=True) == (
         "trimtab pegasus move peg 2.1 move_pri --from n1:1 --to n2:1 --steady"
     )
 
@@ -216,6 +212,6 @@ def test_changes_by_ties_are_called_as_in_the_list_of_changes():
         LikelyPlan(gpid="1.0", kind=kind, source=NODES[0], target=NODES[1], share=share)
         for kind, share in zip(PlanKind, (0.25, 0.5, 0.75), strict=True)
     ]
-    told = lines.ties_frame(likely)
+    told = model.ties_frame(likely)
     assert told["share_pct"].tolist() == [75.0, 50.0, 25.0]
     assert told["change"].tolist() == ["secondary copied", "primary copied", "role change"]

@@ -18,12 +18,10 @@ from core.pegasus.settings import (
 )
 from core.pegasus.snapshot import PegasusFacts
 from dashboard.app_pages.fleet import model as fleet
+from dashboard.app_pages.pegasus.cluster import model
 from dashboard.charts.pegasus_nodes import node_bars
 from dashboard.presenters import fleet_pegasus
 from dashboard.presenters import pegasus_cluster as presenter
-from dashboard.presenters import pegasus_cluster_level as levels
-from dashboard.presenters import pegasus_cluster_node as node
-from dashboard.presenters import pegasus_cluster_settings as settings
 from dashboard.presenters import pegasus_headline as headline
 from dashboard.presenters.freshness import coverage_badge
 
@@ -220,25 +218,25 @@ def test_note_of_nodes_names_tables_that_are_missing():
 
 
 def test_disks_of_a_node_tell_what_lies_on_them():
-    rows = node.disks_frame(facts_of(), NODES[0])
+    rows = model.disks_frame(facts_of(), NODES[0])
     assert rows["disk"].tolist() == ["ssd1", "ssd2"]
     assert rows["primaries"].tolist() == [4, 0]
     assert rows["free_pct"].tolist() == [40.0, 80.0]
 
 
 def test_tables_of_a_node_tell_what_an_even_share_would_be():
-    rows = node.carried_frame(facts_of(), NODES[0])
+    rows = model.carried_frame(facts_of(), NODES[0])
     assert rows["table"].tolist() == ["temp"]
     assert rows["primaries"].tolist() == [4]
     assert rows["even"].tolist() == [1.0]
-    assert node.disks_frame(facts_of(ill()), NODES[3]).empty
+    assert model.disks_frame(facts_of(ill()), NODES[3]).empty
 
 
 # -- levels -----------------------------------------------------------------------------------
 
 
 def test_levels_are_columns_in_the_order_of_the_switch_and_the_stored_one_is_marked():
-    rows = levels.allowances_frame(facts_of())
+    rows = model.allowances_frame(facts_of())
     assert list(rows.columns) == [
         "allows",
         "stopped",
@@ -254,29 +252,29 @@ def test_levels_are_columns_in_the_order_of_the_switch_and_the_stored_one_is_mar
 
 def test_levels_that_differ_are_both_marked():
     facts = facts_of(settings={"level.stored": "500", "level.effective": "freezed"})
-    assert levels.step_label(facts, FunctionLevel.LIVELY) == "lively (stored)"
-    assert levels.step_label(facts, FunctionLevel.FREEZED) == "freezed (in force)"
-    assert "too few nodes are alive" in levels.level_remarks(facts)[0]
+    assert model.step_label(facts, FunctionLevel.LIVELY) == "lively (stored)"
+    assert model.step_label(facts, FunctionLevel.FREEZED) == "freezed (in force)"
+    assert "too few nodes are alive" in model.level_remarks(facts)[0]
 
 
 def test_change_of_level_says_what_begins_and_what_ends():
-    up = " ".join(levels.change_sentences(facts_of(), FunctionLevel.LIVELY))
+    up = " ".join(model.change_sentences(facts_of(), FunctionLevel.LIVELY))
     assert "it also: balances; deletes replicas of no use" in up
-    down = " ".join(levels.change_sentences(facts_of(), FunctionLevel.FREEZED))
+    down = " ".join(model.change_sentences(facts_of(), FunctionLevel.FREEZED))
     assert "It stops to do:" in down
-    assert levels.shell_line(FunctionLevel.STEADY) == "set_meta_level steady"
+    assert model.shell_line(FunctionLevel.STEADY) == "set_meta_level steady"
 
 
 def test_setting_a_level_again_clears_only_at_steady_and_below():
-    assert levels.may_clear(FunctionLevel.STEADY)
-    assert not levels.may_clear(FunctionLevel.LIVELY)
+    assert model.may_clear(FunctionLevel.STEADY)
+    assert not model.may_clear(FunctionLevel.LIVELY)
 
 
 # -- settings ---------------------------------------------------------------------------------
 
 
 def test_setting_that_was_not_told_is_unknown_and_not_its_default():
-    rows = settings.settings_frame(facts_of(settings={"balance_cluster": None})).set_index("key")
+    rows = model.settings_frame(facts_of(settings={"balance_cluster": None})).set_index("key")
     assert rows["value"]["balance_cluster"] == "unknown"
     assert rows["mark"]["balance_cluster"] == "? unknown"
     assert rows["default"]["balance_cluster"] == "false"
@@ -284,7 +282,7 @@ def test_setting_that_was_not_told_is_unknown_and_not_its_default():
 
 def test_changed_and_empty_settings_are_told_apart_from_defaults():
     facts = facts_of(settings={"only_move_primary": "true"})
-    rows = settings.settings_frame(facts).set_index("key")
+    rows = model.settings_frame(facts).set_index("key")
     assert rows["mark"]["meta.lb.only_move_primary"] == "● changed"
     assert rows["origin"]["meta.lb.only_move_primary"] == "remote command"
     assert rows["value"]["meta.lb.ignored_app_list"] == "(empty)"
@@ -292,13 +290,13 @@ def test_changed_and_empty_settings_are_told_apart_from_defaults():
 
 
 def test_limits_of_copying_are_of_every_living_node():
-    rows = settings.settings_frame(facts_of()).set_index("key")
+    rows = model.settings_frame(facts_of()).set_index("key")
     assert rows["value"]["nfs.max_send_rate_megabytes_per_disk"] == "500"
     assert rows["origin"]["nfs.max_send_rate_megabytes_per_disk"] == "every living node"
 
 
 def test_cluster_info_keeps_upstream_order_and_says_unknown():
-    rows = settings.info_table(facts_of())
+    rows = model.info_table(facts_of())
     assert list(rows)[:2] == ["cluster_name", "primary_meta_server"]
     assert rows["zookeeper_hosts"] == "unknown"
 

@@ -8,9 +8,8 @@ from pegasus_snapshots import NODES, generated, part_row, snapshot_of, table_row
 
 from core.pegasus.ddd import DddNode, ddd_text
 from core.pegasus.snapshot import PegasusFacts
-from dashboard.charts.pegasus_grid import partition_matrix, table_grid
-from dashboard.presenters import pegasus_partitions as partitions
-from dashboard.presenters import pegasus_tables as tables
+from dashboard.app_pages.pegasus.tables import model
+from dashboard.app_pages.pegasus.tables.charts import partition_matrix, table_grid
 
 
 def facts_of(content=None):
@@ -51,11 +50,11 @@ def mixed():
 
 
 def rows_of(content=None):
-    return tables.tables_frame(facts_of(content)).set_index("table")
+    return model.tables_frame(facts_of(content)).set_index("table")
 
 
 def test_answer_names_tables_with_unhealthy_partitions_and_uneven_ones():
-    said = tables.answer(facts_of(mixed()))
+    said = model.answer(facts_of(mixed()))
     assert said.startswith("3 tables with 18 partitions: 5 partitions are not healthy, in orders")
     assert "the partitions of 1 table could not be read" in said
     assert "2 tables have uneven primaries" in said
@@ -63,7 +62,7 @@ def test_answer_names_tables_with_unhealthy_partitions_and_uneven_ones():
 
 def test_answer_of_an_even_healthy_cluster_says_so():
     parts = [part_row(1, at, NODES[at], [NODES[at - 1], NODES[at - 2]]) for at in range(4)]
-    said = tables.answer(facts_of(whole(parts, tables=[table_row(1, "orders", 4)])))
+    said = model.answer(facts_of(whole(parts, tables=[table_row(1, "orders", 4)])))
     assert said == (
         "1 table with 4 partitions, all of them healthy. Primaries of every table are even over "
         "the living nodes."
@@ -79,7 +78,7 @@ def test_answer_of_an_even_healthy_cluster_says_so():
     ],
 )
 def test_answer_about_one_table_tells_health_and_evenness(name, said):
-    assert tables.table_answer(facts_of(mixed()), name).startswith(said)
+    assert model.table_answer(facts_of(mixed()), name).startswith(said)
 
 
 def test_three_countings_of_one_table_differ_on_purpose():
@@ -122,13 +121,13 @@ def test_size_with_unknown_parts_is_unknown_and_says_how_many_are_known():
     ],
 )
 def test_list_is_filtered_and_sorted_with_the_unknown_last(asked, names):
-    page = tables.table_page(tables.tables_frame(facts_of(mixed())), tables.TableFilter(**asked))
+    page = model.table_page(model.tables_frame(facts_of(mixed())), model.TableFilter(**asked))
     assert page.rows["table"].tolist() == names
     assert page.total == 3
 
 
 def test_grid_shows_the_most_uneven_table_first_and_the_unread_as_unknown():
-    data = tables.grid(facts_of(mixed()), "primaries")
+    data = model.grid(facts_of(mixed()), "primaries")
     assert list(data.rows) == ["profiles", "orders", "unread"]
     assert data.values[0].tolist() == [4, 0, 0, 0]
     assert np.isnan(data.values[2]).all()
@@ -136,11 +135,11 @@ def test_grid_shows_the_most_uneven_table_first_and_the_unread_as_unknown():
     assert texts[2][0] == "unknown"
 
 
-@pytest.mark.parametrize("measure", tables.GRID_MEASURES)
+@pytest.mark.parametrize("measure", model.GRID_MEASURES)
 def test_grid_of_a_big_cluster_keeps_to_a_readable_number_of_tables(measure):
-    data = tables.grid(PegasusFacts(generated(120, 8, 30)), measure)
-    assert data.values.shape == (tables.MAX_GRID_ROWS, 30)
-    assert "of 120 tables" in tables.grid_note(data)
+    data = model.grid(PegasusFacts(generated(120, 8, 30)), measure)
+    assert data.values.shape == (model.MAX_GRID_ROWS, 30)
+    assert "of 120 tables" in model.grid_note(data)
     assert table_grid(data).data[0].texttemplate is None
 
 
@@ -148,7 +147,7 @@ def test_grid_of_a_big_cluster_keeps_to_a_readable_number_of_tables(measure):
 
 
 def test_matrix_marks_primary_secondary_and_what_is_missing():
-    data = partitions.matrix(facts_of(mixed()), "orders", "0-5")
+    data = model.matrix(facts_of(mixed()), "orders", "0-5")
     assert data.group == 1
     assert data.primaries[0].tolist() == [1, 0, 0, 0, 0, 1]
     assert data.secondaries[2].tolist() == [1, 1, 0, 0, 0, 1]
@@ -160,24 +159,22 @@ def test_matrix_marks_primary_secondary_and_what_is_missing():
 
 
 def test_matrix_of_a_whole_table_has_no_row_for_missing_replicas():
-    trace = partition_matrix(partitions.matrix(facts_of(), "temp", "0-3")).data[0]
+    trace = partition_matrix(model.matrix(facts_of(), "temp", "0-3")).data[0]
     assert list(trace.y) == list(NODES)
-    assert "leads most with 4" in partitions.matrix_sentence(
-        partitions.matrix(facts_of(), "temp", "0-3")
-    )
+    assert "leads most with 4" in model.matrix_sentence(model.matrix(facts_of(), "temp", "0-3"))
 
 
 def test_big_table_is_shown_in_groups_or_by_stretches():
     facts = PegasusFacts(generated(1, 1_000, 100))
-    stretches = partitions.windows(1_000)
-    assert stretches[0] == partitions.EVERY
+    stretches = model.windows(1_000)
+    assert stretches[0] == model.EVERY
     assert stretches[-1] == "960-999"
-    data = partitions.matrix(facts, "table0", partitions.EVERY)
+    data = model.matrix(facts, "table0", model.EVERY)
     assert len(data.columns) <= 24
     assert data.columns[-1].endswith("-999")
     assert int(data.primaries.sum()) == 1_000
     assert int(data.secondaries.sum()) == 2_000
-    single = partitions.matrix(facts, "table0", "960-999")
+    single = model.matrix(facts, "table0", "960-999")
     assert single.primaries.shape == (100, 40)
     assert partition_matrix(data).data
     assert partition_matrix(single).data
@@ -186,8 +183,8 @@ def test_big_table_is_shown_in_groups_or_by_stretches():
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 128, 129, 1_000])
 def test_stretches_cover_every_partition_once(count):
     covered = []
-    for stretch in partitions.windows(count):
-        if stretch != partitions.EVERY:
+    for stretch in model.windows(count):
+        if stretch != model.EVERY:
             first, _, last = stretch.partition("-")
             covered += range(int(first), int(last) + 1)
     assert covered == list(range(count))
@@ -198,8 +195,8 @@ def test_stretches_cover_every_partition_once(count):
 
 def test_partitions_are_listed_worst_first_and_what_only_the_guardian_calls_ill_before_healthy():
     facts = facts_of(mixed())
-    rows = partitions.worst_first(facts, partitions.rows_of_table(facts.columns, "orders"))
-    frame, found = partitions.partitions_frame(facts, rows)
+    rows = model.worst_first(facts, model.rows_of_table(facts.columns, "orders"))
+    frame, found = model.partitions_frame(facts, rows)
     assert frame["gpid"].tolist() == ["1.4", "1.3", "1.2", "1.1", "1.5", "1.0"]
     assert frame["guardian"].tolist() == ["dead", "ill", "ill", "ill", "ill", "healthy"]
     assert frame["replicas"].tolist()[:2] == ["0 of 3", "1 of 3"]
@@ -210,22 +207,22 @@ def test_partitions_are_listed_worst_first_and_what_only_the_guardian_calls_ill_
 
 def test_unhealthy_partitions_of_all_tables_are_those_the_guardian_looks_after():
     facts = facts_of(mixed())
-    assert len(partitions.unhealthy_rows(facts)) == 5
-    assert len(partitions.unhealthy_rows(facts_of())) == 0
+    assert len(model.unhealthy_rows(facts)) == 5
+    assert len(model.unhealthy_rows(facts_of())) == 0
 
 
 def test_one_partition_is_found_by_its_number_and_nonsense_finds_nothing():
     columns = facts_of(mixed()).columns
-    assert len(partitions.rows_of_table(columns, "orders", "3")) == 1
+    assert len(model.rows_of_table(columns, "orders", "3")) == 1
     for index in ("6", "-1", "x"):
-        assert len(partitions.rows_of_table(columns, "orders", index)) == 0
-    assert len(partitions.rows_of_table(columns, "nobody")) == 0
+        assert len(model.rows_of_table(columns, "orders", index)) == 0
+    assert len(model.rows_of_table(columns, "nobody")) == 0
 
 
 def test_numbers_of_a_partition_are_of_its_primary_and_unknown_without_one():
     facts = facts_of(mixed())
-    rows = partitions.rows_of_table(facts.columns, "orders")
-    frame, _ = partitions.partitions_frame(facts, rows)
+    rows = model.rows_of_table(facts.columns, "orders")
+    frame, _ = model.partitions_frame(facts, rows)
     assert frame["size_mb"].tolist()[:3] == [10.0, 10.0, 10.0]
     assert np.isnan(frame["size_mb"][3])
     assert np.isnan(frame["size_mb"][4])
@@ -235,26 +232,26 @@ def test_snapshot_without_replicas_still_lists_partitions():
     content = whole()
     content["replicas"] = []
     facts = facts_of(content)
-    frame, _ = partitions.partitions_frame(facts, partitions.rows_of_table(facts.columns, "temp"))
+    frame, _ = model.partitions_frame(facts, model.rows_of_table(facts.columns, "temp"))
     assert len(frame) == 4
     assert frame["size_mb"].isna().all()
 
 
 def test_lost_partition_tells_reason_next_step_and_recommendation():
     facts = facts_of(mixed())
-    _, found = partitions.partitions_frame(facts, partitions.unhealthy_rows(facts))
-    lost = partitions.lost(found)
+    _, found = model.partitions_frame(facts, model.unhealthy_rows(facts))
+    lost = model.lost(found)
     assert [one.config.gpid for one in lost] == ["1.4"]
-    said = partitions.lost_sentences(lost[0])
+    said = model.lost_sentences(lost[0])
     assert said[0] == "The meta server says: not back"
     assert any("recommends nobody" in one for one in said)
-    frame = partitions.dropped_frame(lost[0].dropped)
+    frame = model.dropped_frame(lost[0].dropped)
     assert np.isnan(frame["ballot"][0])
     assert frame["alive"].tolist() == ["no"]
 
 
 def test_shell_lines_name_the_table_and_the_lost_partitions():
-    assert partitions.shell_lines("orders", ["1.4"]) == [
+    assert model.shell_lines("orders", ["1.4"]) == [
         "ls -d",
         "app orders -d",
         "app_stat -a orders",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from core.pegasus.outlook import Outlook
 from core.units import counted
 from dashboard import state
-from dashboard.charts.pegasus_grid import partition_matrix, table_grid
+from dashboard.app_pages.pegasus.tables import model
+from dashboard.app_pages.pegasus.tables.charts import partition_matrix, table_grid
 from dashboard.components import choice, figures, tables, words
 from dashboard.components.pegasus_past import past_of
-from dashboard.components.pegasus_table_columns import operation_columns
-from dashboard.presenters import pegasus_partitions as presenter
-from dashboard.presenters import pegasus_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +40,13 @@ def tables_by_node(page: PegasusPage) -> None:
     words.section("Tables by node")
     measure = choice.segmented(
         "Measure",
-        list(pegasus_tables.GRID_MEASURES),
+        list(model.GRID_MEASURES),
         default="primaries",
         key=_GRID,
-        say=lambda key: pegasus_tables.GRID_MEASURES[key][0],
+        say=lambda key: model.GRID_MEASURES[key][0],
     )
-    data = pegasus_tables.grid(page.facts, measure)
-    st.caption(pegasus_tables.grid_note(data))
+    data = model.grid(page.facts, measure)
+    st.caption(model.grid_note(data))
     figures.chart(
         table_grid(data),
         key="pegasus_grid",
@@ -60,7 +58,7 @@ def members_of(page: PegasusPage, table: str) -> None:
     """Draw who holds which partition of a table."""
     columns = page.facts.columns
     count = int(columns.partition_counts[columns.app_names.index(table)])
-    stretches = presenter.windows(count)
+    stretches = model.windows(count)
     words.section(
         f"Members of {table}", "P primary, s secondary; a last row, if any, what is missing."
     )
@@ -77,8 +75,8 @@ def members_of(page: PegasusPage, table: str) -> None:
             )
             or window
         )
-    data = presenter.matrix(page.facts, table, window if window in stretches else stretches[0])
-    figures.chart(partition_matrix(data), key="pegasus_matrix", alt=presenter.matrix_sentence(data))
+    data = model.matrix(page.facts, table, window if window in stretches else stretches[0])
+    figures.chart(partition_matrix(data), key="pegasus_matrix", alt=model.matrix_sentence(data))
 
 
 def partition_list(page: PegasusPage, table: str) -> None:
@@ -86,12 +84,12 @@ def partition_list(page: PegasusPage, table: str) -> None:
     facts = page.facts
     if table:
         index = state.text(state.PARTITION)
-        rows = presenter.rows_of_table(facts.columns, table, index)
-        rows = presenter.worst_first(facts, rows)
+        rows = model.rows_of_table(facts.columns, table, index)
+        rows = model.worst_first(facts, rows)
         head = f"Partition {index} of {table}" if index else f"Partitions of {table}"
         note = ""
     else:
-        rows = presenter.unhealthy_rows(facts)
+        rows = model.unhealthy_rows(facts)
         head, note = "Partitions that are not healthy", "Of every table, the worst first."
     words.section(head, note)
     if not len(rows):
@@ -102,7 +100,7 @@ def partition_list(page: PegasusPage, table: str) -> None:
         )
         _shell(table, [])
         return
-    shown, found = presenter.partitions_frame(facts, rows)
+    shown, found = model.partitions_frame(facts, rows)
     is_single = bool(table) and len(rows) == 1
     if len(rows) > len(shown):
         st.caption(f"{len(shown):,} of {len(rows):,} are shown.")
@@ -118,7 +116,7 @@ def partition_list(page: PegasusPage, table: str) -> None:
     )
     if is_single:
         past_of(page, str(shown["gpid"][0]), key="partition")
-    lost = presenter.lost(found)
+    lost = model.lost(found)
     if lost:
         _lost(lost)
     _shell(table, [one.config.gpid for one in lost])
@@ -127,14 +125,14 @@ def partition_list(page: PegasusPage, table: str) -> None:
 def _chosen_columns() -> str:
     view = st.segmented_control(
         "Columns of partitions",
-        list(presenter.VIEWS),
+        list(model.PARTITION_VIEWS),
         default="members",
         required=True,
         key=_COLUMNS,
         bind="query-params",
         label_visibility="collapsed",
     )
-    st.caption(presenter.VIEWS[view or "members"])
+    st.caption(model.PARTITION_VIEWS[view or "members"])
     return view or "members"
 
 
@@ -198,10 +196,10 @@ def _lost(lost: Sequence[Outlook]) -> None:
     for one in lost[:_MAX_LOST]:
         with st.container(border=True):
             st.markdown(f"**{one.config.gpid}**")
-            words.notes(presenter.lost_sentences(one))
+            words.notes(model.lost_sentences(one))
             if one.dropped:
                 tables.table(
-                    presenter.dropped_frame(one.dropped),
+                    model.dropped_frame(one.dropped),
                     {
                         "node": tables.words("Former member"),
                         "dropped_at": st.column_config.DatetimeColumn(
@@ -222,4 +220,144 @@ def _lost(lost: Sequence[Outlook]) -> None:
 
 def _shell(table: str, lost: Sequence[str]) -> None:
     with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
-        st.code("\n".join(presenter.shell_lines(table, lost)), language="bash")
+        st.code("\n".join(model.shell_lines(table, lost)), language="bash")
+
+
+Columns = dict[str, Any]
+
+
+def table_columns(view: str, open_table: Callable[[str], None]) -> Columns:
+    """Return the columns of one view; the name, which opens the table, is always first."""
+    head = {
+        "table": tables.opener("Table", f"_open_table_{view}", open_table),
+        "app_id": tables.whole("Id"),
+        "partitions": tables.whole("Partitions"),
+        "replica_count": tables.whole("Replicas", "Wanted of every partition."),
+    }
+    return head | _VIEWS[view]()
+
+
+def _overview() -> Columns:
+    return {
+        "worst": tables.words("Worst state", "Of the five states, with how many are in it."),
+        "unhealthy": tables.whole("Unhealthy", "As `ls -d` counts."),
+        "primary_gap": tables.whole("Gap", "Most less least primaries over the living nodes."),
+        "reads": tables.whole("Reads/s", "Of primaries."),
+        "writes": tables.whole("Writes/s", "Of primaries."),
+        "size_all_mb": tables.whole("Size MB", "Of all replicas."),
+        "marks": tables.words("Now"),
+    }
+
+
+def _ls() -> Columns:
+    return {
+        "fully_healthy": tables.whole("fully_healthy"),
+        "unhealthy": tables.whole("unhealthy"),
+        "write_unhealthy": tables.whole("write_unhealthy"),
+        "read_unhealthy": tables.whole("read_unhealthy"),
+        "created": st.column_config.DatetimeColumn("create_time (UTC)", format="YYYY-MM-DD HH:mm"),
+    }
+
+
+def _states() -> Columns:
+    return {
+        "state_dead": tables.whole("✖ dead"),
+        "state_unreadable": tables.whole("✖ unreadable"),
+        "state_unwritable": tables.whole("✖ unwritable"),
+        "state_writable_ill": tables.whole("▲ degraded"),
+        "state_healthy": tables.whole("● healthy"),
+    }
+
+
+def _guardian() -> Columns:
+    return {
+        "guardian_ill": tables.whole("Not healthy", "Balancing waits until there is none."),
+        "primary_gap": tables.whole("Gap", "Most less least primaries over the living nodes."),
+    }
+
+
+def _app_stat() -> Columns:
+    return {
+        "reads": tables.whole("Reads/s", "GET, MGET, BGET and SCAN together."),
+        "writes": tables.whole("Writes/s", "PUT, MPUT, DEL, MDEL, INCR, CAS and CAM together."),
+        **operation_columns("size_primary_mb"),
+    }
+
+
+def operation_columns(size: str) -> Columns:
+    """Return the columns of ``app_stat`` from GET on, in its order.
+
+    Args:
+        size: The column of the files' size.
+    """
+    return {
+        **{name: _tenths(label, text) for name, (label, text) in _OPERATIONS.items()},
+        "read_cu": _tenths("RCU/s", "Read capacity units: RCU."),
+        "write_cu": _tenths("WCU/s", "Write capacity units: WCU."),
+        **{name: _tenths(label, text) for name, (label, text) in _EVENTS.items()},
+        size: tables.whole("Files MB", "Of the primaries: file_mb."),
+        "sst_files": tables.whole("Files", "file_num."),
+        "memtable_mb": _tenths("Memtables MB", "mem_tbl_mb."),
+        "index_filter_mb": _tenths("Index MB", "Index and filter blocks: mem_idx_mb."),
+        **{name: tables.percent(label, text) for name, (label, text) in _RATIOS.items()},
+    }
+
+
+def _tenths(label: str, help_text: str) -> Any:
+    return st.column_config.NumberColumn(label, format="%,.1f", help=help_text)
+
+
+_OPERATIONS: Final = {
+    "get_rate": ("Get/s", "GET."),
+    "multi_get_rate": ("Multi get/s", "MGET."),
+    "batch_get_rate": ("Batch get/s", "BGET."),
+    "put_rate": ("Put/s", "PUT."),
+    "multi_put_rate": ("Multi put/s", "MPUT."),
+    "remove_rate": ("Remove/s", "DEL."),
+    "multi_remove_rate": ("Multi remove/s", "MDEL."),
+    "incr_rate": ("Increment/s", "INCR."),
+    "check_and_set_rate": ("Check and set/s", "CAS."),
+    "check_and_mutate_rate": ("Check and mutate/s", "CAM."),
+    "scan_rate": ("Scan/s", "SCAN."),
+}
+_EVENTS: Final = {
+    "expired_rate": ("Expired/s", "Values read past their time: expire."),
+    "filtered_rate": ("Filtered/s", "Values that a scan's filter left out: filter."),
+    "abnormal_rate": ("Abnormal/s", "Reads that were too long or too large: abnormal."),
+    "delayed_rate": ("Delayed/s", "Writes that throttling held up: delay."),
+    "rejected_rate": ("Rejected/s", "Writes that throttling refused: reject."),
+}
+_SINCE: Final = "Since the replicas were opened; unknown while nothing was looked up."
+_RATIOS: Final = {
+    "cache_hit_ratio": ("Cache hits", f"Of lookups in the block cache: hit_rate. {_SINCE}"),
+    "seek_negative_ratio": (
+        "Seeks spared",
+        f"That the bloom filter answered with no: seek_n_rate. {_SINCE}",
+    ),
+    "point_negative_ratio": (
+        "Point lookups spared",
+        f"That the bloom filter answered with no: point_n_rate. {_SINCE}",
+    ),
+    "point_fp_ratio": (
+        "False positives",
+        f"A yes of the bloom filter, and nothing was there: point_fp_rate. {_SINCE}",
+    ),
+}
+
+
+def _app_disk() -> Columns:
+    return {
+        "size_primary_mb": tables.whole("Primaries MB", "disk_used_for_primary_replicas(MB)."),
+        "size_all_mb": tables.whole("All replicas MB", "disk_used_for_all_replicas(MB)."),
+        "sizes_known": tables.words("Sizes known", "Replicas of which a size was read."),
+    }
+
+
+_VIEWS: Final[dict[str, Callable[[], Columns]]] = {
+    "overview": _overview,
+    "ls -d": _ls,
+    "five states": _states,
+    "guardian": _guardian,
+    "app_stat": _app_stat,
+    "app_disk": _app_disk,
+}

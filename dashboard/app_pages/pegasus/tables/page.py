@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
-from dashboard.components import choice, frame, pegasus_partitions, pegasus_past, tables, words
-from dashboard.components.pegasus_table_columns import table_columns
-from dashboard.presenters import pegasus_tables as presenter
+from dashboard.app_pages.pegasus.tables import model
+from dashboard.app_pages.pegasus.tables import view as pegasus_partitions
+from dashboard.app_pages.pegasus.tables.view import table_columns
+from dashboard.components import choice, frame, pegasus_past, tables, words
 
 ROWS = (100, 500, 2_000)
 
@@ -15,7 +16,7 @@ page = frame.open_pegasus_page("Tables & partitions")
 facts = page.facts
 named = state.text(state.TABLE)
 is_named = named in facts.columns.app_names
-words.answer(presenter.table_answer(facts, named) if is_named else presenter.answer(facts))
+words.answer(model.table_answer(facts, named) if is_named else model.answer(facts))
 pegasus_past.note_newer_runs(page)
 if facts.columns.table_count == 0:
     words.nothing("No table is in this snapshot", page.snapshot.manifest)
@@ -47,7 +48,7 @@ words.section("All tables", "Click a table to see its partitions.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     view = st.segmented_control(
         "Columns",
-        list(presenter.VIEWS),
+        list(model.VIEWS),
         default="overview",
         required=True,
         key=state.VIEW,
@@ -56,14 +57,12 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     contains = st.text_input(
         "Name contains, or id", key=state.CONTAINS, bind="query-params", width=180
     )
-    only = st.selectbox("Only", presenter.ONLY, key=state.ONLY, bind="query-params", width=120)
-    sort = st.selectbox(
-        "Order", list(presenter.SORTS), key=state.SORT, bind="query-params", width=120
-    )
+    only = st.selectbox("Only", model.ONLY, key=state.ONLY, bind="query-params", width=120)
+    sort = st.selectbox("Order", list(model.SORTS), key=state.SORT, bind="query-params", width=120)
     limit = st.selectbox("Rows", ROWS, key=state.SHOW, bind="query-params", width=90)
-found = presenter.table_page(
-    presenter.tables_frame(facts),
-    presenter.TableFilter(
+found = model.table_page(
+    model.tables_frame(facts),
+    model.TableFilter(
         contains=contains or "",
         only=only or "all",
         sort=sort or "unhealthy",
@@ -72,7 +71,7 @@ found = presenter.table_page(
 )
 st.caption(
     words.coded(
-        f"{presenter.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
+        f"{model.VIEWS[view or 'overview']} {len(found.rows):,} of {found.matching:,} matching "
         f"tables are shown ({found.total:,} in all)."
     )
 )

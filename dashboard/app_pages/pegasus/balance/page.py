@@ -9,36 +9,32 @@ import streamlit as st
 from core.errors import IncompleteSnapshotError
 from core.pegasus.balance.model import BalancePlan
 from core.pegasus.plan.build import AskedMove, asked_moves
-from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
+from dashboard.app_pages.pegasus.balance import candidates, model, moves, queries, switches
+from dashboard.app_pages.pegasus.balance.changes import Listed
+from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import frame, pegasus_plan, words
-from dashboard.components import pegasus_balance as dials
-from dashboard.components import pegasus_balance_moves as moves
-from dashboard.components import pegasus_balance_ways as ways
-from dashboard.components.pegasus_balance_hand import asked_move
 from dashboard.planning_pegasus import MovesRequest, moves_plan_of
-from dashboard.presenters import pegasus_balance as presenter
-from dashboard.presenters.pegasus_balance_moves import Listed
 
 page = frame.open_pegasus_page("Balance")
 try:
     with st.spinner("Reading the partitions"):
-        ground = kernel.ground(page.shelved)
+        ground = queries.ground(page.shelved)
 except IncompleteSnapshotError as error:
     words.answer("Whether this cluster is balanced cannot be said.")
     words.failed(error, what="The snapshot is not whole")
     st.stop()
 
-own = dials.own_dials(page)
-in_force = dials.CLUSTER if own.here.policy == "cluster" else dials.APP
+own = switches.own_dials(page)
+in_force = switches.CLUSTER if own.here.policy == "cluster" else switches.APP
 answer = st.container()
 words.section("Side by side", "Every way on this snapshot. Click one to choose it.")
-measure, rate = dials.comparing(ground)
+measure, rate = switches.comparing(ground)
 compared_here = st.container()
 words.section("Strategy", "Adjust its switches.")
 pick = st.segmented_control(
     "Way",
-    dials.WAYS,
+    switches.WAYS,
     default=in_force,
     required=True,
     key=state.PICK,
@@ -46,58 +42,58 @@ pick = st.segmented_control(
     label_visibility="collapsed",
 )
 left, right = st.container(), st.container()
-if pick != dials.HAND:
+if pick != switches.HAND:
     left, right = st.columns([0.44, 0.56], gap="medium")
-turned, wish = own, kernel.EvenWish(shelved=page.shelved, measure=measure)
+turned, wish = own, queries.EvenWish(shelved=page.shelved, measure=measure)
 with left:
-    if pick in dials.POLICIES:
-        turned = dials.policy_dials(page, own, dials.POLICIES[pick])
-    elif pick == dials.EVEN:
-        wish = dials.even_wish(page, measure)
-compared = ways.Compared(
+    if pick in switches.POLICIES:
+        turned = switches.policy_dials(page, own, switches.POLICIES[pick])
+    elif pick == switches.EVEN:
+        wish = switches.even_wish(page, measure)
+compared = candidates.Compared(
     page=page, ground=ground, dials=turned, wish=wish, rate=rate, followed=(in_force, pick)
 )
 with answer:
-    first = kernel.first_round(own.way(page, own.here.policy))
+    first = queries.first_round(own.way(page, own.here.policy))
     run = replace(compared, dials=own).run(in_force)
-    words.answer(presenter.answer(page.facts, ground, first, run, own.here.policy))
-    reasons = presenter.why_not(page.facts, ground, first, own.here)
+    words.answer(model.answer(page.facts, ground, first, run, own.here.policy))
+    reasons = model.why_not(page.facts, ground, first, own.here)
     if reasons:
         st.info(
             "\n".join(f"- {words.plain(one)}" for one in reasons), title="Why nothing moves now"
         )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        words.badge(presenter.verdict_badge(page.reading.verdict))
-        st.caption(words.plain(presenter.forecast(page.facts)), width="content")
+        words.badge(model.verdict_badge(page.reading.verdict))
+        st.caption(words.plain(model.forecast(page.facts)), width="content")
     if first.plans:
-        dials.draw_node_order(page, ground, own)
+        switches.draw_node_order(page, ground, own)
 with compared_here:
-    ways.draw_table(compared)
-    ways.draw_progress(compared)
+    candidates.draw_table(compared)
+    candidates.draw_progress(compared)
 
 asked: tuple[AskedMove, ...] = ()
 before, listed = None, Listed((), ())
-if pick in dials.POLICIES:
-    way = turned.way(page, dials.POLICIES[pick])
+if pick in switches.POLICIES:
+    way = turned.way(page, switches.POLICIES[pick])
     chosen, following = compared.first(pick), compared.run(pick)
     rounds: tuple[tuple[BalancePlan, ...], ...] = (chosen.plans,)
     before, after = chosen.before, chosen.after
     with right:
         if following is not None and len(following.rounds) > 1:
             number = moves.round_choice(len(following.rounds))
-            after, rounds = kernel.state_after((way, number)), following.rounds[:number]
+            after, rounds = queries.state_after((way, number)), following.rounds[:number]
         moves.draw_bars(before, after, ground)
     with left:
-        ways.draw_remarks(compared, pick)
+        candidates.draw_remarks(compared, pick)
     listed = Listed.of(rounds)
-elif pick == dials.EVEN:
+elif pick == switches.EVEN:
     found = compared.even()
     with right:
         if found is None:
             st.info("The few changes are being sought beside this page.")
         else:
             before, after, listed = ground.view, found.end, Listed.of([found.steps])
-            st.markdown(words.plain(presenter.even_answer(found, measure)))
+            st.markdown(words.plain(model.even_answer(found, measure)))
             moves.draw_bars(before, after, ground)
 else:
     with left:
@@ -105,11 +101,11 @@ else:
         asked = () if one is None else (one,)
 
 if before is not None and not listed.plans:
-    st.info(presenter.nothing_here(ground), icon=":material/check:")
+    st.info(model.nothing_here(ground), icon=":material/check:")
 if before is not None and listed.plans:
     words.section("Changes", "Tick some to take only those; else all that are listed are taken.")
     listed = listed.of_table(before, moves.table_choice(before, listed))
-    evened = measure if pick == dials.EVEN else ""
+    evened = measure if pick == switches.EVEN else ""
     picked = moves.choose_moves(page, before, ground, listed, evened)
     moves.draw_cost(before, ground, picked, rate)
     with st.expander("Tables that change", icon=":material/table_rows:"):
@@ -140,4 +136,4 @@ if asked:
     )
     pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
-ways.draw_terminal(compared, pick, asked, is_held=is_held)
+candidates.draw_terminal(compared, pick, asked, is_held=is_held)

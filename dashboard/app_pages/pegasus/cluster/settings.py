@@ -10,9 +10,9 @@ from core.errors import InputError, UnknownNameError
 from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
 from dashboard import state
+from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
-from dashboard.presenters import pegasus_cluster_settings as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -23,8 +23,8 @@ _ROW_PX: Final = tables.WRAPPED_PX
 
 def settings_list(page: PegasusPage) -> None:
     """Draw every setting with its value, origin, default and meaning."""
-    words.section("Balance settings", presenter.settings_sentence(page.facts))
-    rows = presenter.settings_frame(page.facts)
+    words.section("Balance settings", model.settings_sentence(page.facts))
+    rows = model.settings_frame(page.facts)
     tables.grid(
         rows,
         hide_index=True,
@@ -65,18 +65,18 @@ def one_setting(page: PegasusPage, *, may_plan: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         key = st.selectbox(
             "Setting",
-            list(presenter.SETTING_BY_KEY),
+            list(model.SETTING_BY_KEY),
             key=state.SETTING,
             bind="query-params",
             on_change=_forget_value,
             width=330,
         )
-        setting = presenter.SETTING_BY_KEY[key or next(iter(presenter.SETTING_BY_KEY))]
-        now = presenter.values_of(page.facts)[setting.key]
+        setting = model.SETTING_BY_KEY[key or next(iter(model.SETTING_BY_KEY))]
+        now = model.values_of(page.facts)[setting.key]
         text = st.text_input(
             "New value",
             key=_NEW,
-            placeholder=f"now {presenter.shown(now)}",
+            placeholder=f"now {model.shown(now)}",
             disabled=not setting.is_mutable,
             width=220,
         )
@@ -117,7 +117,7 @@ def _is_of_settings(plan: Plan) -> bool:
 def cluster_info(page: PegasusPage) -> None:
     """Draw what ``cluster_info`` prints."""
     words.section("Cluster info", "As cluster_info prints it.")
-    rows = presenter.info_table(page.facts)
+    rows = model.info_table(page.facts)
     st.table(
         {key: words.plain(value) for key, value in rows.items()},
         border="horizontal",

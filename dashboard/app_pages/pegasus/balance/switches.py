@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pegasus.balance.model import BalanceOptions, Policy
-from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
+from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance.model import ties_frame
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters import pegasus_balance as presenter
 from dashboard.presenters import pegasus_node_order as orders
-from dashboard.presenters.pegasus_balance_lines import ties_frame
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -25,7 +24,7 @@ EVEN: Final = "Smallest moves"
 HAND: Final = "By hand"
 WAYS: Final = (APP, CLUSTER, EVEN, HAND)
 POLICIES: Final[dict[str, Policy]] = {APP: "app", CLUSTER: "cluster"}
-_ORDERS: Final[dict[str, kernel.Order]] = {
+_ORDERS: Final[dict[str, queries.Order]] = {
     "learned": "learned",
     "by name": "names",
     "by name, backwards": "reversed",
@@ -53,12 +52,12 @@ class Dials:
     options: BalanceOptions
     here: BalanceOptions
     assumed: tuple[str, ...]
-    order: kernel.Order = "learned"
+    order: queries.Order = "learned"
     seed: int = 1
 
-    def way(self, page: PegasusPage, policy: Policy) -> kernel.Way:
+    def way(self, page: PegasusPage, policy: Policy) -> queries.Way:
         """Return one policy with these switches."""
-        return kernel.Way(
+        return queries.Way(
             shelved=page.shelved,
             options=replace(self.options, policy=policy),
             order=self.order,
@@ -135,14 +134,14 @@ def policy_dials(page: PegasusPage, own: Dials, policy: Policy) -> Dials:
     return Dials(options=turned, here=here, assumed=own.assumed, order=order, seed=seed)
 
 
-def _order() -> tuple[kernel.Order, int]:
+def _order() -> tuple[queries.Order, int]:
     chosen = st.selectbox(
         "Order of the nodes",
         list(_ORDERS),
         key="order",
         bind="query-params",
         width=250,
-        help=presenter.order_words(),
+        help=model.order_words(),
     )
     seed = 1
     if chosen == "drawn":
@@ -166,9 +165,9 @@ def _say_what_if(own: Dials, turned: BalanceOptions) -> None:
         st.caption("These are the cluster's own switches. Turning them changes only this page.")
 
 
-def draw_node_order(page: PegasusPage, ground: kernel.Ground, own: Dials) -> None:
+def draw_node_order(page: PegasusPage, ground: queries.Ground, own: Dials) -> None:
     """Draw from what the node order is known, and the changes that depend on it."""
-    plans = kernel.likely((page.shelved, own.here))
+    plans = queries.likely((page.shelved, own.here))
     st.caption(
         words.plain(f"{orders.orders_sentence(ground.orders)} {orders.ties_sentence(plans)}")
     )
@@ -195,7 +194,7 @@ def draw_node_order(page: PegasusPage, ground: kernel.Ground, own: Dials) -> Non
         )
 
 
-def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
+def even_wish(page: PegasusPage, measure: queries.Measure) -> queries.EvenWish:
     """Draw what our own planner is asked, and return it."""
     most_here = page.cluster.apply.max_steps
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -229,7 +228,7 @@ def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
         f"It evens out {measure}, the measure chosen above, over the whole cluster: role changes "
         "first, of the copies those that help most for a megabyte."
     )
-    return kernel.EvenWish(
+    return queries.EvenWish(
         shelved=page.shelved,
         measure=measure,
         within=int(within or 5) / 100,
@@ -238,13 +237,13 @@ def even_wish(page: PegasusPage, measure: kernel.Measure) -> kernel.EvenWish:
     )
 
 
-def comparing(ground: kernel.Ground) -> tuple[kernel.Measure, float]:
+def comparing(ground: queries.Ground) -> tuple[queries.Measure, float]:
     """Draw by what the ways are compared, and return the measure and MB/s a disk."""
     rate_here = ground.copy_rate_mb_per_s
     with st.container(horizontal=True, vertical_alignment="bottom"):
         measure = st.segmented_control(
             "Measure",
-            list(kernel.MEASURES),
+            list(queries.MEASURES),
             default="primaries",
             required=True,
             key=state.MEASURE,
@@ -254,7 +253,7 @@ def comparing(ground: kernel.Ground) -> tuple[kernel.Measure, float]:
         rate = st.number_input(
             "Copy rate, MB/s a disk",
             min_value=1.0,
-            value=rate_here or presenter.ASSUMED_RATE,
+            value=rate_here or model.ASSUMED_RATE,
             format="%g",
             key="rate",
             bind="query-params",

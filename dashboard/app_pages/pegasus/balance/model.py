@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, PlanKind
+from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.balance.preconditions import disk_doubts
 from core.pegasus.balance.rounds import BalanceRound
+from core.pegasus.balance.score import count_spread
 from core.pegasus.even.cost import CopyCost, copy_cost
-from core.pegasus.even.planner import EvenPlan
+from core.pegasus.even.planner import EvenPlan, deviation
+from core.pegasus.even.weights import node_loads
 from core.pegasus.levels import FunctionLevel
+from core.pegasus.plan.build import AskedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
 from core.units import counted, format_age, format_mb, format_ratio
+from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground, Measure, Settled
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus_headline import minus_one
-from dashboard.rebalancing_pegasus import Ground, Measure, Settled
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",
@@ -299,3 +307,211 @@ def even_answer(plan: EvenPlan, measure: Measure) -> str:
         f"With {changes} the farthest node comes from {before} to {after} off the mean {measure}; "
         f"no plan that reaches the goal has fewer than {counted(plan.bound.step_count, 'change')}."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateRow:
+    """What one way achieves; ``None``: not known yet, or not to be said of it.
+
+    Attributes:
+        name: Of the way.
+        mark: ``in force`` where the cluster goes by it.
+        next_changes: Changes of its next round, or of all for the planner.
+        changes: Changes until it is done.
+        rounds: Rounds until it is done.
+        copies: Replicas copied.
+        copy_mb: Megabytes of them.
+        least: What no plan that reaches the goal undercuts.
+        takes: How long the copies take.
+        primary_stddev: Of primaries at the end.
+        replica_stddev: Of replicas at the end.
+        off: How far the farthest node is from the mean of the chosen measure at the end, 0..1.
+        note: What else is to be said.
+    """
+
+    name: str
+    mark: str = ""
+    next_changes: int | None = None
+    changes: int | None = None
+    rounds: int | None = None
+    copies: int | None = None
+    copy_mb: float | None = None
+    least: str = ""
+    takes: str = ""
+    primary_stddev: float | None = None
+    replica_stddev: float | None = None
+    off: float | None = None
+    note: str = ""
+
+
+def off_mean(view: ClusterView, ground: Ground, measure: Measure) -> float | None:
+    """Return how far the farthest node is from the mean, 0..1; ``None``: nothing is known."""
+    weights = ground.weights(measure, view)
+    return deviation(node_loads(view, weights)) if weights.is_known.any() else None
+
+
+def as_it_is(ground: Ground, measure: Measure) -> CandidateRow:
+    """Return the row of doing nothing."""
+    spread = count_spread(ground.view)
+    return CandidateRow(
+        name="as it is",
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(ground.view, ground, measure),
+    )
+
+
+def policy_row(
+    row: CandidateRow, ground: Ground, run: Settled | None, *, measure: Measure, rate: float
+) -> CandidateRow:
+    """Return the row of a policy, filled with what its rounds achieve.
+
+    Args:
+        row: Name, mark, next changes, and what to say while its end is not known.
+        ground: The snapshot.
+        run: Its rounds; ``None``: not known yet.
+        measure: What the ways are compared by.
+        rate: MB/s a disk.
+    """
+    if run is None:
+        return row
+    cost = total_cost(run.costs, len(run.before.nodes))
+    spread = run.spreads[-1] if run.spreads else count_spread(run.after)
+    return replace(
+        row,
+        changes=len(run.plans),
+        rounds=len(run.rounds),
+        copies=cost.copy_count,
+        copy_mb=cost.copy_mb,
+        takes=time_words(cost, ground, rate),
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(run.after, ground, measure),
+        note="" if run.is_settled else "never settles (PB-6)",
+    )
+
+
+def even_row(
+    row: CandidateRow, ground: Ground, plan: EvenPlan | None, *, measure: Measure, rate: float
+) -> CandidateRow:
+    """Return the row of our own planner, filled with what it found."""
+    if plan is None:
+        return replace(row, note="being sought")
+    spread = count_spread(plan.end)
+    return replace(
+        row,
+        next_changes=len(plan.steps),
+        changes=len(plan.steps),
+        rounds=1 if plan.steps else 0,
+        copies=plan.cost.copy_count,
+        copy_mb=plan.cost.copy_mb,
+        least=counted(plan.bound.step_count, "change"),
+        takes=time_words(plan.cost, ground, rate),
+        primary_stddev=spread.primary_stddev,
+        replica_stddev=spread.replica_stddev,
+        off=off_mean(plan.end, ground, measure),
+        note=verdict_words(plan),
+    )
+
+
+def verdict_words(plan: EvenPlan) -> str:
+    """Return what came of the search."""
+    said = {
+        "nothing_to_do": "within the goal already",
+        "reached": "reaches the goal",
+        "best_effort": "as near as it goes",
+        "unknown": "nothing is known of this measure",
+    }[plan.verdict]
+    return f"{said}; {plan.unknown_count:,} unknown" if plan.unknown_count else said
+
+
+def rows_frame(rows: Sequence[CandidateRow]) -> pd.DataFrame:
+    """Return one row a way."""
+    return pd.DataFrame(
+        {
+            "way": [one.name for one in rows],
+            "mark": [one.mark for one in rows],
+            "next": _column(one.next_changes for one in rows),
+            "changes": _column(one.changes for one in rows),
+            "rounds": _column(one.rounds for one in rows),
+            "copies": _column(one.copies for one in rows),
+            "copy_mb": _column(one.copy_mb for one in rows),
+            "takes": [one.takes for one in rows],
+            "least": [one.least for one in rows],
+            "off": _column(None if one.off is None else one.off * 100 for one in rows),
+            "primary_stddev": _column(one.primary_stddev for one in rows),
+            "replica_stddev": _column(one.replica_stddev for one in rows),
+            "note": [one.note for one in rows],
+        }
+    )
+
+
+def _column(values: Iterable[float | None]) -> pd.Series[float]:
+    return pd.Series(list(values), dtype="float64")
+
+
+def ties_frame(plans: Sequence[LikelyPlan]) -> pd.DataFrame:
+    """Return the changes that depend on the node order, the likeliest first."""
+    tied = sorted((one for one in plans if one.share < 1), key=lambda one: -one.share)
+    return pd.DataFrame(
+        {
+            "partition": [one.gpid for one in tied],
+            "change": [KIND_WORDS[one.kind] for one in tied],
+            "source": [one.source for one in tied],
+            "target": [one.target for one in tied],
+            "share_pct": [one.share * 100 for one in tied],
+        }
+    )
+
+
+_BY: Final[dict[Measure, str]] = {
+    "primaries": "primaries",
+    "replicas": "count",
+    "disk": "disk",
+    "requests": "qps",
+    "capacity units": "cu",
+}
+_SWITCHES: Final = (
+    "only_move_primary",
+    "only_primary_balancer",
+    "balancer_in_turn",
+    "intended_skew",
+    "balance_op_count_per_round",
+)
+
+
+def policy_command(snapshot: Path, options: BalanceOptions, here: BalanceOptions) -> str:
+    """Return the line that shows a policy's rounds to the end.
+
+    Args:
+        snapshot: The directory of the kept snapshot.
+        options: The policy with its switches.
+        here: The cluster's own.
+    """
+    line = ["trimtab", "pegasus", "balance", str(snapshot), "--rounds", "0"]
+    if options.policy != here.policy:
+        line += ["--policy", options.policy]
+    for name in _SWITCHES:
+        value = getattr(options, name)
+        if value != getattr(here, name):
+            line += ["--set", f"{name}={json.dumps(value)}"]
+    if options.ignored_app_ids != here.ignored_app_ids:
+        ids = json.dumps(sorted(options.ignored_app_ids), separators=(",", ":"))
+        line += ["--set", f"ignored_app_list={ids}"]
+    return shlex.join(line)
+
+
+def even_command(cluster: str, wish: EvenWish) -> str:
+    """Return the line that prepares the plan of our own planner."""
+    line = ["trimtab", "pegasus", "even", cluster, "--by", _BY[wish.measure]]
+    line += ["--within", f"{wish.within * 100:g}"]
+    if wish.max_steps is not None:
+        line += ["--moves", str(wish.max_steps)]
+    return shlex.join(line if wish.may_copy else [*line, "--no-copy"])
+
+
+def move_command(cluster: str, asked: AskedMove, *, is_held: bool) -> str:
+    """Return the line that prepares one move by hand."""
+    line = ["trimtab", "pegasus", "move", cluster, asked.gpid, asked.move]
+    line += ["--from", asked.source, "--to", asked.target]
+    return shlex.join([*line, "--steady"] if is_held else line)

@@ -10,9 +10,9 @@ from core.pegasus.partition import PartitionConfig
 from core.pegasus.plan.build import AskedMove
 from core.pegasus.proposal import Move
 from dashboard import state
+from dashboard.app_pages.pegasus.balance import changes
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters import pegasus_balance_hand as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -28,14 +28,14 @@ def asked_move(page: PegasusPage) -> AskedMove | None:
         return None
     word = st.segmented_control(
         "Change",
-        list(presenter.MOVES),
-        default=next(iter(presenter.MOVES)),
+        list(changes.MOVES),
+        default=next(iter(changes.MOVES)),
         required=True,
         key=_KIND,
         bind="query-params",
     )
-    move = presenter.MOVES[word]
-    st.caption(presenter.EXPLAINED[move])
+    move = changes.MOVES[word]
+    st.caption(changes.EXPLAINED[move])
     return _ends(page, config, move)
 
 
@@ -64,7 +64,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
             bind="query-params",
             width=170,
         )
-    config = presenter.config_of(page.facts, str(table), int(index))
+    config = changes.config_of(page.facts, str(table), int(index))
     if config is None:
         st.warning("This partition was not read: see the snapshot's problems.")
         return None
@@ -80,7 +80,7 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
 
 
 def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove | None:
-    givers = presenter.givers(config, move)
+    givers = changes.givers(config, move)
     if not givers:
         st.info("It has no replica of that role to give.")
         return None
@@ -89,8 +89,8 @@ def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove |
         source = st.selectbox(
             "From", givers, format_func=option, key=state.FROM, bind="query-params", width=260
         )
-    rows = presenter.targets_frame(page.facts, config, move, source)
-    allowed = presenter.allowed(rows)
+    rows = changes.targets_frame(page.facts, config, move, source)
+    allowed = changes.allowed(rows)
     target = None
     if allowed:
         if st.session_state.get(state.TO) not in (None, *allowed):

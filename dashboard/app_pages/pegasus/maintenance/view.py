@@ -10,11 +10,11 @@ import streamlit as st
 from core.actions.views import RunView
 from core.errors import OpsError
 from dashboard import runs, services, state
+from dashboard.app_pages.pegasus.maintenance import model
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, notice
 from dashboard.planning_pegasus import WizardRequest
-from dashboard.presenters import pegasus_maintenance as presenter
 from dashboard.presenters import runs as run_words
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _draw_run(page: PegasusPage, drawn: RunView) -> None:
 
 def draw_nodes(page: PegasusPage) -> None:
     """Show the nodes with what they hold."""
-    rows = presenter.nodes_frame(page.facts)
+    rows = model.nodes_frame(page.facts)
     tables.table(
         rows,
         {
@@ -78,29 +78,29 @@ def draw_nodes(page: PegasusPage) -> None:
         alt="Nodes, the dead ones first, with what they hold",
         height=min(_MOST_PX, tables.height_of(len(rows))),
     )
-    barred = presenter.barred_words(page.facts)
+    barred = model.barred_words(page.facts)
     if barred:
         st.caption(words.plain(barred))
 
 
-def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | None]:
+def choose(page: PegasusPage) -> tuple[model.WizardWords, WizardRequest | None]:
     """Draw the choice of a wizard, its nodes and its settings.
 
     Returns:
         The wizard, and what is asked of it; ``None``: no node is chosen yet.
     """
-    labels = list(presenter.BY_LABEL)
+    labels = list(model.BY_LABEL)
     words.tell_unknown("wizard", state.unknown_in_address(state.PICK, labels), labels)
     label = st.segmented_control(
         "Wizard",
         labels,
-        default=presenter.WIZARDS[0].label,
+        default=model.WIZARDS[0].label,
         required=True,
         key=state.PICK,
         bind="query-params",
         label_visibility="collapsed",
     )
-    one = presenter.BY_LABEL[label]
+    one = model.BY_LABEL[label]
     st.caption(words.plain(one.explained))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         nodes = _nodes(page, one)
@@ -127,7 +127,7 @@ def choose(page: PegasusPage) -> tuple[presenter.WizardWords, WizardRequest | No
     )
 
 
-def _nodes(page: PegasusPage, one: presenter.WizardWords) -> tuple[str, ...]:
+def _nodes(page: PegasusPage, one: model.WizardWords) -> tuple[str, ...]:
     if one.nodes == "none":
         return ()
     names = [node.name for node in page.facts.nodes]
@@ -150,7 +150,7 @@ def _nodes(page: PegasusPage, one: presenter.WizardWords) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _rate(one: presenter.WizardWords) -> int | None:
+def _rate(one: model.WizardWords) -> int | None:
     if one.rate_mb_per_s is None:
         return None
     return int(
@@ -166,7 +166,7 @@ def _rate(one: presenter.WizardWords) -> int | None:
     )
 
 
-def _max_under_replicated(one: presenter.WizardWords) -> int | None:
+def _max_under_replicated(one: model.WizardWords) -> int | None:
     if one.max_under_replicated is None:
         return None
     return int(

@@ -12,14 +12,11 @@ import streamlit as st
 from core.pegasus.balance.rounds import BalanceRound
 from core.pegasus.even.planner import EvenPlan
 from core.pegasus.plan.build import AskedMove
-from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
+from dashboard.app_pages.pegasus.balance import model, queries
+from dashboard.app_pages.pegasus.balance.switches import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
 from dashboard.cli.config import words_of
 from dashboard.components import tables, words
-from dashboard.components.pegasus_balance import APP, CLUSTER, EVEN, POLICIES, WAYS, Dials
-from dashboard.presenters import pegasus_balance as presenter
-from dashboard.presenters import pegasus_balance_commands as commands
-from dashboard.presenters import pegasus_balance_lines as lines_of
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -41,9 +38,9 @@ class Compared:
     """
 
     page: PegasusPage
-    ground: kernel.Ground
+    ground: queries.Ground
     dials: Dials
-    wish: kernel.EvenWish
+    wish: queries.EvenWish
     rate: float
     followed: tuple[str, ...] = ()
 
@@ -54,22 +51,22 @@ class Compared:
     @property
     def is_huge(self) -> bool:
         """Whether the ends are computed beside the page."""
-        return self.ground.view.partition_count > kernel.SYNC_PARTITIONS
+        return self.ground.view.partition_count > queries.SYNC_PARTITIONS
 
     def first(self, name: str) -> BalanceRound:
         """Return a policy's next round; ``name``: of the way."""
-        return kernel.first_round(self.dials.way(self.page, POLICIES[name]))
+        return queries.first_round(self.dials.way(self.page, POLICIES[name]))
 
-    def run(self, name: str) -> kernel.Settled | None:
+    def run(self, name: str) -> queries.Settled | None:
         """Return a policy's rounds to the end, ``None`` while they are not known."""
         if not self.follows(name):
             return None
         way = self.dials.way(self.page, POLICIES[name])
-        return kernel.settled_later(way) if self.is_huge else kernel.settled(way)
+        return queries.settled_later(way) if self.is_huge else queries.settled(way)
 
     def even(self) -> EvenPlan | None:
         """Return what our own planner finds, ``None`` while it is not known."""
-        return kernel.even_later(self.wish) if self.is_huge else kernel.even(self.wish)
+        return queries.even_later(self.wish) if self.is_huge else queries.even(self.wish)
 
     @property
     def is_whole(self) -> bool:
@@ -81,29 +78,29 @@ def draw_table(compared: Compared) -> None:
     """Draw one row a way; a click on its name chooses it."""
     measure = compared.wish.measure
     in_force = compared.dials.here.policy
-    lines = [lines_of.as_it_is(compared.ground, measure)]
+    lines = [model.as_it_is(compared.ground, measure)]
     for name, policy in POLICIES.items():
-        line = lines_of.Line(
+        line = model.CandidateRow(
             name=name,
             mark="● in force" if policy == in_force else "",
             next_changes=len(compared.first(name).plans),
             note="being followed" if compared.follows(name) else "choose it to follow it",
         )
         lines.append(
-            lines_of.policy_line(
+            model.policy_row(
                 line, compared.ground, compared.run(name), measure=measure, rate=compared.rate
             )
         )
     lines.append(
-        lines_of.even_line(
-            lines_of.Line(name=EVEN),
+        model.even_row(
+            model.CandidateRow(name=EVEN),
             compared.ground,
             compared.even(),
             measure=measure,
             rate=compared.rate,
         )
     )
-    rows = lines_of.lines_frame(lines)
+    rows = model.rows_frame(lines)
     tables.table(
         rows,
         {
@@ -160,11 +157,11 @@ def draw_remarks(compared: Compared, name: str) -> None:
     first, run = compared.first(name), compared.run(name)
     plans = run.plans if run is not None else first.plans
     options = replace(compared.dials.options, policy=POLICIES[name])
-    told = presenter.quirks(options, first.before, run, plans)
-    free = presenter.without_switches(options)
+    told = model.quirks(options, first.before, run, plans)
+    free = model.without_switches(options)
     if name == APP and free != options:
         way = replace(compared.dials.way(compared.page, "app"), options=free)
-        more = len(kernel.first_round(way).plans)
+        more = len(queries.first_round(way).plans)
         told.append(
             f"Without only_move_primary, only_primary_balancer, balancer_in_turn and ignored "
             f"tables its next round has {more:,} changes instead of {len(first.plans):,}."
@@ -184,9 +181,9 @@ def draw_terminal(
     )
     if pick in POLICIES:
         options = replace(compared.dials.options, policy=POLICIES[pick])
-        line = commands.policy_line(page.shelved.path, options, compared.dials.here)
+        line = model.policy_command(page.shelved.path, options, compared.dials.here)
     elif pick == EVEN or not asked:
-        line = commands.even_line(page.name, compared.wish)
+        line = model.even_command(page.name, compared.wish)
     else:
-        line = commands.move_line(page.name, asked[0], is_held=is_held)
+        line = model.move_command(page.name, asked[0], is_held=is_held)
     st.code(f"{line}{words_of(page.config)}", language="bash")

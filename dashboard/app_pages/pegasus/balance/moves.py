@@ -9,13 +9,11 @@ import streamlit as st
 
 from core.pegasus.even.cost import copy_cost
 from core.pegasus.view import ClusterView
-from dashboard import rebalancing_pegasus as kernel
 from dashboard import state
+from dashboard.app_pages.pegasus.balance import changes, model, queries
 from dashboard.charts.bars import before_after_bars
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
-from dashboard.presenters import pegasus_balance as sentences
-from dashboard.presenters import pegasus_balance_moves as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -24,21 +22,21 @@ ALL_TABLES: Final = "every table"
 _MOST_PX: Final = 420
 
 
-def draw_bars(before: ClusterView, after: ClusterView, ground: kernel.Ground) -> None:
+def draw_bars(before: ClusterView, after: ClusterView, ground: queries.Ground) -> None:
     """Draw nodes, or their disks, before and after."""
     by = st.segmented_control(
         "Quantity",
-        list(presenter.QUANTITIES),
+        list(changes.QUANTITIES),
         default="primaries",
         required=True,
         key=state.QUANTITY,
         bind="query-params",
         label_visibility="collapsed",
     )
-    data = presenter.bars(before, after, ground, by)
-    if len(before.nodes) > presenter.MAX_BARS and by != "disks":
+    data = changes.bars(before, after, ground, by)
+    if len(before.nodes) > changes.MAX_BARS and by != "disks":
         st.caption(
-            f"The {presenter.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
+            f"The {changes.MAX_BARS} nodes of {len(before.nodes):,} that change most; the band "
             "is 5 % around the mean of all."
         )
     figures.chart(
@@ -66,7 +64,7 @@ def round_choice(rounds: int) -> int:
     )
 
 
-def table_choice(view: ClusterView, listed: presenter.Listed) -> str:
+def table_choice(view: ClusterView, listed: changes.Listed) -> str:
     """Draw of which table moves are looked at; return its name, empty for every table."""
     tables_ = {int(view.table_of_row[plan.row]) for plan in listed.plans}
     names = sorted(view.app_names[table] for table in tables_)
@@ -89,10 +87,10 @@ def table_choice(view: ClusterView, listed: presenter.Listed) -> str:
 def choose_moves(
     page: PegasusPage,
     view: ClusterView,
-    ground: kernel.Ground,
-    listed: presenter.Listed,
+    ground: queries.Ground,
+    listed: changes.Listed,
     measure: str = "",
-) -> presenter.Listed:
+) -> changes.Listed:
     """Draw the moves with ticks; return those ticked, all of them where none is.
 
     Args:
@@ -102,7 +100,7 @@ def choose_moves(
         listed: The moves.
         measure: What our own planner evens out; empty: the moves are a policy's.
     """
-    rows = presenter.moves_frame(view, ground, listed, measure)
+    rows = changes.moves_frame(view, ground, listed, measure)
     if len(listed.plans) > len(rows):
         st.caption(f"The first {len(rows):,} of {len(listed.plans):,} are listed.")
     columns: dict[str, Any] = {
@@ -137,10 +135,10 @@ def choose_moves(
 
 
 def draw_tables(
-    before: ClusterView, after: ClusterView, ground: kernel.Ground, listed: presenter.Listed
+    before: ClusterView, after: ClusterView, ground: queries.Ground, listed: changes.Listed
 ) -> None:
     """Draw the tables that change, with the least and the most of any node."""
-    rows: pd.DataFrame = presenter.tables_frame(before, after, ground, listed)
+    rows: pd.DataFrame = changes.tables_frame(before, after, ground, listed)
     tables.table(
         rows,
         {
@@ -159,17 +157,17 @@ def draw_tables(
 
 
 def draw_cost(
-    before: ClusterView, ground: kernel.Ground, listed: presenter.Listed, rate: float
+    before: ClusterView, ground: queries.Ground, listed: changes.Listed, rate: float
 ) -> None:
     """Say what the chosen changes copy, how long that takes, and whether there is room."""
     cost = copy_cost(before, listed.plans, ground.sizes_mb)
     if not cost.copy_count:
         st.caption("Nothing is copied: roles change.")
         return
-    took = sentences.time_words(cost, ground, rate)
-    copied = sentences.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
+    took = model.time_words(cost, ground, rate)
+    copied = model.copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count)
     st.caption(words.plain(f"{copied}; at {rate:g} MB/s a disk {took}."))
-    lacking, tightest = presenter.headroom(before, ground, cost.received_mb)
+    lacking, tightest = changes.headroom(before, ground, cost.received_mb)
     if lacking:
         st.warning("\n".join(f"- {words.plain(one)}" for one in lacking), title="No room")
     elif tightest:

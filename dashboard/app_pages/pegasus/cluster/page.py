@@ -5,19 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import state
+from dashboard.app_pages.pegasus.cluster import level, node, settings
+from dashboard.app_pages.pegasus.cluster.node import node_columns
 from dashboard.charts.pegasus_nodes import node_bars
-from dashboard.components import (
-    choice,
-    figures,
-    frame,
-    pegasus_level,
-    pegasus_node,
-    pegasus_past,
-    pegasus_settings,
-    tables,
-    words,
-)
-from dashboard.components.pegasus_node_columns import node_columns
+from dashboard.components import choice, figures, frame, pegasus_past, tables, words
 from dashboard.presenters import pegasus_cluster as presenter
 from dashboard.presenters import pegasus_headline as headline
 
@@ -38,7 +29,7 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.metric(label, value, help=words.plain(text), border=True, width="content")
     st.caption("Partitions by the five states of the meta server's metrics.", width="content")
 
-is_previewed = pegasus_level.level_switch(page)
+is_previewed = level.level_switch(page)
 
 words.section("Nodes", presenter.nodes_note(facts))
 measure = choice.segmented(
@@ -62,7 +53,7 @@ view = st.segmented_control(
 st.caption(presenter.NODE_VIEWS[view or "overview"])
 tables.table(
     rows,
-    node_columns(view or "overview", pegasus_node.choose),
+    node_columns(view or "overview", node.choose),
     key=f"pegasus_nodes_{view}",
     alt="All nodes with replicas, load and disks, dead ones first",
     height=min(640, tables.height_of(len(rows))),
@@ -71,12 +62,12 @@ tables.downloads(rows, cluster=page.name, what="nodes", moment=page.shelved.take
 with st.expander("The same in Pegasus' shell", icon=":material/terminal:"):
     st.code("nodes -d -u -q\nserver_stat\ncluster_info", language="bash")
 
-pegasus_node.one_node(page)
+node.one_node(page)
 
 left, right = st.columns([0.4, 0.6], gap="medium")
 with left:
-    pegasus_settings.cluster_info(page)
+    settings.cluster_info(page)
 with right:
-    pegasus_settings.one_setting(page, may_plan=not is_previewed)
-pegasus_settings.settings_list(page)
+    settings.one_setting(page, may_plan=not is_previewed)
+settings.settings_list(page)
 pegasus_past.settings_past(page)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import InputError
+from dashboard.app_pages.pegasus.maintenance import model, view
 from dashboard.cli.config import words_of
 from dashboard.components import frame, pegasus_plan, words
-from dashboard.components import pegasus_maintenance as maintenance
 from dashboard.planning_pegasus import wizard_plan_of
-from dashboard.presenters import pegasus_maintenance as presenter
 
 page = frame.open_pegasus_page("Maintenance")
-run = maintenance.going(page)
-words.answer(presenter.answer(page.facts, run))
+run = view.going(page)
+words.answer(model.answer(page.facts, run))
 if run is not None:
-    maintenance.draw_going(page, run)
-maintenance.draw_nodes(page)
+    view.draw_going(page, run)
+view.draw_nodes(page)
 
 words.section("What is to be done", "Nothing is touched before you apply the plan below.")
-wizard, request = maintenance.choose(page)
+wizard, request = view.choose(page)
 if request is None:
     st.info("Choose a node to see the steps.", icon=":material/touch_app:")
     st.stop()
@@ -35,7 +34,7 @@ if plan.applyable:
 pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(plan))
 
 words.section("In a terminal", f"Prepares the same plan; stands for {wizard.script} of Pegasus.")
-line = presenter.command(
+line = model.command(
     wizard, page.name, request.nodes, request.rate_mb_per_s, request.max_under_replicated
 )
 st.code(f"{line}{words_of(page.config)}", language="bash")

@@ -9,10 +9,10 @@ import streamlit as st
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
+from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.components.pegasus_past import level_past
 from dashboard.planning_pegasus_settings import LevelRequest, level_plan_of
-from dashboard.presenters import pegasus_cluster_level as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -38,7 +38,7 @@ def level_switch(page: PegasusPage) -> bool:
     is_previewed = wanted is not None and (wanted is not facts.stored_level or is_again)
     if wanted is not None and is_previewed:
         _preview(page, wanted)
-    rows = presenter.allowances_frame(facts)
+    rows = model.allowances_frame(facts)
     tables.table(
         rows,
         {
@@ -48,9 +48,9 @@ def level_switch(page: PegasusPage) -> bool:
         key="level_allowances",
         alt="What each level allows; stored and effective level are marked",
     )
-    words.notes(presenter.level_remarks(facts))
+    words.notes(model.level_remarks(facts))
     level_past(page)
-    if wanted is not None and not is_previewed and presenter.may_clear(wanted):
+    if wanted is not None and not is_previewed and model.may_clear(wanted):
         st.button(
             f"Set {wanted.word} again…",
             icon=":material/clear_all:",
@@ -75,11 +75,11 @@ def _choose(page: PegasusPage) -> FunctionLevel | None:
     named = st.query_params.get(WISH, "").upper()
     shown = FunctionLevel[named] if named in FunctionLevel.__members__ else stored
     # another stored level begins anew: what was chosen against the former one is no wish any more
-    key = f"_level_at_{presenter.word_of(stored)}"
+    key = f"_level_at_{model.word_of(stored)}"
     chosen = st.segmented_control(
         "Level",
         list(FunctionLevel),
-        format_func=lambda level: presenter.step_label(page.facts, level),
+        format_func=lambda level: model.step_label(page.facts, level),
         default=shown,
         key=key,
         on_change=_keep_wish,
@@ -106,6 +106,6 @@ def _preview(page: PegasusPage, wanted: FunctionLevel) -> None:
         plan = made
     with st.container(border=True):
         words.section(f"Preview: set the level to {wanted.word}")
-        words.notes(presenter.change_sentences(page.facts, wanted))
-        st.code(presenter.shell_line(wanted), language="bash")
+        words.notes(model.change_sentences(page.facts, wanted))
+        st.code(model.shell_line(wanted), language="bash")
         pegasus_plan.draw_plan(page, plan)

@@ -1,0 +1,1 @@
+"""Balance: what the cluster's balancer would do, what would be better, and doing it."""

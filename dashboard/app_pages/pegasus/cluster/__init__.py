@@ -1,0 +1,1 @@
+"""Cluster: whether it is whole and balanced; level, nodes and settings."""

@@ -1,0 +1,1 @@
+"""Maintenance: taking nodes out of service and back."""

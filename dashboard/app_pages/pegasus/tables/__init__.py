@@ -1,0 +1,1 @@
+"""Tables and partitions: health, traffic, size and where replicas are."""

@@ -1,0 +1,1 @@
+"""Undo: the plan that reverts a run."""
