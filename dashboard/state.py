@@ -103,7 +103,7 @@ PAGES: Final[Mapping[str, str]] = {
     "bundles": "app_pages/bundles/page.py",
     "bundle": "app_pages/bundle/page.py",
     "unload": "app_pages/unload/page.py",
-    "rebalance": "app_pages/rebalance.py",
+    "rebalance": "app_pages/rebalance/page.py",
     "splits": "app_pages/splits/page.py",
     "advisors": "app_pages/advisors/page.py",
     "settings": "app_pages/settings/page.py",

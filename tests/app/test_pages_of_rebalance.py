@@ -11,8 +11,8 @@ from shelf_site import Site, assert_calm, now, texts
 
 from core.actions.events import RunRequested
 from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
-from dashboard import rebalancing as kernel
 from dashboard import services
+from dashboard.app_pages.rebalance import queries
 
 MODULAR = ("ThresholdShedder", "OverloadShedder", "UniformLoadShedder", "AvgShedder")
 TRIGGER = "loadBalancerBrokerThresholdShedderPercentage"
@@ -65,7 +65,7 @@ def click(app, key):
 
 def test_every_strategy_of_the_load_manager_stands_beside_the_smallest_moves(site, snapshot):
     app = opened(site)
-    assert [name for name, _ in ways(app)] == [*MODULAR, kernel.LEAST]
+    assert [name for name, _ in ways(app)] == [*MODULAR, queries.LEAST]
     assert ("ThresholdShedder", "● in force") in ways(app)
     said = texts(app)
     assert "ThresholdShedder, in force here but switched off" in said
@@ -76,7 +76,7 @@ def test_played_rounds_fill_the_columns_and_are_drawn(site, snapshot):
     app = site.open("rebalance")
     shelved = services.shelf(services.load_config(site.config)).entries("fleet")[-1]
     for name in MODULAR:
-        kernel.played.wait(kernel.Candidate(shelved=shelved, strategy=name), WAIT_S)
+        queries.played.wait(queries.Candidate(shelved=shelved, strategy=name), WAIT_S)
     app.run()
     assert_calm(app)
     row = ways(app)[("ThresholdShedder", "● in force")]
@@ -105,7 +105,7 @@ def test_a_cluster_of_the_extensible_manager_has_the_one_strategy_it_runs(site):
     made = make_snapshot(brokers=4, bundles=60, now=now())
     site.put(with_manifest(made, load_manager="extensible", unavailable=(EXTENSIBLE_LACKS,)))
     app = opened(site, pick="TransferShedder")
-    assert [name for name, _ in ways(app)] == ["TransferShedder", kernel.LEAST]
+    assert [name for name, _ in ways(app)] == ["TransferShedder", queries.LEAST]
     assert "`extensible` extra" in texts(app)
 
 

@@ -10,8 +10,8 @@ from shelf_site import Site, assert_calm, now, texts
 from core.pulsar.placement import place_bundle
 from core.pulsar.settings import effective_settings
 from core.pulsar.view import LoadView
-from dashboard import rebalancing as kernel
 from dashboard import services
+from dashboard.app_pages.rebalance import queries
 
 SHEDDER = "loadBalancerLoadSheddingStrategy"
 PLACEMENT = "loadBalancerLoadPlacementStrategy"
@@ -54,8 +54,8 @@ def row(app, name, mark=""):
 
 def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site):
     snapshot, shelved = put(site, shedder=AVG, placement=AVG, version="5.0.0")
-    one = kernel.Candidate(shelved=shelved, strategy="ThresholdShedder")
-    done = kernel.decided(one)
+    one = queries.Candidate(shelved=shelved, strategy="ThresholdShedder")
+    done = queries.decided(one)
     assert done.first.moves
     in_force = {SHEDDER: "ThresholdShedder", "loadBalancerSheddingEnabled": True}
     settings = effective_settings(snapshot, overrides=in_force)
@@ -64,7 +64,7 @@ def test_a_classic_shedder_beside_the_pair_places_as_if_it_were_configured(site)
         expected = place_bundle(view, move.bundle, settings)
         assert expected.strategy == LEAST
         assert done.first.destinations[move.bundle] == expected.distribution
-    assert (one.placement, kernel.Candidate(shelved=shelved, strategy=AVG).placement) == (
+    assert (one.placement, queries.Candidate(shelved=shelved, strategy=AVG).placement) == (
         LEAST,
         AVG,
     )

@@ -6,9 +6,9 @@ import pytest
 from fleet_builder import make_snapshot
 from shelf_site import Site, assert_calm, now, texts
 
-from dashboard import rebalancing as kernel
 from dashboard import services
-from dashboard.what_if import REAL, Fleet, grounds
+from dashboard.app_pages.rebalance import queries
+from dashboard.app_pages.rebalance.fleets import REAL, Fleet, grounds
 
 WAIT_S = 120.0
 GONE = "10.1.0.1:8080"
@@ -79,15 +79,15 @@ def test_a_broker_of_the_address_that_is_not_there_is_told_and_left_out(site):
 
 def test_rounds_are_played_on_the_changed_fleet_and_what_failed_is_not_the_strategys(site):
     fleet = Fleet(failing=(GONE,))
-    one = kernel.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)
-    played = kernel.played.wait(one, WAIT_S)
+    one = queries.Candidate(shelved=shelved(site), strategy="ThresholdShedder", fleet=fleet)
+    played = queries.played.wait(one, WAIT_S)
     placed, *shed = played.rounds
     assert placed.number == 0
     assert len(placed.moves) == len(grounds((shelved(site), fleet)).change.moves) > 0
     others = ("OverloadShedder", "UniformLoadShedder", "AvgShedder")
     for name in others:
-        kernel.played.wait(
-            kernel.Candidate(shelved=shelved(site), strategy=name, fleet=fleet), WAIT_S
+        queries.played.wait(
+            queries.Candidate(shelved=shelved(site), strategy=name, fleet=fleet), WAIT_S
         )
     app = opened(site, fail=[GONE], play="true")
     table = app.dataframe[0].value.set_index("candidate")

@@ -1,12 +1,12 @@
-"""What a fleet with brokers more or fewer begins with, in a sentence."""
+"""Texts of a fleet with more or fewer brokers: what is assumed, and its initial balance."""
 
 from __future__ import annotations
 
 from core.simulation import RoundResult
 from core.units import counted, format_bytes_per_s, format_ratio
+from dashboard.app_pages.rebalance.fleets import Fleet, Ground
 from dashboard.presenters.naming import listed
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, farthest
-from dashboard.what_if import Fleet, Ground
 
 _NAMED = 3
 

@@ -9,8 +9,8 @@ import streamlit as st
 from core.optimize import Proposal
 from core.pulsar.shedding import BrokerTrace
 from core.units import counted
-from dashboard import rebalancing as kernel
 from dashboard import state
+from dashboard.app_pages.rebalance import queries
 from dashboard.components import frame, tables, words
 from dashboard.legible import option
 from dashboard.presenters import rebalance as presenter
@@ -30,9 +30,9 @@ def why_least(least: Proposal) -> None:
     words.notes([*presenter.bounds_words(least), *least.notes])
 
 
-def why_strategy(page: PageContext, candidate: kernel.Candidate) -> None:
+def why_strategy(page: PageContext, candidate: queries.Candidate) -> None:
     """Draw the gates of the chosen strategy on every broker, and of one broker in full."""
-    done = kernel.decided(candidate)
+    done = queries.decided(candidate)
     decision = done.first.decision
     words.section("Why, and why not", f"{candidate.strategy}, in its next round.")
     st.markdown(words.plain(decision.sentence))
@@ -69,7 +69,7 @@ def _open(broker: str) -> None:
         frame.broker_link(broker)
 
 
-def _one_broker(page: PageContext, candidate: kernel.Candidate, traces: list[BrokerTrace]) -> None:
+def _one_broker(page: PageContext, candidate: queries.Candidate, traces: list[BrokerTrace]) -> None:
     by_name = {trace.broker or _CLUSTER: trace for trace in traces}
     first = next((trace.broker for trace in traces if trace.broker), _CLUSTER)
     asked = state.text(state.BROKER)
@@ -103,7 +103,7 @@ def _one_broker(page: PageContext, candidate: kernel.Candidate, traces: list[Bro
         _turning(page, candidate, trace.broker)
 
 
-def _turning(page: PageContext, candidate: kernel.Candidate, broker: str) -> None:
+def _turning(page: PageContext, candidate: queries.Candidate, broker: str) -> None:
     """Say at which value of a setting the verdict turns; tried with the strategy itself."""
     is_small = page.reading.view.bundles.size <= _TRIED_AT_ONCE
     if not is_small and not st.button(
@@ -111,7 +111,7 @@ def _turning(page: PageContext, candidate: kernel.Candidate, broker: str) -> Non
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = kernel.turning_points((candidate, broker))
+        points = queries.turning_points((candidate, broker))
     if points:
         words.notes([f"{point.sentence}; tried, and the verdict turns." for point in points])
     else:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.pulsar.isolation import parse_failure_domains
-from dashboard import rebalancing as kernel
-from dashboard import state, what_if
+from dashboard import state
+from dashboard.app_pages.rebalance import fleets, model, queries
 from dashboard.components import words
 from dashboard.legible import option
-from dashboard.presenters import what_if as presenter
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -21,7 +20,7 @@ _LOOK_EVERY_S: Final = 1.0
 _MOST_JOINING: Final = 1_000
 
 
-def control(page: PageContext) -> what_if.Fleet:
+def control(page: PageContext) -> fleets.Fleet:
     """Draw the question which brokers there are; return what is supposed."""
     snapshot = page.reading.snapshot
     brokers = snapshot.brokers["broker"].to_pylist()
@@ -64,7 +63,7 @@ def control(page: PageContext) -> what_if.Fleet:
             help="All of their brokers." if domains else "This cluster names no failure domain.",
         )
         st.caption("Played on this page only: nothing is asked of the cluster.")
-    return what_if.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
+    return fleets.Fleet(joining=int(joining or 0), failing=tuple(failing), domains=tuple(failed))
 
 
 def back() -> None:
@@ -74,36 +73,36 @@ def back() -> None:
     st.session_state[state.FAIL_DOMAIN] = []
 
 
-def banner(page: PageContext, fleet: what_if.Fleet) -> None:
+def banner(page: PageContext, fleet: fleets.Fleet) -> None:
     """Say that this fleet does not exist, and how it begins; stop where it cannot be computed."""
     if fleet.is_real:
         return
     found = _found(page, fleet)
     with st.container(border=True):
         st.markdown(
-            f":material/science: **What if {words.plain(presenter.supposition(fleet))}?** "
+            f":material/science: **What if {words.plain(model.supposition(fleet))}?** "
             "Everything on this page is about that fleet: nothing of it can be applied."
         )
         if isinstance(found, str):
             st.error(words.plain(found), title="This fleet cannot be played")
         elif found is not None:
-            st.caption(words.plain(presenter.beginning(found)))
+            st.caption(words.plain(model.beginning(found)))
         else:
             st.fragment(partial(_look, page, fleet), run_every=state.ticking(_LOOK_EVERY_S))()
         st.button("Back to the fleet as it is", icon=":material/undo:", on_click=back, key="_real")
-    if not isinstance(found, what_if.Ground):
+    if not isinstance(found, fleets.Ground):
         st.stop()
 
 
-def _found(page: PageContext, fleet: what_if.Fleet) -> what_if.Ground | str | None:
+def _found(page: PageContext, fleet: fleets.Fleet) -> fleets.Ground | str | None:
     """Return the changed fleet, why there is none, or ``None``: it is computed beside the page."""
     key = (page.shelved, fleet)
-    if page.reading.view.bundles.size <= kernel.SYNC_BUNDLES:
-        return what_if.grounds(key)
-    return what_if.grounds_later(key)
+    if page.reading.view.bundles.size <= queries.SYNC_BUNDLES:
+        return fleets.grounds(key)
+    return fleets.grounds_later(key)
 
 
-def _look(page: PageContext, fleet: what_if.Fleet) -> None:
+def _look(page: PageContext, fleet: fleets.Fleet) -> None:
     st.caption(":material/hourglass_top: Placing the bundles of the brokers that go.")
-    if what_if.grounds_later((page.shelved, fleet)) is not None and not state.is_busy():
+    if fleets.grounds_later((page.shelved, fleet)) is not None and not state.is_busy():
         st.rerun()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from core.optimize import Proposal
-from dashboard import rebalancing as kernel
 from dashboard import state
-from dashboard.components import (
+from dashboard.app_pages.rebalance import (
     candidates,
-    chosen_way,
-    dials,
-    fleet_what_if,
-    frame,
-    leader_round,
-    why_moves,
-    words,
+    queries,
+    reasons,
+    selected_plan,
+    strategy_settings,
+    what_if,
 )
+from dashboard.components import frame, leader_round, words
 
 page = frame.open_page("Rebalance")
 reading = page.reading
@@ -35,14 +33,14 @@ compared = st.container()
 playing = st.container(horizontal=True, vertical_alignment="center")
 with playing:
     is_played = candidates.play_switch(page)
-    fleet = fleet_what_if.control(page)
+    fleet = what_if.control(page)
 with supposed:
-    fleet_what_if.banner(page, fleet)
+    what_if.banner(page, fleet)
 words.section("Strategy", "Adjust its settings.")
 pick = st.segmented_control(
     "Way",
-    [kernel.LEAST, *names],
-    default=kernel.LEAST,
+    [queries.LEAST, *names],
+    default=queries.LEAST,
     required=True,
     key=state.PICK,
     bind="query-params",
@@ -54,13 +52,13 @@ with left:
     is_least = pick not in names
     wish = None
     if is_least:
-        wish = dials.wished(page, pinned, fleet)
+        wish = strategy_settings.wished(page, pinned, fleet)
         chosen = None
     else:
-        chosen = kernel.Candidate(
+        chosen = queries.Candidate(
             shelved=page.shelved,
             strategy=str(pick),
-            assumed=dials.turned(str(pick), reading.settings),
+            assumed=strategy_settings.turned(str(pick), reading.settings),
             pinned=pinned,
             fleet=fleet,
         )
@@ -70,16 +68,16 @@ with left:
 def proposal() -> Proposal | None:
     """Return the smallest plan; on a huge fleet only when it is chosen, computed beside."""
     exclusions = tuple(page.cluster.exclusions)
-    asked = wish or kernel.LeastWish(
+    asked = wish or queries.LeastWish(
         shelved=page.shelved,
         max_moves=page.cluster.apply.max_steps,
         exclusions=exclusions,
         fleet=fleet,
     )
-    if reading.view.bundles.size <= kernel.SYNC_BUNDLES:
+    if reading.view.bundles.size <= queries.SYNC_BUNDLES:
         with answer, st.spinner("Looking for the smallest set of moves"):
-            return kernel.proposed(asked)
-    return kernel.proposed_later(asked) if is_least else None
+            return queries.proposed(asked)
+    return queries.proposed_later(asked) if is_least else None
 
 
 least = proposal()
@@ -106,20 +104,20 @@ with left:
     candidates.draw_ways(choice, lines, goal)
 
 if chosen is not None:
-    way = chosen_way.Way.of_strategy(chosen)
+    way = selected_plan.Way.of_strategy(chosen)
 else:
-    way = chosen_way.Way.of_least(kernel.LEAST, least)
+    way = selected_plan.Way.of_least(queries.LEAST, least)
     if least is None and wish is not None:
         candidates.wait_for_least(wish)
 if fleet.is_real:
-    shown = chosen_way.planned(page, way)
+    shown = selected_plan.planned(page, way)
     with right:
-        chosen_way.draw_answer(shown)
-    chosen_way.draw_plan(page, shown)
+        selected_plan.draw_answer(shown)
+    selected_plan.draw_plan(page, shown)
 else:
     with right:
-        chosen_way.draw_supposed(way)
+        selected_plan.draw_supposed(way)
 if chosen is not None:
-    why_moves.why_strategy(page, chosen)
+    reasons.why_strategy(page, chosen)
 elif least is not None:
-    why_moves.why_least(least)
+    reasons.why_least(least)

@@ -29,10 +29,10 @@ from core.simulation import Run, Simulation, simulate
 from core.snapshot import LoadManager
 from core.snapshot.store import Shelved
 from dashboard import services
+from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
 from dashboard.later import Later
 from dashboard.memo import Memo
 from dashboard.reading import reading
-from dashboard.what_if import REAL, Fleet, ground
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
 

@@ -10,11 +10,11 @@ import streamlit as st
 
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.settings import EffectiveSettings
-from dashboard import rebalancing as kernel
 from dashboard import state
+from dashboard.app_pages.rebalance import queries
+from dashboard.app_pages.rebalance.fleets import Fleet
 from dashboard.components import words
 from dashboard.presenters.dials import DIALS, Dial, Number
-from dashboard.what_if import Fleet
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -25,7 +25,7 @@ _TRANSFER: Final = "TransferShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 
 
-def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
+def turned(strategy: str, settings: EffectiveSettings) -> queries.Assumed:
     """Draw a strategy's dials; return what stands differently from the cluster."""
     dials = DIALS.get(strategy, ())
     columns = st.columns(_NARROW, gap="medium")
@@ -33,7 +33,7 @@ def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
     for rank, dial in enumerate(dials):
         with columns[rank % _NARROW]:
             values[dial] = _draw(dial, dial.present(settings))
-    assumed: kernel.Assumed = tuple(
+    assumed: queries.Assumed = tuple(
         (dial.key, value) for dial, value in values.items() if value != dial.present(settings)
     )
     if strategy != _TRANSFER:
@@ -56,7 +56,7 @@ def turned(strategy: str, settings: EffectiveSettings) -> kernel.Assumed:
     return assumed
 
 
-def _placement(settings: EffectiveSettings) -> kernel.Assumed:
+def _placement(settings: EffectiveSettings) -> queries.Assumed:
     """Draw who places what is shed; return the setting where it is another than the cluster's."""
     present = settings.text(_PLACEMENT).rpartition(".")[2]
     known = [present, *(name for name in STRATEGY_NAMES if name != present)]
@@ -74,7 +74,7 @@ def _placement(settings: EffectiveSettings) -> kernel.Assumed:
     return ((_PLACEMENT, str(chosen)),) if chosen != present else ()
 
 
-def settings_words(assumed: kernel.Assumed) -> str:
+def settings_words(assumed: queries.Assumed) -> str:
     """Return settings as ``key=value``."""
     return ", ".join(f"{key}={_text(value)}" for key, value in assumed)
 
@@ -123,7 +123,7 @@ def _reset(dials: Sequence[Dial], settings: EffectiveSettings) -> None:
     st.session_state[_PLACEMENT] = settings.text(_PLACEMENT).rpartition(".")[2]
 
 
-def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> kernel.LeastWish:
+def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> queries.LeastWish:
     """Draw what the smallest-moves planner is asked of a fleet, and return it."""
     left, right = st.columns(_NARROW, gap="medium")
     with left:
@@ -164,7 +164,7 @@ def wished(page: PageContext, pinned: tuple[str, ...], fleet: Fleet) -> kernel.L
             disabled=bool(relief),
             help="Relief always goes by usage." if relief else None,
         )
-    return kernel.LeastWish(
+    return queries.LeastWish(
         shelved=page.shelved,
         within=int(within or 5) / 100,
         measure="usage" if relief or load == "usage" else "throughput",

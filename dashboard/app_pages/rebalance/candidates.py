@@ -16,15 +16,15 @@ from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_f
 from core.simulation import Simulation
 from core.snapshot.store import Shelved
 from core.units import counted
-from dashboard import rebalancing as kernel
 from dashboard import state
+from dashboard.app_pages.rebalance import queries
+from dashboard.app_pages.rebalance.fleets import REAL, Fleet
+from dashboard.app_pages.rebalance.strategy_settings import settings_words
 from dashboard.charts.efficiency import efficiency_lines
 from dashboard.components import figures, tables, words
-from dashboard.components.dials import settings_words
 from dashboard.presenters import rebalance as presenter
 from dashboard.presenters.dials import DIALS
 from dashboard.presenters.naming import clock
-from dashboard.what_if import REAL, Fleet
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -57,17 +57,17 @@ class Choice:
     page: PageContext
     names: tuple[str, ...]
     in_force: str
-    chosen: kernel.Candidate | None
+    chosen: queries.Candidate | None
     least: Proposal | None
     is_played: bool
     ground: Shelved
     fleet: Fleet = REAL
 
     @property
-    def candidates(self) -> list[kernel.Candidate]:
+    def candidates(self) -> list[queries.Candidate]:
         """Every strategy with the cluster's settings, then the one with what is assumed."""
         plain = [
-            kernel.Candidate(shelved=self.page.shelved, strategy=name, fleet=self.fleet)
+            queries.Candidate(shelved=self.page.shelved, strategy=name, fleet=self.fleet)
             for name in self.names
         ]
         extra = self.chosen is not None and (self.chosen.assumed or self.chosen.pinned)
@@ -99,11 +99,11 @@ def play_switch(page: PageContext) -> bool:
     count = page.reading.view.bundles.size
     return st.toggle(
         "Simulate to convergence",
-        value=count <= kernel.PLAY_BUNDLES,
+        value=count <= queries.PLAY_BUNDLES,
         key=state.PLAY,
         bind="query-params",
-        help=f"Shed, unload, place, report, up to {kernel.ROUNDS} rounds of every strategy. "
-        f"Seconds on a fleet like this; with more than {counted(kernel.PLAY_BUNDLES, 'bundle')} "
+        help=f"Shed, unload, place, report, up to {queries.ROUNDS} rounds of every strategy. "
+        f"Seconds on a fleet like this; with more than {counted(queries.PLAY_BUNDLES, 'bundle')} "
         "minutes, so it is off there until you ask.",
     )
 
@@ -112,7 +112,7 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     """Return what every strategy does."""
     lines = []
     for candidate in choice.candidates:
-        done = kernel.decided(candidate)
+        done = queries.decided(candidate)
         is_extra = bool(candidate.assumed or candidate.pinned)
         is_own = candidate.strategy == choice.in_force
         lines.append(
@@ -133,13 +133,13 @@ def lines_of(choice: Choice) -> list[presenter.Line]:
     return lines
 
 
-def _played(choice: Choice, candidate: kernel.Candidate) -> Simulation | str | None:
+def _played(choice: Choice, candidate: queries.Candidate) -> Simulation | str | None:
     """Return a strategy's rounds; while newer ones are played, those of the snapshot before."""
     if not choice.is_played:
         return None
     kept: dict[object, Simulation | str] = st.session_state.setdefault(_KEPT, {})
     own = replace(candidate, shelved=choice.ground)
-    found = kernel.played(own)
+    found = queries.played(own)
     key = (choice.page.name, own.strategy, own.assumed, own.pinned, own.fleet)
     if found is None:
         return kept.get(key)
@@ -166,7 +166,7 @@ def played_on(page: PageContext) -> Shelved:
     return page.shelved
 
 
-def _settings_of(choice: Choice, candidate: kernel.Candidate) -> str:
+def _settings_of(choice: Choice, candidate: queries.Candidate) -> str:
     if candidate.assumed:
         return settings_words(candidate.assumed)
     main = DIALS[candidate.strategy][0]
@@ -184,7 +184,7 @@ def draw_answer(choice: Choice, lines: list[presenter.Line]) -> None:
 def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     """Draw the candidates side by side; a click on one chooses it."""
     waiting = choice.is_played and any(line.played is None for line in lines)
-    rows = presenter.table(lines, choice.least, kernel.LEAST, is_playing=choice.is_played)
+    rows = presenter.table(lines, choice.least, queries.LEAST, is_playing=choice.is_played)
     count = partial(st.column_config.NumberColumn, format="%,.0f")
     share = partial(st.column_config.NumberColumn, format="%.1f %%", width=62)
     columns = {
@@ -229,7 +229,7 @@ def draw_table(choice: Choice, lines: list[presenter.Line]) -> None:
     )
 
 
-def warn_of_half_a_pair(candidate: kernel.Candidate) -> None:
+def warn_of_half_a_pair(candidate: queries.Candidate) -> None:
     """Say what comes of AvgShedder in one of its two places, where the chosen strategy has that."""
     found = candidate.half_a_pair
     if found is not None:
@@ -255,7 +255,7 @@ def draw_progress(choice: Choice) -> None:
 
 def _played_count(choice: Choice) -> int:
     asked = [replace(one, shelved=choice.ground) for one in choice.candidates]
-    return sum(kernel.played(one) is not None for one in asked)
+    return sum(queries.played(one) is not None for one in asked)
 
 
 def _look(choice: Choice, shown: int) -> None:
@@ -269,15 +269,15 @@ def _look(choice: Choice, shown: int) -> None:
         st.rerun()
 
 
-def wait_for_least(wish: kernel.LeastWish) -> None:
+def wait_for_least(wish: queries.LeastWish) -> None:
     """Draw the page again as soon as the smallest set of moves is there."""
     look = partial(_look_for_least, wish)
     st.fragment(look, run_every=state.ticking(_LOOK_EVERY_S))()
 
 
-def _look_for_least(wish: kernel.LeastWish) -> None:
+def _look_for_least(wish: queries.LeastWish) -> None:
     st.caption(":material/hourglass_top: The smallest set of moves is being sought.")
-    if kernel.proposed_later(wish) is not None and not state.is_busy():
+    if queries.proposed_later(wish) is not None and not state.is_busy():
         st.rerun()
 
 
@@ -295,7 +295,7 @@ def forget_edits() -> None:
 
 def draw_ways(choice: Choice, lines: list[presenter.Line], goal_ratio: float | None) -> None:
     """Draw what each candidate achieves for what it moves."""
-    found = presenter.ways(lines, choice.least, kernel.LEAST)
+    found = presenter.ways(lines, choice.least, queries.LEAST)
     if not found:
         st.caption("Nothing to draw: nothing moves, or the rounds are not played.")
         return

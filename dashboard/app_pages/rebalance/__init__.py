@@ -1,0 +1,1 @@
+"""Rebalance: what the balancer would do, what would be better, and doing it."""
