@@ -43,7 +43,7 @@ def apply(tab, button, bundles, reason):
     dialog = page.get_by_role("dialog")
     send = dialog.get_by_role("button", name=re.compile(f"^Unload {bundles}"))
     expect(send).to_be_disabled()
-    dialog.get_by_label("Why?").fill(reason)
+    dialog.get_by_label("Reason (recorded").fill(reason)
     typed = dialog.get_by_label("to confirm")
     if typed.count():
         typed.fill("sandbox")

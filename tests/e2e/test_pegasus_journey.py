@@ -68,7 +68,7 @@ def apply(tab, reason, button="Apply…"):
     expect(opening).to_be_enabled(timeout=RUN_S)
     opening.click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Why?").fill(reason)
+    dialog.get_by_label("Reason (recorded").fill(reason)
     typed = dialog.get_by_label("to confirm")
     if typed.count():
         typed.fill(CLUSTER)

@@ -23,7 +23,7 @@ def send_off(tab, button, reason):
     page = tab.page
     page.get_by_role("button", name=button).click(timeout=SNAPSHOT_S)
     dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Why?").fill(reason)
+    dialog.get_by_label("Reason (recorded").fill(reason)
     send = dialog.locator(".st-key-_apply_now").get_by_role("button")
     expect(send).to_be_enabled(timeout=SNAPSHOT_S)
     send.click()

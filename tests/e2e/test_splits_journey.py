@@ -40,7 +40,7 @@ def test_a_bundle_is_split_and_the_split_is_verified(product, tab):
     )
     send = dialog.get_by_role("button", name=re.compile("^Split 1 bundle"))
     expect(send).to_be_disabled()
-    dialog.get_by_label("Why?").fill("cut by the tests")
+    dialog.get_by_label("Reason (recorded").fill("cut by the tests")
     dialog.get_by_label("to confirm").fill("sandbox")
     expect(send).to_be_enabled()
     send.click()
