@@ -254,13 +254,17 @@ def test_a_setting_is_planned_applied_once_and_taken_back(
     assert body["run"]["steps"][0]["after"]["value"] is None
 
 
+def test_a_setting_that_is_not_set_needs_no_unset(fleet: Fleet, capsys) -> None:
+    code, body = answer(capsys, "set", "sandbox", "--unset", THRESHOLD, "--config", fleet.config)
+    assert (code, body["verdict"], body["plan"]) == (0, "nothing_to_do", None)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
         ((f"{THRESHOLD}=-1",), 1, "setting_range"),
         ((f"{THRESHOLD}=soon",), 1, "setting_value"),
         (("loadBalancerEnabled=false",), 1, "setting_not_dynamic"),
-        (("--unset", THRESHOLD), 1, "already_set"),
         ((f"{THRESHOLD}x=1",), 1, "unknown_name"),
         ((THRESHOLD,), 2, "usage"),
         ((f"{THRESHOLD}=1", "--unset", THRESHOLD), 2, "usage"),

@@ -82,7 +82,6 @@ def test_a_plan_is_written_and_previewed_on_its_snapshot(capsys, directory, tmp_
         (("move", "temp", *MOVE[1:]), 1, "is not a partition"),
         (("move", "2.1", "move", *MOVE[2:]), 2, "Did you mean move_pri"),
         (("migrate", "db9:34801"), 1, "no node named 'db9:34801'"),
-        (("migrate", NODES[2]), 1, "has no primaries"),
         (("set", "balance_cluste", "true"), 2, "Did you mean balance_cluster"),
         (("set", "nosuch", "5"), 2, "add_secondary_max_count_for_one_node"),
         (("level", "set", "frozen"), 2, "Did you mean freezed"),
@@ -102,6 +101,25 @@ def test_what_cannot_be_is_said_in_one_sentence(capsys, directory, words, code, 
     command, *rest = words
     assert run(["pegasus", command, directory, *rest]) == code
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("even", "--by", "primaries", "--within", "1000"), "no move reduces the deviation"),
+        (("migrate", NODES[2]), "has no primaries"),
+    ],
+)
+def test_nothing_to_do_is_done_and_writes_no_plan(capsys, directory, tmp_path, words, reason):
+    command, *rest = words
+    file = tmp_path / "plan.json"
+    assert run(["pegasus", command, directory, *rest, "--plan", str(file)]) == 0
+    assert reason in capsys.readouterr().out
+    answer = asked(capsys, command, directory, *rest, "--plan", str(file))
+    assert answer["verdict"] == "nothing_to_do"
+    assert reason in answer["answer"]
+    assert (answer["plan"], answer["preview"], answer["path"]) == (None, None, None)
+    assert not file.exists()
 
 
 def test_a_reason_alone_changes_nothing_and_that_is_said(capsys, directory):

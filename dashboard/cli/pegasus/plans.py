@@ -15,7 +15,7 @@ from core.pegasus.ids import gpid_text, parse_gpid
 from core.pegasus.plan.preview import PegasusPreview, preview_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.codec import dump_plan
-from core.plan.model import Plan
+from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services
@@ -25,10 +25,11 @@ from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.plans import answers
 from dashboard.cli.plans.apply import ApplyWish, carry_out
-from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.cli.plans.unload import nothing_to_do, refusal, write_plan
 from dashboard.run_queue import in_the_way
 
-Make = Callable[[PegasusSnapshot, PlanOptions], Plan]
+Make = Callable[[PegasusSnapshot, PlanOptions], "Plan | Diagnostic"]
+"""Return the plan, or the reason why there is nothing to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +86,27 @@ def act(wish: PegasusWish, make: Make) -> int:
     """Make a plan, show it, and write it or carry it out; return the exit code.
 
     Raises:
-        OpsError: There cannot be such a plan, or the run is refused.
+        OpsError: There cannot be such a plan, or the run is refused. A plan without errors and
+            without steps is done: there is nothing to do.
     """
     wish = wish.checked()
     snapshot = pegasus_snapshot(wish.source, wish.config)
     plan = make(snapshot, _terms(wish))
     note_problems(snapshot)
+    if isinstance(plan, Diagnostic):
+        return nothing_to_do([plan], as_json=wish.as_json)
+    return _act_on(snapshot, wish, plan)
+
+
+def _act_on(snapshot: PegasusSnapshot, wish: PegasusWish, plan: Plan) -> int:
+    """Show the plan, and write it or request its run."""
     _note_run(wish, plan)
     if errors := plan.by_severity("error"):
         for item in errors[1:]:
             note(f"error: {item.sentence} {item.hint}".rstrip())
         raise refusal(errors)
     if not plan.steps:
-        raise refusal(plan.diagnostics)
+        return nothing_to_do(plan.diagnostics, as_json=wish.as_json)
     found = preview_pegasus(snapshot, plan)
     if wish.is_run:
         return _run(wish, plan, found)

@@ -29,7 +29,7 @@ from core.pegasus.plan.maintenance import (
 from core.pegasus.proposal import Change, Move
 from core.pegasus.server_settings import CHANGEABLE, changeable
 from core.pegasus.snapshot import PegasusFacts
-from core.plan.model import Plan
+from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import counted, format_ratio
@@ -193,7 +193,7 @@ def even(wish: PegasusWish, asked: EvenWish) -> int:
     if asked.by not in MEASURES:
         raise _no_word("measure", asked.by, MEASURES)
 
-    def make(snapshot: PegasusSnapshot, terms: PlanOptions) -> Plan:
+    def make(snapshot: PegasusSnapshot, terms: PlanOptions) -> Plan | Diagnostic:
         measured = Measured.of(PegasusFacts(snapshot))
         goal = EvenGoal(
             within=asked.within_percent / 100,
@@ -204,9 +204,16 @@ def even(wish: PegasusWish, asked: EvenWish) -> int:
         )
         found = even_out(measured.view, measured.weights(asked.by), goal)
         note(_even_sentence(found, asked))
-        if not found.steps:
+        if found.verdict == "unknown":
             raise PlanError(
-                f"There is nothing to do: no move brings the nodes nearer to even by {asked.by}.",
+                f"The cluster's total by {asked.by} is 0 or unknown: no move can be planned.",
+                hint="Choose another measure; trimtab pegasus tables shows what is known.",
+            )
+        if not found.steps:
+            return Diagnostic(
+                severity="info",
+                code="nothing_to_do",
+                sentence=f"Nothing to do: no move reduces the deviation by {asked.by}.",
                 hint="Choose another measure, or a smaller --within.",
             )
         return balance_plan(snapshot, measured.view, found.steps, terms)

@@ -15,7 +15,7 @@ from dashboard import services
 from dashboard.cli.config import configured, words_of
 from dashboard.cli.output import Answer, UsageFaultError, emit, say
 from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, tell_plan_file, write_plan
+from dashboard.cli.plans.unload import nothing_to_do, refusal, tell_plan_file, write_plan
 from dashboard.cli.source import pulsar_cluster
 
 
@@ -73,7 +73,7 @@ def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_j
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     if not plan.steps:
-        raise refusal(plan.diagnostics)
+        return nothing_to_do(plan.diagnostics, as_json=as_json)
     if wish.plan_file is not None:
         write_plan(wish.plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others

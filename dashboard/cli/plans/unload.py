@@ -27,6 +27,9 @@ from dashboard.cli.snapshots import Assumptions
 _ERRORS_TOLD: Final = 3
 """How many reasons against a plan are said in full."""
 
+_DONE_ALREADY: Final = ("nothing_to_do", "already_set")
+"""Codes of the diagnostics that explain a plan without steps as done."""
+
 
 @dataclass(frozen=True)
 class UnloadWish:
@@ -145,6 +148,35 @@ def refusal(errors: Sequence[Diagnostic]) -> OpsError:
     error = PlanError(f"{told}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error
+
+
+def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
+    """Print the verdict of a plan without steps, and return the exit code: that is done.
+
+    No plan file is written.
+
+    Raises:
+        PlanError: The plan has no steps for another reason than that nothing is left to do.
+    """
+    reasons = [one for one in diagnostics if one.code in _DONE_ALREADY]
+    if not reasons:
+        if diagnostics:
+            raise refusal(diagnostics)
+        raise PlanError("The plan has no steps.", hint="Name what is to change.")
+    body = {
+        "verdict": "nothing_to_do",
+        "answer": " ".join(one.sentence for one in reasons),
+        "plan": None,
+        "preview": None,
+        "path": None,
+    }
+
+    def show() -> None:
+        for one in reasons:
+            say(f"{one.sentence} {one.hint}".rstrip())
+        say("Nothing to plan, so no file is written and nothing is sent.")
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
 def write_plan(path: Path, content: bytes) -> None:

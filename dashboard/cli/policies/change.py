@@ -22,7 +22,7 @@ from dashboard import services
 from dashboard.cli.config import configured, words_of
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, tell_plan_file, write_plan
+from dashboard.cli.plans.unload import nothing_to_do, refusal, tell_plan_file, write_plan
 from dashboard.cli.releases import active_settings
 from dashboard.cli.source import pulsar_cluster
 
@@ -86,7 +86,7 @@ def change_policy(
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     if not plan.steps or impact is None:
-        raise refusal(plan.diagnostics)
+        return nothing_to_do(plan.diagnostics, as_json=as_json)
     if change.plan_file is not None:
         write_plan(change.plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others
