@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -265,18 +265,46 @@ def _jump(entries: Sequence[Shelved], now: datetime, retention: Retention) -> Cl
 def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:
     """Return the entries (oldest first) that the retention no longer allows; never the newest.
 
-    Entries from the future count as the oldest ones. Age counts only while the clock is believed.
+    Entries from the future count as the oldest ones. Until the clock is believed after a jump, age
+    does not count, and what was taken since may be from the future: it has a count of its own, and
+    half of the bytes at most, so that it does not push out what was taken before.
+    """
+    past = [one for one in entries if not is_ahead(one.taken_at, now)]
+    ahead = [one for one in entries if is_ahead(one.taken_at, now)]
+    jump = _jump(entries, now, retention)
+    if jump is None:
+        return _over_limit([*ahead, *past], now, retention)
+    since = [one for one in past if one.taken_at >= jump.after]
+    before = [one for one in past if one.taken_at < jump.after]
+    ageless = replace(retention, max_age_s=float("inf"))
+    doubted = _over_limit(since, now, replace(ageless, max_bytes=retention.max_bytes // 2))
+    left = set(since) - set(doubted)
+    free_bytes = retention.max_bytes - sum(_size_bytes(one.path) for one in left)
+    older = _over_limit(
+        [*ahead, *before], now, replace(ageless, max_bytes=free_bytes), has_newest=not since
+    )
+    gone = {*doubted, *older}
+    return [one for one in entries if one in gone]
+
+
+def _over_limit(
+    entries: Sequence[Shelved], now: datetime, retention: Retention, *, has_newest: bool = True
+) -> list[Shelved]:
+    """Return the entries over one of the limits, the first to go first.
+
+    Args:
+        entries: The first to go first.
+        now: The clock.
+        retention: The limits.
+        has_newest: Whether the last entry is the newest of all, which always stays.
     """
     kept_bytes = 0
     gone: list[Shelved] = []
-    past = [one for one in entries if not is_ahead(one.taken_at, now)]
-    ahead = [one for one in entries if is_ahead(one.taken_at, now)]
-    max_age_s = float("inf") if _jump(entries, now, retention) else retention.max_age_s
-    for rank, entry in enumerate(reversed([*ahead, *past])):
+    for rank, entry in enumerate(reversed(entries)):
         kept_bytes += _size_bytes(entry.path)
         age_s = (now - entry.taken_at).total_seconds()
-        over = rank >= retention.max_count or age_s > max_age_s
-        if rank and (over or kept_bytes > retention.max_bytes):
+        over = rank >= retention.max_count or age_s > retention.max_age_s
+        if (rank or not has_newest) and (over or kept_bytes > retention.max_bytes):
             gone.append(entry)
     return gone[::-1]
 

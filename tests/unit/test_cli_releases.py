@@ -102,6 +102,12 @@ def test_a_wrong_release_is_one_sentence_with_the_lines(
     )
 
 
+def test_a_sandbox_of_a_wrong_release_is_the_same_bad_usage(capsys) -> None:
+    assert run(["sandbox", "--release", "6.0"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("trimtab: There is no release line '6.0'. Use one of 2.8, 2.9, ")
+
+
 def test_the_header_names_an_unknown_release() -> None:
     def manifest(release: str) -> Manifest:
         return Manifest(cluster="c", taken_at=NOON, tables={}, release=release)

@@ -61,6 +61,36 @@ def test_snapshot_from_the_future_is_never_the_newest(tmp_path: Path) -> None:
     assert max(left) == now + MINUTE
 
 
+def test_snapshots_from_the_future_do_not_push_out_real_ones_by_count(tmp_path: Path) -> None:
+    limit, shelf = Retention(max_count=5), Shelf(tmp_path)
+    for minute in range(5):
+        shelf.put(taken(NOON + minute * MINUTE), limit)
+    later = NOON + 5 * MINUTE + AHEAD
+    for second in range(0, 80, 10):
+        shelf.put(taken(later + timedelta(seconds=second)), limit)
+    kept = [one.taken_at for one in shelf.entries("c")]
+    assert kept[:5] == [NOON + minute * MINUTE for minute in range(5)]
+    assert kept[5:] == [later + timedelta(seconds=second) for second in range(30, 80, 10)]
+    # the clock is right again: what is ahead goes, what is real stays
+    shelf.put(taken(NOON + 5 * MINUTE), limit)
+    kept = [one.taken_at for one in shelf.entries("c")]
+    assert kept == [NOON + minute * MINUTE for minute in range(1, 6)]
+
+
+def test_by_bytes_they_push_out_half_of_the_real_ones_at_most(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for minute in range(4):
+        shelf.put(taken(NOON + minute * MINUTE))
+    size = sum(part.stat().st_size for part in shelf.entries("c")[0].path.iterdir())
+    limit = Retention(max_bytes=4 * size + size // 2)
+    later = NOON + 4 * MINUTE + AHEAD
+    for second in range(0, 80, 10):
+        shelf.put(taken(later + timedelta(seconds=second)), limit)
+    kept = [one.taken_at for one in shelf.entries("c")]
+    assert kept[:2] == [NOON + 2 * MINUTE, NOON + 3 * MINUTE]
+    assert kept[2:] == [later + timedelta(seconds=60), later + timedelta(seconds=70)]
+
+
 def test_age_retention_waits_for_a_day_after_a_jump_and_says_so(tmp_path: Path) -> None:
     shelf = jumped_shelf(tmp_path)
     later = NOON + 10 * MINUTE + AHEAD

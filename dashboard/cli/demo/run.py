@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from core.errors import UnknownNameError
+from core.pulsar.settings import find_release
 from dashboard import services, services_pegasus, services_sandbox
 from dashboard.cli.cluster.live import (
     READY_S,
@@ -31,7 +33,16 @@ from dashboard.cli.demo.config import (
     sections_of,
     write_config,
 )
-from dashboard.cli.output import EXIT_DONE, Answer, emit, note, print_json, say, table
+from dashboard.cli.output import (
+    EXIT_DONE,
+    Answer,
+    UsageFaultError,
+    emit,
+    note,
+    print_json,
+    say,
+    table,
+)
 from dashboard.services_sandbox import FleetWish
 from dashboard.supervisor import Child, Supervisor, end_with_parent, free_port, told_to_end
 
@@ -125,7 +136,16 @@ def _start_sandboxes(all_: Supervisor, options: DemoOptions, parts: list[Path]) 
 
 
 def sandbox(wish: FleetWish, files: SandboxFiles, *, as_json: bool) -> int:
-    """``trimtab sandbox``: the fleet alone, until it is told to end."""
+    """``trimtab sandbox``: the fleet alone, until it is told to end.
+
+    Raises:
+        UsageFaultError: No such release: the brokers have the settings of a known line.
+    """
+    if wish.release is not None:
+        try:
+            find_release(wish.release)
+        except UnknownNameError as exc:
+            raise UsageFaultError(exc.message, hint=exc.hint) from exc
     end_with_parent()
     with (
         told_to_end(threading.Event()) as stop,
