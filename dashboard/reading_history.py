@@ -20,7 +20,7 @@ from core.pulsar.load import WEIGHED, resource_weights
 from core.snapshot.clock import is_ahead
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
-from dashboard import services, services_history
+from dashboard import services
 from dashboard.memo import Memo
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.reading import (
@@ -31,6 +31,7 @@ from dashboard.reading import (
     reading,
     thinned,
 )
+from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
     from core.history.store import HistoryStore

@@ -9,8 +9,8 @@ from typing import Final
 import streamlit as st
 from starlette.middleware import Middleware
 
+from dashboard.cli.supervisor import end_with_parent
 from dashboard.host_guard import HostGuard, host_names
-from dashboard.supervisor import end_with_parent
 
 PAGE: Final = Path(__file__).with_name("app.py")
 

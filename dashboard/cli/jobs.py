@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import UnknownNameError
-from dashboard import services_jobs
 from dashboard.cli.config import configured
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
-from dashboard.supervisor import end_with_parent, told_to_end
+from dashboard.cli.supervisor import end_with_parent, told_to_end
+from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
-    from dashboard.services_jobs import Job
+    from dashboard.services.jobs import Job
 
 DEEDS: Final = ("serve", "list", "show", "stop")
 _MOST_SHOWN: Final = 40

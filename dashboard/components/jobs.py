@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import runs, services, services_jobs, state
+from dashboard import runs, services, state
 from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import jobs as presenter
+from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
     from dashboard.services import Config
-    from dashboard.services_jobs import Job
+    from dashboard.services.jobs import Job
 
 LOOK_EVERY_S: Final = 1.0
 MOST_SHOWN: Final = 8

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from dashboard import services, services_leader, state
+from dashboard import services, state
 from dashboard.charts.calibration import calibration_chart
 from dashboard.components import figures, frame, tables, words
 from dashboard.presenters import leader_round as presenter
 from dashboard.presenters import leader_words
+from dashboard.services import leader
 
 if TYPE_CHECKING:
     from core.pulsar.leader.prediction import Forecast
@@ -31,7 +32,7 @@ def next_round(page: PageContext) -> None:
 
 
 def _look(page: PageContext) -> None:
-    forecast = services_leader.leader_forecast(page.config, page.name)
+    forecast = leader.leader_forecast(page.config, page.name)
     now_s = services.now().timestamp()
     if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
         st.caption(words.plain(leader_words.missing(forecast, now_s, is_past=False)))
@@ -75,7 +76,7 @@ def one_line(page: PageContext, *, broker: str = "", bundle: str = "") -> None:
 
     The gates and distances below the line are those of the snapshot.
     """
-    forecast = None if page.is_past else services_leader.leader_forecast(page.config, page.name)
+    forecast = None if page.is_past else leader.leader_forecast(page.config, page.name)
     now_s = services.now().timestamp()
     if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
         st.caption(words.plain(leader_words.missing(forecast, now_s, is_past=page.is_past)))

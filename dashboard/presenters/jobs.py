@@ -13,7 +13,7 @@ from core.units import counted, format_age
 from dashboard.presenters.workers import LOST_AFTER_S, ended_or_lost
 
 if TYPE_CHECKING:
-    from dashboard.services_jobs import Job, JobKind
+    from dashboard.services.jobs import Job, JobKind
 
 STATES: Final[Mapping[str, str]] = {
     "queued": "◔ waiting",

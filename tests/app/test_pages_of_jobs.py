@@ -11,10 +11,10 @@ from shelf_site import Site, assert_calm, now, texts
 from connectors.config import TrimtabConfig
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
-from dashboard import services_jobs
 from dashboard.app_pages.backtest import model as presenter
 from dashboard.app_pages.backtest.model import GridForm
 from dashboard.presenters import candidates
+from dashboard.services import jobs
 
 KEY = "loadBalancerBrokerThresholdShedderPercentage"
 PAGES = ("jobs", "backtest")
@@ -77,7 +77,7 @@ def test_a_running_job_shows_how_far_it_is_and_is_stopped(site, page):
     app.button(key=f"_stop_{job_id}").click().run()
     assert_calm(app)
     config = TrimtabConfig(state_dir=site.state_dir)
-    assert services_jobs.job(config, job_id).is_stopping
+    assert jobs.job(config, job_id).is_stopping
     assert app.button(key=f"_stop_{job_id}").disabled
 
 
@@ -230,7 +230,7 @@ def test_the_grid_says_how_much_it_is_and_asks_exactly_that(site):
     assert not app.button(key="_start_backtest").disabled
     app.button(key="_start_backtest").click().run()
     assert_calm(app)
-    asked = services_jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
+    asked = jobs.jobs(TrimtabConfig(state_dir=site.state_dir))
     assert len(asked) == 1
     request = asked[0].request
     assert request
@@ -302,7 +302,7 @@ def test_result_tables_of_any_job_are_sorted_filtered_and_drawn(site):
 def test_every_kind_has_a_form_that_can_be_sent_or_says_what_is_missing(site):
     site.put(make_snapshot(brokers=4, bundles=40, now=now()))
     job_stories.server_says(site.state_dir)
-    for name, kind in services_jobs.kinds().items():
+    for name, kind in jobs.kinds().items():
         if name == "backtest":
             continue
         app = site.open("jobs", kind=name)

@@ -12,8 +12,9 @@ import pytest
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.snapshot.pegasus import PegasusSnapshot
-from dashboard import services, services_pegasus
+from dashboard import services
 from dashboard.cli.main import run
+from dashboard.services import pegasus
 
 FAST = PegasusOptions(tick_s=0.2, learn_mb_per_s=20_000, grace_s=0.5)
 NAME = "sandbox-pegasus"
@@ -45,7 +46,7 @@ def written(sandbox: PegasusSandbox, folder: Path, more: str = "read_only = fals
 
 
 def captured(config: Path) -> PegasusSnapshot:
-    return services_pegasus.capture(services.load_config(config).cluster(NAME))
+    return pegasus.capture(services.load_config(config).cluster(NAME))
 
 
 def partition(config: Path, gpid: str) -> dict[str, Any]:

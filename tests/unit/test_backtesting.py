@@ -35,10 +35,10 @@ from core.plan.options import PlanOptions
 from core.progress import JobStoppedError, Untold
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
 from core.systems import STEPS
-from dashboard import services_spark
 from dashboard.cli.backtest import run as backtest_run
 from dashboard.cli.main import _WithoutPandas, run
 from dashboard.presenters.candidates import shortened
+from dashboard.services import spark
 
 PEGASUS_GRID = {
     "policies": ["app"],
@@ -367,7 +367,7 @@ def test_whoever_starts_spark_finds_pandas_again():
     before = list(sys.meta_path)
     sys.meta_path.insert(0, _WithoutPandas())
     try:
-        services_spark.show_pandas()
+        spark.show_pandas()
         assert sys.meta_path == before
     finally:
         sys.meta_path[:] = before

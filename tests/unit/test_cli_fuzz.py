@@ -15,7 +15,7 @@ from fleet_builder import NOON, make_snapshot
 from pegasus_snapshots import snapshot_of, whole
 
 from core.snapshot.store import save_snapshot
-from dashboard import services, services_jobs, services_pegasus, services_sandbox
+from dashboard import services
 from dashboard.cli import jobs
 from dashboard.cli.arguments import check_numbers_of
 from dashboard.cli.cluster import live
@@ -23,6 +23,8 @@ from dashboard.cli.demo import run as demo
 from dashboard.cli.main import app, run
 from dashboard.cli.output import StoppedError
 from dashboard.cli.plans import runs
+from dashboard.services import jobs as services_jobs
+from dashboard.services import pegasus, sandbox
 
 WHOLE = ("-1", "0", "99999", "2147483648", "99999999999999999999", "1e400", "nan", "", "\udc80")
 REAL = ("nan", "inf", "-1", "0", "1e400", "1e-320", "99999999999999999999", "\udc80")
@@ -144,7 +146,7 @@ def nothing_starts(monkeypatch, bench) -> None:
     monkeypatch.setattr(services_jobs, "serve_jobs", lambda *_: None)
     for module in (live, demo):
         monkeypatch.setattr(module, "Supervisor", stopped)
-    for module in (services_sandbox, services_pegasus):
+    for module in (sandbox, pegasus):
         monkeypatch.setattr(module, "sandbox", stopped)
     for module in (live, demo, jobs, runs):
         monkeypatch.setattr(module, "end_with_parent", lambda: None, raising=False)

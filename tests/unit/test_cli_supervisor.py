@@ -19,7 +19,7 @@ from dashboard.cli.cluster.live import duration_s
 from dashboard.cli.demo.config import sections_of, write_config
 from dashboard.cli.demo.run import DemoOptions, demo
 from dashboard.cli.output import UsageFaultError
-from dashboard.supervisor import (
+from dashboard.cli.supervisor import (
     Child,
     ChildEndedError,
     Kept,
@@ -33,7 +33,7 @@ from dashboard.supervisor import (
 DEADLINE_S = 20.0
 STAY = "import threading; print('here', flush=True); threading.Event().wait()"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
-WITH_PARENT = f"from dashboard.supervisor import end_with_parent; end_with_parent(); {STAY}"
+WITH_PARENT = f"from dashboard.cli.supervisor import end_with_parent; end_with_parent(); {STAY}"
 
 
 def start(supervisor: Supervisor, script: str, name: str = "child") -> Child:
@@ -133,7 +133,7 @@ def test_signals_set_the_event_and_are_given_back() -> None:
 def test_a_child_ends_with_a_parent_that_was_killed(tmp_path) -> None:
     script = (
         "import sys, threading\nfrom pathlib import Path\n"
-        "from dashboard.supervisor import Supervisor\n"
+        "from dashboard.cli.supervisor import Supervisor\n"
         f"one = Supervisor(Path({str(tmp_path)!r}))\n"
         f"child = one.start('child', [sys.executable, '-c', {WITH_PARENT!r}])\n"
         "print(child.process.pid, flush=True)\nthreading.Event().wait()"

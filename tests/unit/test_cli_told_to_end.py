@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from dashboard.supervisor import told_to_end
+from dashboard.cli.supervisor import told_to_end
 
 
 @pytest.mark.timeout(20)

@@ -28,8 +28,9 @@ from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, ask_here
 from core.spark.jobs.planning import DRILL, ask_in_pool
-from dashboard import services, services_pegasus
+from dashboard import services
 from dashboard.cli.main import run
+from dashboard.services import pegasus
 
 KIND = {kind.name: kind for kind in KINDS}
 
@@ -105,7 +106,7 @@ def test_a_cluster_is_drilled_by_its_name(capsys, site, tmp_path, monkeypatch) -
         '[[clusters]]\nname = "stored"\nkind = "pegasus"\nmeta_servers = ["127.0.0.1:1"]\n'
     )
     monkeypatch.setattr(services, "capture", lambda _: load_snapshot(site / "fleet"))
-    monkeypatch.setattr(services_pegasus, "capture", lambda _: load_pegasus_snapshot(site / "peg"))
+    monkeypatch.setattr(pegasus, "capture", lambda _: load_pegasus_snapshot(site / "peg"))
     for name, folder in (("live", "fleet"), ("stored", "peg")):
         alone = body_of(capsys, "drill", name, "--config", config)
         assert alone["answer"] == body_of(capsys, "drill", site / folder)["answer"]

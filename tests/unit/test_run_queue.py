@@ -15,7 +15,7 @@ from core.actions.model import RunId
 from core.actions.runs import fold
 from dashboard import services
 from dashboard.presenters.runs import answer
-from dashboard.run_queue import run_ahead
+from dashboard.services.run_queue import run_ahead
 
 FIRST, SECOND = RunId("20261121-120000-00000a"), RunId("20261121-120001-00000b")
 SHEDDING = "loadBalancerSheddingEnabled"

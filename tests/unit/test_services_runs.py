@@ -21,7 +21,7 @@ from core.errors import (
 )
 from core.plan.model import Diagnostic, Plan
 from dashboard import services
-from dashboard.runbook import RunBook
+from dashboard.services.runbook import RunBook
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from dashboard.components import choice, jobs, misnamed, words
 if TYPE_CHECKING:
     from dashboard.app_pages.backtest.queries import Span
     from dashboard.components.frame import FleetContext
-    from dashboard.services_jobs import Job
+    from dashboard.services.jobs import Job
 
 
 # -- the form --------------------------------------------------------------------------------------

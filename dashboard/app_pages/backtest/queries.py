@@ -10,16 +10,18 @@ from core.errors import OpsError
 from core.history.backtest.model import Target
 from core.history.backtest.parsing import grid_of
 from core.history.backtest.wording import PULSAR, Wording
-from dashboard import services, services_history, services_jobs
+from dashboard import services
 from dashboard.app_pages.backtest.model import Found, found_of
 from dashboard.memo import Memo
 from dashboard.presenters.jobs import took_s
+from dashboard.services import history
+from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dashboard.services import Config
-    from dashboard.services_jobs import Job
+    from dashboard.services.jobs import Job
 
 KIND: Final = "backtest"
 _RENEW_AFTER_S: Final = 15
@@ -34,7 +36,7 @@ def span_of(config: Config, cluster: str) -> Span | None:
         SnapshotError: The history cannot be read.
     """
     period = int(services.now().timestamp()) // _RENEW_AFTER_S
-    store = services_history.history(config)
+    store = history.history(config)
     found: Span | None = _spans((store, cluster, period))
     return found
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from core.history.backtest.wording import Wording
     from dashboard.app_pages.backtest.model import Found
     from dashboard.components.frame import FleetContext, PageContext, PegasusPage
-    from dashboard.services_jobs import Job
+    from dashboard.services.jobs import Job
 
 
 # -- ranking, chart, time lines --------------------------------------------------------------------

@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import SnapshotError
 from core.history.query import DEVIATION_OF
 from core.units import datetime_to_ms
-from dashboard import services_leader, state
+from dashboard import state
 from dashboard.app_pages.history import model, states, view
 from dashboard.app_pages.history.timeline import (
     draw_minute,
@@ -22,6 +22,7 @@ from dashboard.app_pages.history.timeline import (
 from dashboard.app_pages.history.view import draw_compare, draw_movers, draw_series
 from dashboard.components import frame, words
 from dashboard.reading_history import Asked, history_of, picture, weights_of
+from dashboard.services import leader
 
 MINUTE, EVENTS, COMPARE, MOVERS = "This minute", "Events", "Compare", "Movers and flaps"
 AGREEMENT, SERIES, EXPORT = "Agreement", "Series", "Export"
@@ -83,7 +84,7 @@ try:
     elif chosen == MOVERS:
         draw_movers(asked, shown, config.history.minute_s)
     elif chosen == AGREEMENT:
-        view.draw_agreement(asked, services_leader.leader_forecast(config, asked.history.cluster))
+        view.draw_agreement(asked, leader.leader_forecast(config, asked.history.cluster))
     elif chosen == SERIES:
         draw_series(asked, shown)
     elif chosen == EXPORT:

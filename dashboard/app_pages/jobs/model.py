@@ -18,7 +18,7 @@ from core.errors import InputError
 from core.units import counted
 
 if TYPE_CHECKING:
-    from dashboard.services_jobs import JobKind
+    from dashboard.services.jobs import JobKind
 
 
 # -- fields of a form ------------------------------------------------------------------------------

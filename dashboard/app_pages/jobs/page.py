@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import services_jobs
 from dashboard.app_pages.jobs import view
 from dashboard.components import frame, jobs, words
 from dashboard.presenters import jobs as presenter
+from dashboard.services import jobs as services_jobs
 
 page = frame.open_fleet("Jobs", needs_snapshot=False)
 config = page.config

@@ -12,16 +12,17 @@ import pyarrow as pa
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import services, services_jobs, state
+from dashboard import services, state
 from dashboard.app_pages.jobs import model
 from dashboard.app_pages.jobs.charts import SUFFIXES, shape_bars, shape_lines
 from dashboard.components import choice, figures, jobs, tables, words
 from dashboard.legible import option
 from dashboard.presenters.jobs import JOBS, page_of
+from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
     from dashboard.services import Config
-    from dashboard.services_jobs import Job, JobKind
+    from dashboard.services.jobs import Job, JobKind
 
 
 # -- the form of a kind of job ---------------------------------------------------------------------

@@ -19,7 +19,7 @@ from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.run_controls import about_to_begin
-from dashboard.run_queue import run_ahead
+from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:
     from dashboard.services import Config

@@ -12,7 +12,7 @@ from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
 from dashboard.memo import Memo
 from dashboard.reading import reading
-from dashboard.recorded_week import recorded_week, silence_words
+from dashboard.services.recorded_week import recorded_week, silence_words
 
 if TYPE_CHECKING:
     from dashboard.services import Config

@@ -27,12 +27,13 @@ from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
 from core.snapshot import AnySnapshot
 from core.units import counted, format_ratio
-from dashboard import services, services_spark
+from dashboard import services
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plans import answers
 from dashboard.cli.plans.unload import refusal, write_plan
 from dashboard.presenters.candidates import shortened
+from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -256,9 +257,9 @@ def _now(past: Past, cluster: str) -> tuple[AnySnapshot, frozenset[str]]:
         return past.store.snapshot_at(cluster, last), frozenset()
     try:
         if configured.kind == "pegasus":
-            from dashboard import services_pegasus  # noqa: PLC0415  # only here
+            from dashboard.services import pegasus  # noqa: PLC0415  # only here
 
-            return services_pegasus.capture(configured), frozenset(configured.exclusions)
+            return pegasus.capture(configured), frozenset(configured.exclusions)
         return services.capture(configured), frozenset(configured.exclusions)
     except OpsError as exc:
         note(f"{cluster} cannot be read now ({exc.message}); the plan is made on the last minute.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from core.errors import OpsError
 from core.snapshot.store import save_snapshot
 from core.units import counted
-from dashboard import services, services_history
+from dashboard import services
 from dashboard.cli.cluster.capture import captured_answer, with_topics
 from dashboard.cli.config import configured, must_name_clusters
 from dashboard.cli.output import (
@@ -31,7 +31,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.pegasus.live import PEGASUS, capture_pegasus, keep_pegasus
-from dashboard.supervisor import (
+from dashboard.cli.supervisor import (
     Child,
     Kept,
     Supervisor,
@@ -40,9 +40,10 @@ from dashboard.supervisor import (
     free_port,
     told_to_end,
 )
+from dashboard.services import history as services_history
 
 if TYPE_CHECKING:
-    from dashboard.services_history import Checked
+    from dashboard.services.history import Checked
 
 READY_S: Final = 120.0
 """How long a component may take to be ready, on a busy machine."""

@@ -21,7 +21,7 @@ from core.pulsar.shedding.what_if import TurningPoint, is_searchable
 from core.pulsar.split import SplitWhatIf, explain_split
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from dashboard import services, services_leader
+from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.decisions import shed_answer
 from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
@@ -29,6 +29,7 @@ from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
 from dashboard.presenters import leader_words
+from dashboard.services import leader
 
 _MET = {True: "yes", False: "no", None: "unknown"}
 
@@ -75,7 +76,7 @@ def _predicted(source: str, wish: ExplainWish, assumptions: Assumptions) -> _Pre
     """Return what the leader observer of a live cluster predicts, or that the snapshot is used."""
     if Path(source).is_dir() or assumptions.overrides or assumptions.release:
         return _Predicted(leader_words.FROM_SNAPSHOT)
-    forecast = services_leader.leader_forecast(configured(wish.config), source)
+    forecast = leader.leader_forecast(configured(wish.config), source)
     now_s = services.now().timestamp()
     if forecast is None or not leader_words.is_shown(forecast, now_s) or not forecast.next_round:
         return _Predicted(leader_words.missing(forecast, now_s, is_past=False))

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import OpsError, UnknownNameError
 from core.progress import Progress, Untold
 from core.snapshot.store import load_manifest
-from dashboard import services, services_spark
+from dashboard import services
 from dashboard.cli import snapshots as snapshots_commands
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, fail, note, print_json, say
 from dashboard.cli.snapshots import Assumptions
+from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -69,8 +69,8 @@ def sandbox(
     as_json: Json = False,
 ) -> int:
     """Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C."""
-    from dashboard import services_sandbox
     from dashboard.cli.demo import run
+    from dashboard.services import sandbox as services_sandbox
 
     if kind == "pegasus":
         return run.pegasus_sandbox(seed, write_config, as_json=as_json)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError
-from dashboard import services, services_pegasus
+from dashboard import services
+from dashboard.services import pegasus
 
 if TYPE_CHECKING:
-    from dashboard.services_pegasus import RunningPegasus
-    from dashboard.services_sandbox import RunningFleet
+    from dashboard.services.pegasus import RunningPegasus
+    from dashboard.services.sandbox import RunningFleet
 
 PERIOD_S: Final = 10.0
 """Seconds between two snapshots of a sandbox."""
@@ -39,7 +40,7 @@ def pegasus_section(cluster: RunningPegasus) -> str:
     """Return the lines of a Pegasus sandbox."""
     lines = [
         _SECTION,
-        f"name = {json.dumps(services_pegasus.SANDBOX_NAME)}",
+        f"name = {json.dumps(pegasus.SANDBOX_NAME)}",
         'kind = "pegasus"',
         'environment = "demo"',
         "read_only = false",

@@ -14,7 +14,7 @@ from typing import Final
 
 from core.errors import UnknownNameError
 from core.pulsar.settings import find_release
-from dashboard import services, services_pegasus, services_sandbox
+from dashboard import services
 from dashboard.cli.cluster.live import (
     READY_S,
     open_when_ready,
@@ -43,8 +43,10 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.services_sandbox import FleetWish
-from dashboard.supervisor import Child, Supervisor, end_with_parent, free_port, told_to_end
+from dashboard.cli.supervisor import Child, Supervisor, end_with_parent, free_port, told_to_end
+from dashboard.services import pegasus as services_pegasus
+from dashboard.services import sandbox as services_sandbox
+from dashboard.services.sandbox import FleetWish
 
 _PULSAR_FILE: Final = "sandbox-pulsar.toml"
 _PEGASUS_FILE: Final = "sandbox-pegasus.toml"

@@ -13,10 +13,11 @@ from core.history.trends import PERIOD_MS, Period
 from core.history.trends_answer import Trends
 from core.history.trends_job import KIND_OF, TrendWish, trends_here
 from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime
-from dashboard import services, services_spark
+from dashboard import services
 from dashboard.cli.moments import span
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.planning.capacity import ENGINES, Line, write_tables
+from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

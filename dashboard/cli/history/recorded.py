@@ -17,7 +17,7 @@ from core.errors import UnknownNameError
 from core.history.layout import HistoryError
 from core.snapshot.store import save_snapshot
 from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
-from dashboard import services, services_history, services_leader
+from dashboard import services
 from dashboard.cli.leader.next_round import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.moments import moment, span
 from dashboard.cli.output import (
@@ -31,6 +31,8 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.presenters import leader_words
+from dashboard.services import history as services_history
+from dashboard.services import leader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -288,7 +290,7 @@ def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -
     problems = _incomplete(past, cluster, kinds, start, end)
     body = {"cluster": cluster, "history": past.place} | agreement_json(found)
     body["problems"] = problems
-    forecast = services_leader.leader_forecast(past.config, cluster)
+    forecast = leader.leader_forecast(past.config, cluster)
     body["by_lead"] = [] if forecast is None else msgspec.to_builtins(forecast.accuracy)
 
     def show() -> None:

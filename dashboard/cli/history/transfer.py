@@ -12,7 +12,7 @@ from core.history.export import Archive
 from core.history.importing import export_snapshots
 from core.history.integrity import QUARANTINE, planned
 from core.units import counted, datetime_to_ms
-from dashboard import services, services_history
+from dashboard import services
 from dashboard.cli.history.recorded import Past, Range, as_iso, told_span
 from dashboard.cli.moments import span
 from dashboard.cli.output import (
@@ -26,6 +26,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
+from dashboard.services import history
 
 
 def export(past: Past, source: str, wish: Range, out: Path, *, as_json: bool) -> int:
@@ -138,7 +139,7 @@ def compact(past: Past, cluster: str | None, *, as_json: bool) -> int:
     failed = False
     for name in names:
         try:
-            done = services_history.keep_in_order(past.config, past.store, name)
+            done = history.keep_in_order(past.config, past.store, name)
         except OpsError as exc:
             failed = True
             note(f"{name}: {exc}")

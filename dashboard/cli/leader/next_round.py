@@ -11,17 +11,18 @@ import msgspec
 from core.errors import InputError
 from core.pulsar.leader.prediction import Forecast
 from core.units import format_ratio
-from dashboard import services, services_leader
+from dashboard import services
 from dashboard.cli.config import configured, led_cluster
 from dashboard.cli.output import Answer, emit, note, say, table
 from dashboard.presenters import leader_words
+from dashboard.services import leader
 
 
 def next_round(config: Path | None, cluster: str, *, as_json: bool) -> int:
     """``trimtab leader next``."""
     loaded = configured(config)
     known = led_cluster(loaded, cluster)
-    forecast = services_leader.leader_forecast(loaded, known.name)
+    forecast = leader.leader_forecast(loaded, known.name)
     now_s = services.now().timestamp()
     if forecast is None:
         raise InputError(

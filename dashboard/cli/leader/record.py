@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 
 from core.units import counted
-from dashboard import services_leader
 from dashboard.cli.cluster.live import duration_s
 from dashboard.cli.config import configured, led_cluster
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, note
-from dashboard.supervisor import told_to_end
+from dashboard.cli.supervisor import told_to_end
+from dashboard.services import leader
 
 
 def record(config: Path | None, cluster: str, out: Path, duration: str | None) -> int:
@@ -28,6 +28,6 @@ def record(config: Path | None, cluster: str, out: Path, duration: str | None) -
         note(f"{cluster}: {counted(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
 
     with told_to_end(threading.Event()) as stop:
-        events = services_leader.record_leader(known, out, stop, begun, for_s)
+        events = leader.record_leader(known, out, stop, begun, for_s)
     note(f"{out}: {counted(events, 'event')}.")
     return EXIT_DONE

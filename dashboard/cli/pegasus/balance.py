@@ -30,10 +30,11 @@ from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.units import counted
-from dashboard import services, services_spark
+from dashboard import services
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.presenters.pegasus_node_order import orders_sentence, ties_sentence
+from dashboard.services import spark as services_spark
 
 _MOST_SHOWN: Final = 40
 

@@ -9,7 +9,7 @@ from typing import Final
 from core.errors import UnknownNameError
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import Shelved, save_snapshot
-from dashboard import services, services_pegasus
+from dashboard import services
 from dashboard.cli import answers
 from dashboard.cli.output import (
     Answer,
@@ -18,6 +18,7 @@ from dashboard.cli.output import (
     note,
     say,
 )
+from dashboard.services import pegasus
 
 PEGASUS: Final = "pegasus"
 
@@ -30,7 +31,7 @@ def capture_pegasus(
         raise UsageFaultError(
             f"{cluster.name} is a Pegasus cluster: it has no topics.", hint="Leave out --topics-of."
         )
-    snapshot = services_pegasus.capture(cluster)
+    snapshot = pegasus.capture(cluster)
     save_snapshot(snapshot, out)
 
     def show() -> None:
@@ -45,7 +46,7 @@ def capture_pegasus(
 
 def keep_pegasus(config: services.Config, cluster: services.Cluster) -> Shelved:
     """Put a fresh snapshot of a Pegasus cluster on the shelf."""
-    snapshot = services_pegasus.capture(cluster)
+    snapshot = pegasus.capture(cluster)
     return services.shelf(config).put(snapshot, config.keep.retention())
 
 
@@ -71,7 +72,7 @@ def pegasus_snapshot(source: str, config: Path | None) -> PegasusSnapshot:
         raise UnknownNameError.of(
             "snapshot directory or Pegasus cluster", source, names, place="the configuration"
         )
-    return services_pegasus.capture(loaded.cluster(source))
+    return pegasus.capture(loaded.cluster(source))
 
 
 def note_problems(snapshot: PegasusSnapshot) -> None:

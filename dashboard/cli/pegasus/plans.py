@@ -26,7 +26,7 @@ from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.plans import answers
 from dashboard.cli.plans.apply import ApplyWish, carry_out
 from dashboard.cli.plans.unload import nothing_to_do, refusal, write_plan
-from dashboard.run_queue import in_the_way
+from dashboard.services.run_queue import in_the_way
 
 Make = Callable[[PegasusSnapshot, PlanOptions], "Plan | Diagnostic"]
 """Return the plan, or the reason why there is nothing to do."""

@@ -26,11 +26,12 @@ from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_manifest, load_snapshot
 from core.spark.large.size import is_large
 from core.units import format_bytes_per_s, format_ratio
-from dashboard import services, services_spark
+from dashboard import services
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.pegasus.live import pegasus_snapshot
 from dashboard.cli.snapshots import Assumptions
 from dashboard.cli.source import pulsar_snapshot
+from dashboard.services import spark as services_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

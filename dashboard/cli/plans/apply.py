@@ -40,9 +40,9 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.plans import run_answers
+from dashboard.cli.supervisor import end_with_parent, told_to_end
 from dashboard.presenters.skipped_steps import same_reason
-from dashboard.run_queue import in_the_way, run_ahead
-from dashboard.supervisor import end_with_parent, told_to_end
+from dashboard.services.run_queue import in_the_way, run_ahead
 
 _LOOK_S: Final = 0.25
 _PACE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|sec|min|m|h))?\Z")

@@ -16,13 +16,14 @@ from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import preview_plan
 from core.pulsar.system import PULSAR
 from core.units import counted
-from dashboard import services, services_pegasus
+from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.output import Answer, StoppedError, UsageFaultError, emit, note
 from dashboard.cli.pegasus.live import PEGASUS
 from dashboard.cli.plans import answers
 from dashboard.cli.plans.apply import ApplyWish, carry_out
 from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.services import pegasus
 
 _MOST_STEPS: Final = 10
 
@@ -55,7 +56,7 @@ def _way_back(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Pl
     """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
     now, exclusions = services.now(), frozenset(cluster.exclusions)
     if cluster.kind == PEGASUS:
-        state = services_pegasus.capture(cluster)
+        state = pegasus.capture(cluster)
         plan = PEGASUS_SYSTEM.undo(view, state, now=now, exclusions=exclusions, reason=reason)
         return plan, preview_pegasus(state, plan).sentence
     snapshot = services.capture(cluster)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dashboard import services, services_history, services_spark
+from dashboard import services
+from dashboard.services import history, spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,8 +173,8 @@ def serve_jobs(config: Config, stop: threading.Event, tell: Callable[[str], None
     """
     from connectors.jobs import catalogue, server, warm  # noqa: PLC0415  # commands start fast
 
-    session = warm.Warm(lambda: services_spark.session(config))
-    tools = server.Tools(spark=session, history=lambda: services_history.history(config))
+    session = warm.Warm(lambda: spark.session(config))
+    tools = server.Tools(spark=session, history=lambda: history.history(config))
     try:
         server.serve(config, catalogue.kinds(), tools, stop, tell)
     finally:

@@ -10,7 +10,7 @@ from core.errors import SnapshotError
 from core.health.recorded import RecordedPast
 from core.history.recorded_past import recorded_past
 from core.history.sql import Period, is_local, local_paths
-from dashboard import services_history
+from dashboard.services import history
 
 if TYPE_CHECKING:
     from dashboard.services import Config
@@ -28,7 +28,7 @@ def recorded_week(config: Config, cluster: str, end: datetime) -> RecordedPast |
     uri = config.history_uri
     if is_local(uri) and not Path(local_paths([uri])[0]).exists():
         return None
-    store = services_history.history(config)
+    store = history.history(config)
     return recorded_past(store, cluster, Period(end - LOOKED_BACK, end))
 
 

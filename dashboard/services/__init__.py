@@ -32,7 +32,7 @@ from core.plan.model import Plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, Shelved
 from core.units import one_line
-from dashboard.runbook import RunBook
+from dashboard.services.runbook import RunBook
 
 if TYPE_CHECKING:
     import pyarrow as pa
