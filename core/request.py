@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -42,6 +42,7 @@ def param(
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
+    min_length: int | None = None,
 ) -> msgspec.Meta:
     """Describe a field of a request.
 
@@ -54,8 +55,9 @@ def param(
         ge: Least value.
         gt: Every value is greater.
         le: Greatest value.
+        min_length: Of a text or a list.
     """
-    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le}
+    limits: dict[str, Any] = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
     schema = {"title": label, "unit": unit}
     described: msgspec.Meta = msgspec.Meta(
         description=f"{help}.",
@@ -92,6 +94,21 @@ class Param:
         """Of its argument in the help; ``None``: the type."""
         return (self.meta.extra or {}).get("metavar") or None
 
+    @property
+    def is_many(self) -> bool:
+        """Whether it takes several values."""
+        return get_origin(self.type) is tuple
+
+    @property
+    def value_type(self) -> Any:
+        """Type of one value."""
+        return get_args(self.type)[0] if self.is_many else self.type
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The only values that it may have; empty: any of its type."""
+        return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()
+
 
 def params_of(request: type[Request]) -> tuple[Param, ...]:
     """Return the fields of a request, in order."""
@@ -120,6 +137,10 @@ def schema_of(request: type[Request]) -> dict[str, Any]:
     """Return the JSON schema of a request."""
     schema = msgspec.json.schema(request)
     found: dict[str, Any] = schema["$defs"][request.__name__]
+    for one in params_of(request):
+        if one.choices:  # msgspec sorts them; a form shows them in the order of the declaration
+            own = found["properties"][one.name]
+            (own["items"] if one.is_many else own)["enum"] = list(one.choices)
     return found
 
 

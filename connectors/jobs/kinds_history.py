@@ -16,9 +16,9 @@ from connectors.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import UnknownNameError
-from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish
-from core.history.flaps_job import FlapsWish, flaps_here
-from core.history.trends_job import KIND_OF, TrendWish, trends_here
+from core.history.flaps_job import flaps_here
+from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
+from core.history.trends_job import trends_here
 from core.planning.drill_pegasus import refuses
 from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import hurts
@@ -37,12 +37,11 @@ from core.units import counted, format_ratio
 if TYPE_CHECKING:
     from core.history.store import HistoryStore
 
-Subject = Literal["brokers", "bundles", "nodes", "tables"]
 _PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
 
 
-class RecordAsk(Strict):
-    """What every job on the record may be asked for.
+class RecordJob(Strict):
+    """Scope of the jobs on the recorded history.
 
     Attributes:
         clusters: Names; ``None``: all that were recorded.
@@ -64,35 +63,15 @@ class RecordAsk(Strict):
         return value
 
     @model_validator(mode="after")
-    def _in_order(self) -> RecordAsk:
+    def _in_order(self) -> RecordJob:
         if self.start and self.end and self.start > self.end:
             raise ValueError("the end comes before the start")
         return self
 
-
-class TrendsAsk(RecordAsk):
-    """What brokers, bundles, nodes and tables carried.
-
-    Attributes:
-        period: Of each figure: its mean, maximum and 95th percentile are of so long.
-        subjects: Whose load.
-    """
-
-    period: Literal["minute", "hour", "day"] = "hour"
-    subjects: list[Subject] = Field(default=["brokers", "bundles", "nodes", "tables"], min_length=1)
-
-
-class FlapsAsk(RecordAsk):
-    """What came back, and what did not help.
-
-    Attributes:
-        side_minutes: Minutes before and after a move over which the deviation is averaged, to tell
-            whether it helped.
-        settle_minutes: Minutes right after a move that count on neither side: reports are old then.
-    """
-
-    side_minutes: float = Field(default=SIDE_MINUTES, gt=0, le=1_440)
-    settle_minutes: float = Field(default=SETTLE_MINUTES, ge=0, le=1_440)
+    def scope(self, minute_s: float) -> RecordScope:
+        """Return which part of the history is read."""
+        clusters = tuple(self.clusters or ())
+        return RecordScope(clusters=clusters, start=self.start, end=self.end, minute_s=minute_s)
 
 
 class WhatIfAsk(FleetAsk):
@@ -168,45 +147,40 @@ def _write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
             pq.write_table(table, context.out / f"{name}.parquet", compression="zstd")
 
 
-def _trends(context: JobContext, asked: TrendsAsk) -> JobAnswer:
-    wish = TrendWish(
-        clusters=tuple(asked.clusters or ()),
-        start=asked.start,
-        end=asked.end,
-        period=asked.period,
-        subjects=tuple(name for name in KIND_OF if name in asked.subjects),
-    )
+def _trends(context: JobContext, asked: Asked) -> JobAnswer:
+    request: TrendsRequest = asked.request
+    scope = asked.scope.scope(context.config.history.minute_s)
     store: HistoryStore = context.history()
-    if asked.engine == "spark":
+    if asked.scope.engine == "spark":
         from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = trends_on_spark(context.spark(), store, wish, context.progress)
+        found = trends_on_spark(context.spark(), store, request, scope, context.progress)
     else:
-        found = trends_here(store, wish, context.progress)
+        found = trends_here(store, request, scope, context.progress)
     _write(context, found.tables())
     return JobAnswer(
         sentence=found.sentence,
         tables={
-            "trends": f"Mean, maximum and 95th percentile of every measure, by {asked.period}.",
+            "trends": f"Mean, maximum and 95th percentile of every measure, by {request.period}.",
             "gaps": "The busiest and the idlest broker or node of each period, and how far off.",
             "movers": "Whose load changed most from the first half of the time to the second.",
             "hot": "Bundles and tables that carry most, and their share of the cluster.",
             "namespaces": "Topics and throughput per bundle, by namespace.",
         },
-        facts={"period": asked.period, "rows": found.trends.num_rows},
+        facts={"period": request.period, "rows": found.trends.num_rows},
     )
 
 
-def _flaps(context: JobContext, asked: FlapsAsk) -> JobAnswer:
-    judged = FlapWish(side_minutes=asked.side_minutes, settle_minutes=asked.settle_minutes)
-    wish = FlapsWish(tuple(asked.clusters or ()), asked.start, asked.end, judged)
+def _flaps(context: JobContext, asked: Asked) -> JobAnswer:
+    request: FlapsRequest = asked.request
+    scope = asked.scope.scope(context.config.history.minute_s)
     store: HistoryStore = context.history()
-    if asked.engine == "spark":
+    if asked.scope.engine == "spark":
         from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = flaps_on_spark(context.spark(), store, wish, context.progress)
+        found = flaps_on_spark(context.spark(), store, request, scope, context.progress)
     else:
-        found = flaps_here(store, wish, context.progress)
+        found = flaps_here(store, request, scope, context.progress)
     _write(context, found.tables())
     return JobAnswer(
         sentence=found.sentence,
@@ -345,14 +319,16 @@ KINDS: Final = (
         name="trends",
         title="Trends",
         answers="What did brokers, bundles, nodes and tables carry, and who changed most?",
-        asks=TrendsAsk,
+        asks=RecordJob,
+        request=TrendsRequest,
         run=_trends,
     ),
     JobKind(
         name="flaps",
         title="Flaps and moves that did not help",
         answers="Which bundles flapped, how often, and which moves had no effect?",
-        asks=FlapsAsk,
+        asks=RecordJob,
+        request=FlapsRequest,
         run=_flaps,
     ),
     JobKind(

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.history.requests import FlapsRequest
 from core.history.trends import DAY_MS
 from core.units import counted, format_age
 
@@ -37,8 +38,6 @@ MOVE_KINDS: Final = ("move", "primary")
 
 _DOWN: Final = ("broker_down", "node_down")
 
-SIDE_MINUTES: Final = 10
-SETTLE_MINUTES: Final = 5
 HELPED_RATIO: Final = 0.005
 
 EVENT_COLUMNS: Final = ("taken_at", "kind", "subject", "before", "after", "by", "run_id")
@@ -93,39 +92,17 @@ minute that is compared to the last, those of others in this very minute among t
 TABLES: Final = {"flaps": FLAPS, "movers": MOVERS, "rounds": ROUNDS}
 
 
-@dataclass(frozen=True)
-class FlapWish:
-    """How moves are judged.
-
-    Attributes:
-        side_minutes: Minutes on either side of a move that are averaged.
-        settle_minutes: Minutes after a move that are left out: averages and reports come late.
-        minute_s: Seconds of the record that count as a minute: less where time is compressed.
-    """
-
-    side_minutes: float = SIDE_MINUTES
-    settle_minutes: float = SETTLE_MINUTES
-    minute_s: float = 60.0
-
-    @property
-    def side_ms(self) -> int:
-        """How long either side is, in the record's time."""
-        return round(self.side_minutes * self.minute_s * 1000)
-
-    @property
-    def settle_ms(self) -> int:
-        """How long is left out, in the record's time."""
-        return round(self.settle_minutes * self.minute_s * 1000)
-
-
-def flaps_of(events: pa.Table, minutes: pa.Table, wish: FlapWish) -> dict[str, pa.Table]:
+def flaps_of(
+    events: pa.Table, minutes: pa.Table, request: FlapsRequest, minute_s: float = 60.0
+) -> dict[str, pa.Table]:
     """Return the rows of :data:`TABLES` of one cluster.
 
     Args:
         events: Columns :data:`EVENT_COLUMNS`, of any kinds, in any order.
         minutes: ``taken_at`` and ``deviation``, ascending, as
             :func:`core.history.trends.minutes_of` returns them; other columns do not matter.
-        wish: How moves are judged.
+        request: Which minutes around a move are compared.
+        minute_s: Seconds of the record that count as a minute.
     """
     moves = _moves(events)
     back, left = _returns(moves)
@@ -134,7 +111,7 @@ def flaps_of(events: pa.Table, minutes: pa.Table, wish: FlapWish) -> dict[str, p
     return {
         "flaps": _flaps(moves, back, left),
         "movers": _movers(moves, back, left),
-        "rounds": _rounds(moves, is_back, minutes, wish),
+        "rounds": _rounds(moves, is_back, minutes, _Windows.of(request, minute_s)),
     }
 
 
@@ -277,7 +254,25 @@ def _movers(moves: pa.Table, back: Ints, left: Ints) -> pa.Table:
     return table.sort_by([*order, ("day", "ascending")])
 
 
-def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, wish: FlapWish) -> pa.Table:
+@dataclass(frozen=True)
+class _Windows:
+    """The minutes around a move that are compared, in the record's time."""
+
+    side_minutes: float
+    side_ms: int
+    settle_ms: int
+
+    @classmethod
+    def of(cls, request: FlapsRequest, minute_s: float) -> _Windows:
+        minute_ms = minute_s * 1000
+        return cls(
+            request.side_minutes,
+            round(request.side_minutes * minute_ms),
+            round(request.settle_minutes * minute_ms),
+        )
+
+
+def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, windows: _Windows) -> pa.Table:
     if not moves.num_rows:
         return ROUNDS.empty_table()
     times = _times(moves)
@@ -285,9 +280,9 @@ def _rounds(moves: pa.Table, is_back: Flags, minutes: pa.Table, wish: FlapWish) 
         times * 4 + _by_codes(moves), return_index=True, return_inverse=True
     )
     when = keys // 4
-    before, after = _sides(when, minutes, wish)
+    before, after = _sides(when, minutes, windows)
     count = np.bincount(place, minlength=keys.size)
-    side, rest = wish.side_ms, wish.settle_ms
+    side, rest = windows.side_ms, windows.settle_ms
     seen = np.searchsorted(times, when + rest + side, side="right")
     others = seen - np.searchsorted(times, when - side, side="left") - count
     told = np.isfinite(before) & np.isfinite(after) & (others == 0)
@@ -312,18 +307,18 @@ def _by_codes(moves: pa.Table) -> Ints:
     return np.asarray(codes.to_numpy(), np.int64)
 
 
-def _sides(when: Ints, minutes: pa.Table, wish: FlapWish) -> tuple[Floats, Floats]:
+def _sides(when: Ints, minutes: pa.Table, windows: _Windows) -> tuple[Floats, Floats]:
     """Return the mean deviation before and after; NaN unless half of the minutes are there."""
     deviation = np.asarray(minutes["deviation"].to_numpy(), np.float64)
     known = np.isfinite(deviation)
     at = np.asarray(minutes["taken_at"].to_numpy(), np.int64)[known]
     sums = np.append(0.0, np.cumsum(deviation[known]))
-    side, rest = wish.side_ms, wish.settle_ms
+    side, rest = windows.side_ms, windows.settle_ms
 
     def mean(start: Ints, end: Ints) -> Floats:
         """Over start <= time < end."""
         low, high = np.searchsorted(at, start), np.searchsorted(at, end)
-        enough = (high - low) >= max(wish.side_minutes / 2, 1)
+        enough = (high - low) >= max(windows.side_minutes / 2, 1)
         total = (sums[high] - sums[low]) / np.maximum(high - low, 1)
         return np.where(enough, total, np.nan)
 

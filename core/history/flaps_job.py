@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from core.history.flaps import EVENT_COLUMNS, FlapAnswer, FlapWish, flap_answer, flaps_of
+from core.history.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
+from core.history.requests import FlapsRequest, RecordScope
 from core.history.trends import READS, WRITES, minutes_of
 from core.history.trends_job import chosen_clusters
 from core.progress import Progress
@@ -21,24 +20,9 @@ FLOW_COLUMNS: Final = ("broker", "taken_at", "msg_throughput_in", "msg_throughpu
 NODE_FLOW_COLUMNS: Final = ("node", "taken_at", "is_alive", *READS, *WRITES)
 
 
-@dataclass(frozen=True)
-class FlapsWish:
-    """What is asked.
-
-    Attributes:
-        clusters: Names; empty: all that were recorded.
-        start: Not before it; ``None``: from the beginning.
-        end: Not after it; ``None``: to the end.
-        judged: How moves are judged.
-    """
-
-    clusters: tuple[str, ...] = ()
-    start: datetime | None = None
-    end: datetime | None = None
-    judged: FlapWish = field(default_factory=FlapWish)
-
-
-def flaps_here(store: HistoryStore, wish: FlapsWish, progress: Progress) -> FlapAnswer:
+def flaps_here(
+    store: HistoryStore, request: FlapsRequest, scope: RecordScope, progress: Progress
+) -> FlapAnswer:
     """Return the flaps of recorded clusters.
 
     Raises:
@@ -46,16 +30,16 @@ def flaps_here(store: HistoryStore, wish: FlapsWish, progress: Progress) -> Flap
         HistoryError: Nothing is recorded, or it cannot be read.
         JobStoppedError: Somebody asked for it to stop.
     """
-    names = chosen_clusters(store, wish.clusters)
+    names = chosen_clusters(store, scope.clusters)
     parts = []
     for done, name in enumerate(names):
         progress.step(done, len(names), f"flaps of {name}")
-        span = (name, wish.start, wish.end)
+        span = (name, scope.start, scope.end)
         events = store.rows("events", *span, columns=EVENT_COLUMNS)
         brokers = store.rows("brokers", *span, columns=FLOW_COLUMNS)
         nodes = store.rows("nodes", *span, columns=NODE_FLOW_COLUMNS)
         minutes = minutes_of(brokers) if brokers.num_rows else node_minutes(nodes)
-        parts.append((name, flaps_of(events, minutes, wish.judged)))
+        parts.append((name, flaps_of(events, minutes, request, scope.minute_s)))
     progress.step(len(names), len(names), "flaps")
     return flap_answer(parts)
 

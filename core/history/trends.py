@@ -8,18 +8,19 @@ day. What is put together from days is in :mod:`core.history.trends_answer`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from core.history.requests import Period
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-Period = Literal["minute", "hour", "day"]
 PERIOD_MS: Final[dict[str, int]] = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 DAY_MS: Final = PERIOD_MS["day"]
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.history.trends import PERIOD_MS, Period
+from core.history.requests import Period
+from core.history.trends import PERIOD_MS
 from core.history.trends_tables import (
     GAPS,
     HOT,

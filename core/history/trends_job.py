@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,13 +10,13 @@ import pyarrow as pa
 
 from core.errors import UnknownNameError
 from core.history.layout import HistoryError
+from core.history.requests import Period, RecordScope, TrendsRequest
 from core.history.trends import (
     BROKER_COLUMNS,
     BUNDLE_COLUMNS,
     DAY_MS,
     NODE_COLUMNS,
     TABLE_COLUMNS,
-    Period,
     broker_day,
     bundle_day,
     last_of,
@@ -49,27 +47,9 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 OF_SYSTEM: Final = {"pulsar": ("brokers", "bundles"), "pegasus": ("nodes", "tables")}
 
 
-@dataclass(frozen=True)
-class TrendWish:
-    """What is asked.
-
-    Attributes:
-        clusters: Names; empty: all that were recorded.
-        start: Not before it; ``None``: from the beginning.
-        end: Not after it; ``None``: to the end.
-        period: Of the answer.
-        subjects: ``brokers``, ``bundles``, ``nodes``, ``tables``.
-    """
-
-    clusters: tuple[str, ...] = ()
-    start: datetime | None = None
-    end: datetime | None = None
-    period: Period = "hour"
-    subjects: tuple[str, ...] = ("brokers", "bundles", "nodes", "tables")
-
-    def subjects_of(self, system: str) -> list[str]:
-        """Return what is asked of a cluster of some system."""
-        return [name for name in OF_SYSTEM[system] if name in self.subjects]
+def subjects_of(request: TrendsRequest, system: str) -> list[str]:
+    """Return the requested subjects of a cluster of a system."""
+    return [name for name in OF_SYSTEM[system] if name in request.subjects]
 
 
 def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
@@ -91,16 +71,16 @@ def chosen_clusters(store: HistoryStore, names: Sequence[str]) -> list[str]:
     return [name for name in known if not names or name in names]
 
 
-def recorded_of(store: HistoryStore, wish: TrendWish) -> dict[str, Recorded]:
-    """Return the recorded minutes of each cluster that is asked for.
+def recorded_of(store: HistoryStore, scope: RecordScope) -> dict[str, Recorded]:
+    """Return the recorded minutes of each cluster of the scope.
 
     Raises:
         UnknownNameError: A cluster that was not recorded.
         HistoryError: Nothing was recorded in that time.
     """
     found = {}
-    for name in chosen_clusters(store, wish.clusters):
-        minutes = store.minutes(name, wish.start, wish.end)
+    for name in chosen_clusters(store, scope.clusters):
+        minutes = store.minutes(name, scope.start, scope.end)
         if not minutes.num_rows:
             continue
         system = str(minutes["system"][-1].as_py())
@@ -122,7 +102,9 @@ def _table_names(store: HistoryStore, cluster: str) -> Mapping[str, str]:
     return {str(app_id): name for app_id, name in pairs if name}
 
 
-def trends_here(store: HistoryStore, wish: TrendWish, progress: Progress) -> Trends:
+def trends_here(
+    store: HistoryStore, request: TrendsRequest, scope: RecordScope, progress: Progress
+) -> Trends:
     """Return the trends of recorded clusters, a day at a time.
 
     Raises:
@@ -130,31 +112,31 @@ def trends_here(store: HistoryStore, wish: TrendWish, progress: Progress) -> Tre
         HistoryError: Nothing was recorded in that time, or it cannot be read.
         JobStoppedError: Somebody asked for it to stop.
     """
-    recorded = recorded_of(store, wish)
+    recorded = recorded_of(store, scope)
     work = [
         (cluster, day, subject)
         for cluster, one in sorted(recorded.items())
         for day in np.unique(one.taken_at // DAY_MS).tolist()
-        for subject in wish.subjects_of(one.system)
+        for subject in subjects_of(request, one.system)
     ]
     trends: list[pa.Table] = []
     lasts: list[pa.Table] = []
     for done, (cluster, day, subject) in enumerate(work):
         progress.step(done, len(work), f"{subject} of {cluster}")
-        for name, table in _one_day(store, (cluster, day, subject), recorded[cluster], wish):
+        for name, table in _one_day(store, (cluster, day, subject), recorded[cluster], request):
             (lasts if name == "last" else trends).append(with_cluster(table, cluster))
     progress.step(len(work), len(work), "putting days together")
-    return answer(trends, lasts, recorded, wish.period)
+    return answer(trends, lasts, recorded, request.period)
 
 
 def _one_day(
-    store: HistoryStore, part: tuple[str, int, str], recorded: Recorded, wish: TrendWish
+    store: HistoryStore, part: tuple[str, int, str], recorded: Recorded, request: TrendsRequest
 ) -> Iterator[tuple[str, pa.Table]]:
     cluster, day, subject = part
     taken = recorded.taken_at[recorded.taken_at // DAY_MS == day]
     span = ms_to_datetime(int(taken[0])), ms_to_datetime(int(taken[-1]))
     rows = store.rows(KIND_OF[subject], cluster, *span, columns=COLUMNS[subject])
-    yield from day_tables(subject, rows, recorded, wish.period)
+    yield from day_tables(subject, rows, recorded, request.period)
 
 
 def day_tables(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from core.errors import InputError
+from core.errors import InputError, UnknownNameError
 from core.request import Param, Request, params_of, parse
 from dashboard.cli.output import UsageFaultError
 
@@ -52,20 +52,20 @@ def takes(request: type[Request]) -> Callable[[Callable[..., int]], Callable[...
 
 def _option(one: Param) -> inspect.Parameter:
     """Return the parameter that Typer makes an option of."""
-    is_many = get_origin(one.type) is tuple
     option = typer.Option(
         *(() if one.type is bool else (one.option,)),  # a switch has two names, by Typer's rule
-        help=f"{one.meta.description}{' Several times.' * is_many}",
+        help=f"{one.meta.description}{' Several times.' * one.is_many}",
         min=one.meta.ge,
         max=one.meta.le,
         metavar=one.metavar,
     )
     default = one.default
-    if is_many:
+    if one.is_many:
         default = None
     elif default is msgspec.NODEFAULT:
         default = inspect.Parameter.empty
-    kind = list[get_args(one.type)[0]] | None if is_many else one.type  # type: ignore[misc]  # made at run time
+    plain = str if one.choices else one.value_type
+    kind = list[plain] | None if one.is_many else plain  # type: ignore[valid-type]  # made at run time
     return inspect.Parameter(
         one.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -75,4 +75,17 @@ def _option(one: Param) -> inspect.Parameter:
 
 
 def _value(one: Param, given: Any) -> Any:
-    return tuple(given or ()) if get_origin(one.type) is tuple else given
+    """Return what was given, a list as a tuple; without any, a list's default.
+
+    Raises:
+        UsageFaultError: It is none of the choices.
+    """
+    for value in (given or ()) if one.is_many else (given,):
+        if one.choices and value not in one.choices:
+            unknown = UnknownNameError.of(
+                one.name.removesuffix("s") if one.is_many else one.name, value, one.choices
+            )
+            raise UsageFaultError(unknown.message, hint=unknown.hint)
+    if not one.is_many:
+        return given
+    return tuple(given or (() if one.default is msgspec.NODEFAULT else one.default))

@@ -14,9 +14,10 @@ from pegasus_snapshots import generated
 from pyarrow import csv
 from pyspark.sql import SparkSession
 
-from core.history.flaps_job import FlapsWish, flaps_here
+from core.history.flaps_job import flaps_here
+from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.store import HistoryLocation, HistoryStore
-from core.history.trends_job import TrendWish, recorded_of, trends_here
+from core.history.trends_job import recorded_of, trends_here
 from core.history.writer import Recorder
 from core.pegasus.snapshot import PegasusFacts
 from core.planning.drill import drill
@@ -53,9 +54,9 @@ def assert_same(there: Mapping[str, pa.Table], here: Mapping[str, pa.Table]) -> 
 
 
 def test_trends_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
-    wish = TrendWish(period="hour")
-    here = trends_here(past, wish, Untold())
-    assert_same(trends_on_spark(spark, past, wish, Untold()).tables(), here.tables())
+    request, scope = TrendsRequest(period="hour"), RecordScope()
+    here = trends_here(past, request, scope, Untold())
+    assert_same(trends_on_spark(spark, past, request, scope, Untold()).tables(), here.tables())
     assert here.trends.num_rows > 0
 
 
@@ -63,26 +64,24 @@ def test_trends_leave_out_minutes_that_came_after_they_were_counted(
     spark: SparkSession, past: HistoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collector goes on while Spark starts: here it is five minutes ahead of the count."""
-    wish = TrendWish(clusters=("fleet",), period="hour", subjects=("bundles",))
+    request = TrendsRequest(period="hour", subjects=("bundles",))
+    scope = RecordScope(clusters=("fleet",))
     _, last = past.span("fleet") or (NOON, NOON)
-    earlier = TrendWish(
-        clusters=wish.clusters,
-        end=last - timedelta(minutes=5),
-        period=wish.period,
-        subjects=wish.subjects,
-    )
-    here = trends_here(past, earlier, Untold())
+    earlier = RecordScope(clusters=scope.clusters, end=last - timedelta(minutes=5))
+    here = trends_here(past, request, earlier, Untold())
     counted = recorded_of(past, earlier)
-    monkeypatch.setattr("core.spark.jobs.trends.recorded_of", lambda _store, _wish: counted)
-    assert_same(trends_on_spark(spark, past, wish, Untold()).tables(), here.tables())
+    monkeypatch.setattr("core.spark.jobs.trends.recorded_of", lambda _store, _scope: counted)
+    assert_same(trends_on_spark(spark, past, request, scope, Untold()).tables(), here.tables())
     hot = here.hot.to_pylist()
     assert hot
     assert all(row["mean"] <= row["max"] for row in hot)
 
 
 def test_flaps_are_the_same(spark: SparkSession, past: HistoryStore) -> None:
-    here = flaps_here(past, FlapsWish(), Untold())
-    assert_same(flaps_on_spark(spark, past, FlapsWish(), Untold()).tables(), here.tables())
+    here = flaps_here(past, FlapsRequest(), RecordScope(), Untold())
+    assert_same(
+        flaps_on_spark(spark, past, FlapsRequest(), RecordScope(), Untold()).tables(), here.tables()
+    )
     assert here.flaps.num_rows > 0
 
 

@@ -13,12 +13,13 @@ from fleet_builder import NOON, make_history
 from pegasus_snapshots import generated
 
 from core.errors import UnknownNameError
-from core.history.flaps import FlapWish, flap_answer, flaps_of
-from core.history.flaps_job import FlapsWish, flaps_here
+from core.history.flaps import flap_answer, flaps_of
+from core.history.flaps_job import flaps_here
+from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.store import HistoryError, HistoryLocation, HistoryStore
 from core.history.trends import DAY_MS, minutes_of, trends_of
 from core.history.trends_answer import Trends
-from core.history.trends_job import TrendWish, trends_here
+from core.history.trends_job import trends_here
 from core.history.writer import Recorder
 from core.progress import JobStoppedError, Untold
 from core.schemas.pegasus import PEGASUS_TABLES
@@ -125,7 +126,7 @@ def test_a_bundle_that_comes_back_is_a_flap_with_the_time_that_it_was_away():
             (30, "x", "", "a", "cluster"),  # a lookup of a bundle that nobody had: no move
         ),
         minutes_of(STEADY),
-        FlapWish(),
+        FlapsRequest(),
     )
     flaps = [
         (row["subject"], row["home"], row["away"], row["dwell_ms"] // MINUTE)
@@ -142,7 +143,7 @@ def test_a_bundle_that_comes_back_is_a_flap_with_the_time_that_it_was_away():
 def test_moves_off_a_broker_that_was_lost_that_minute_are_nobodys():
     rows = moves((5, "x", "a", "b", "cluster"), (5, "y", "c", "b", "cluster"))
     down = moves((5, "a", "", "", "cluster")).set_column(1, "kind", pa.array(["broker_down"]))
-    found = flaps_of(pa.concat_tables([rows, down]), minutes_of(STEADY), FlapWish())
+    found = flaps_of(pa.concat_tables([rows, down]), minutes_of(STEADY), FlapsRequest())
     assert found["movers"]["subject"].to_pylist() == ["y"]
     assert found["rounds"]["moves"].to_pylist() == [1]
 
@@ -167,7 +168,7 @@ def test_returns_are_those_of_a_plain_loop():
         target = str(rng.choice([one for one in "abc" if one != at[name]]))
         rows.append((minute, name, at[name], target, "cluster"))
         at[name] = target
-    found = flaps_of(moves(*rows), minutes_of(STEADY), FlapWish())["flaps"].to_pylist()
+    found = flaps_of(moves(*rows), minutes_of(STEADY), FlapsRequest())["flaps"].to_pylist()
     assert [
         (row["subject"], row["home"], row["dwell_ms"] // MINUTE) for row in found
     ] == plain_returns(rows)
@@ -185,19 +186,25 @@ def test_whether_moves_helped_is_told_by_both_sides_of_them():
     rows = moves(
         (15, "x", "a", "b", "trimtab"), (30, "y", "a", "b", "cluster"), (58, "z", "a", "b", "")
     )
-    rounds = flaps_of(rows, minutes_of(shift), FlapWish(10, 3))["rounds"].to_pylist()
+    rounds = flaps_of(rows, minutes_of(shift), FlapsRequest(side_minutes=10, settle_minutes=3))[
+        "rounds"
+    ].to_pylist()
     assert [row["helped"] for row in rounds] == [False, True, None]
     assert (rounds[1]["deviation_before"], rounds[1]["deviation_after"]) == (0.5, 0.0)
     assert [row["by"] for row in rounds] == ["trimtab", "cluster", ""]
     assert [row["other_moves"] for row in rounds] == [0, 0, 0]
-    near = flaps_of(rows, minutes_of(shift), FlapWish(20, 3))["rounds"].to_pylist()
+    near = flaps_of(rows, minutes_of(shift), FlapsRequest(side_minutes=20, settle_minutes=3))[
+        "rounds"
+    ].to_pylist()
     assert [row["other_moves"] for row in near] == [1, 1, 0]
     assert [row["helped"] for row in near] == [None, None, None]
 
 
 def test_moves_that_other_moves_came_too_close_to_are_not_said_to_have_helped():
     rows = moves((30, "x", "a", "b", "cluster"), (32, "y", "b", "a", "cluster"))
-    found = flap_answer([("c", flaps_of(rows, minutes_of(STEADY), FlapWish(10, 3)))])
+    found = flap_answer(
+        [("c", flaps_of(rows, minutes_of(STEADY), FlapsRequest(side_minutes=10, settle_minutes=3)))]
+    )
     assert found.rounds["helped"].to_pylist() == [None, None]
     assert "whether 2 helped cannot be told: other moves came too close" in found.sentence
 
@@ -214,7 +221,7 @@ def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
             (21, "w", "", "a", "cluster"),  # it came back to the very same: off, no other owner
         ),
         minutes_of(STEADY),
-        FlapWish(),
+        FlapsRequest(),
     )
     assert dict(
         zip(
@@ -230,15 +237,18 @@ def test_a_move_seen_in_two_halves_is_one_and_lands_where_the_second_did():
 def test_minutes_of_compressed_time_are_as_short_as_they_are_said_to_be():
     """Moves ten minutes apart run into each other; sixty of six seconds apart do not."""
     rows = moves((20, "x", "a", "b", "cluster"), (30, "y", "a", "b", "cluster"))
-    plain = flaps_of(rows, minutes_of(STEADY), FlapWish(10, 5))["rounds"]
-    short = flaps_of(rows, minutes_of(STEADY), FlapWish(20, 5, minute_s=6.0))["rounds"]
+    plain = flaps_of(rows, minutes_of(STEADY), FlapsRequest(side_minutes=10, settle_minutes=5))[
+        "rounds"
+    ]
+    short = flaps_of(
+        rows, minutes_of(STEADY), FlapsRequest(side_minutes=20, settle_minutes=5), 6.0
+    )["rounds"]
     assert plain["other_moves"].to_pylist() == [1, 1]
     assert short["other_moves"].to_pylist() == [0, 0]
-    assert FlapWish(20, 5, minute_s=6.0).side_ms == 120_000
 
 
 def test_nothing_moved_is_an_answer():
-    found = flaps_of(moves(), minutes_of(STEADY), FlapWish())
+    found = flaps_of(moves(), minutes_of(STEADY), FlapsRequest())
     assert [table.num_rows for table in found.values()] == [0, 0, 0]
 
 
@@ -273,7 +283,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> HistoryStore:
 
 @pytest.fixture(scope="module")
 def hourly(past: HistoryStore) -> Trends:
-    return trends_here(past, TrendWish(period="hour"), Untold())
+    return trends_here(past, TrendsRequest(period="hour"), RecordScope(), Untold())
 
 
 def test_periods_do_not_cross_midnight(past, hourly):
@@ -321,7 +331,10 @@ def test_pegasus_tables_are_called_by_their_names(past, hourly):
 
 def test_a_minute_is_a_period_too_and_a_part_of_the_subjects_can_be_asked(past):
     found = trends_here(
-        past, TrendWish(clusters=("fleet",), period="minute", subjects=("brokers",)), Untold()
+        past,
+        TrendsRequest(period="minute", subjects=("brokers",)),
+        RecordScope(clusters=("fleet",)),
+        Untold(),
     )
     assert set(found.trends["kind"].to_pylist()) == {"broker", "cluster"}
     assert set(found.trends["minutes"].to_pylist()) == {1}
@@ -329,7 +342,7 @@ def test_a_minute_is_a_period_too_and_a_part_of_the_subjects_can_be_asked(past):
 
 
 def test_flaps_of_a_recorded_cluster(past):
-    found = flaps_here(past, FlapsWish(clusters=("fleet",)), Untold())
+    found = flaps_here(past, FlapsRequest(), RecordScope(clusters=("fleet",)), Untold())
     events = past.rows("events", "fleet")
     moved = [row for row in events.to_pylist() if row["kind"] == "move"]
     assert sum(found.movers["moves"].to_pylist()) == len(moved)
@@ -337,11 +350,13 @@ def test_flaps_of_a_recorded_cluster(past):
 
 def test_what_was_not_recorded_cannot_be_asked(past, tmp_path):
     with pytest.raises(UnknownNameError):
-        trends_here(past, TrendWish(clusters=("flett",)), Untold())
+        trends_here(past, TrendsRequest(), RecordScope(clusters=("flett",)), Untold())
     with pytest.raises(HistoryError):
-        trends_here(past, TrendWish(start=NOON + timedelta(days=9)), Untold())
+        trends_here(past, TrendsRequest(), RecordScope(start=NOON + timedelta(days=9)), Untold())
     with pytest.raises(HistoryError):
-        flaps_here(HistoryStore(HistoryLocation(str(tmp_path))), FlapsWish(), Untold())
+        flaps_here(
+            HistoryStore(HistoryLocation(str(tmp_path))), FlapsRequest(), RecordScope(), Untold()
+        )
 
 
 def test_it_stops_when_somebody_says_so(past):
@@ -350,6 +365,6 @@ def test_it_stops_when_somebody_says_so(past):
             raise JobStoppedError("Stopped.")
 
     with pytest.raises(JobStoppedError):
-        trends_here(past, TrendWish(), Stopped())
+        trends_here(past, TrendsRequest(), RecordScope(), Stopped())
     with pytest.raises(JobStoppedError):
-        flaps_here(past, FlapsWish(), Stopped())
+        flaps_here(past, FlapsRequest(), RecordScope(), Stopped())

@@ -10,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from core.history.flaps import EVENT_COLUMNS, FlapAnswer, FlapWish, flap_answer, flaps_of
-from core.history.flaps_job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, FlapsWish, node_minutes
+from core.history.flaps import EVENT_COLUMNS, FlapAnswer, flap_answer, flaps_of
+from core.history.flaps_job import FLOW_COLUMNS, NODE_FLOW_COLUMNS, node_minutes
 from core.history.layout import CLUSTER, DAY
+from core.history.requests import FlapsRequest, RecordScope
 from core.history.trends import minutes_of
 from core.history.trends_job import chosen_clusters, with_cluster
 from core.progress import Progress
@@ -34,21 +35,26 @@ _MINUTES: Final = pa.schema(
 
 
 def flaps_on_spark(
-    spark: SparkSession, store: HistoryStore, wish: FlapsWish, progress: Progress
+    spark: SparkSession,
+    store: HistoryStore,
+    request: FlapsRequest,
+    scope: RecordScope,
+    progress: Progress,
 ) -> FlapAnswer:
     """Return the flaps of recorded clusters, as :func:`core.history.flaps_job.flaps_here` does.
 
     Args:
         spark: Session; its executors must be able to read the history's files.
         store: The history.
-        wish: What is asked.
+        request: Which minutes around a move are compared.
+        scope: Clusters, time, and how long a minute is.
         progress: Told of tasks.
     Raises:
         UnknownNameError, HistoryError: See there.
         JobStoppedError: Somebody asked for it to stop.
     """
-    names = chosen_clusters(store, wish.clusters)
-    span = (tuple(names), wish.start, wish.end)
+    names = chosen_clusters(store, scope.clusters)
+    span = (tuple(names), scope.start, scope.end)
     with followed(spark, progress, "flaps"):
         events = recorded_rows(spark, store, "events", EVENT_COLUMNS, span)
         minutes = _minutes(spark, store, span)
@@ -56,7 +62,8 @@ def flaps_on_spark(
         known = spark.createDataFrame(pa.table({CLUSTER: pa.array(names, pa.string())}))
         events = known.join(events.drop(DAY), CLUSTER, "left")
         both = events.groupBy(CLUSTER).cogroup(minutes.groupBy(CLUSTER))
-        found = both.applyInArrow(_kernel(wish.judged, names), from_arrow_schema(PACKED)).toArrow()
+        kernel = _kernel(request, scope.minute_s, names)
+        found = both.applyInArrow(kernel, from_arrow_schema(PACKED)).toArrow()
     return flap_answer(zip(names, unpack(found), strict=True))
 
 
@@ -76,11 +83,14 @@ def _day(group: pa.Table) -> pa.Table:
     return pa.table([whole[one.name] for one in _MINUTES], schema=_MINUTES)
 
 
-def _kernel(judged: FlapWish, names: list[str]) -> Callable[[pa.Table, pa.Table], pa.Table]:
+def _kernel(
+    request: FlapsRequest, minute_s: float, names: list[str]
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
     places = {name: at for at, name in enumerate(names)}
 
     def told(events: pa.Table, minutes: pa.Table) -> pa.Table:
         place = places[events[CLUSTER][0].as_py()]
-        return pack(place, flaps_of(events, minutes.sort_by("taken_at"), judged))
+        ascending = minutes.sort_by("taken_at")
+        return pack(place, flaps_of(events, ascending, request, minute_s))
 
     return told

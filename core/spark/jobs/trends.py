@@ -11,13 +11,13 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from core.history.layout import CLUSTER, DAY
-from core.history.trends import LAST, TRENDS, Period
+from core.history.requests import Period, RecordScope, TrendsRequest
+from core.history.trends import LAST, TRENDS
 from core.history.trends_answer import Recorded, Trends, answer
 from core.history.trends_job import (
     COLUMNS,
     KIND_OF,
     OF_SYSTEM,
-    TrendWish,
     day_tables,
     recorded_of,
     with_cluster,
@@ -45,37 +45,42 @@ _BOTH: Final = pa.schema(
 
 
 def trends_on_spark(
-    spark: SparkSession, store: HistoryStore, wish: TrendWish, progress: Progress
+    spark: SparkSession,
+    store: HistoryStore,
+    request: TrendsRequest,
+    scope: RecordScope,
+    progress: Progress,
 ) -> Trends:
     """Return the trends of recorded clusters, as :func:`core.history.trends_job.trends_here` does.
 
     Args:
         spark: Session; its executors must be able to read the history's files.
         store: The history.
-        wish: What is asked.
+        request: Period and subjects.
+        scope: Clusters and time.
         progress: Told of tasks.
     Raises:
         UnknownNameError, HistoryError: See there.
         JobStoppedError: Somebody asked for it to stop.
     """
-    recorded = recorded_of(store, wish)
+    recorded = recorded_of(store, scope)
     systems = {one.system for one in recorded.values()}
     asked = [name for system in sorted(systems) for name in OF_SYSTEM[system]]
     trends, lasts = [], []
     for subject in asked:
-        if subject not in wish.subjects:
+        if subject not in request.subjects:
             continue
         own = {name: one for name, one in recorded.items() if subject in OF_SYSTEM[one.system]}
-        span = (tuple(sorted(own)), wish.start, wish.end)
+        span = (tuple(sorted(own)), scope.start, scope.end)
         with followed(spark, progress, f"trends of {subject}"):
             rows = recorded_rows(spark, store, KIND_OF[subject], COLUMNS[subject], span)
             rows = rows.withColumn("share", _share(_SHARED_BY.get(subject)))
-            kernel = _kernel(subject, own, wish.period)
+            kernel = _kernel(subject, own, request.period)
             found = lift(rows, [CLUSTER, DAY, "share"], kernel, _BOTH).toArrow()
         is_last = found["measure"].is_null()
         trends.append(found.filter(pc.invert(is_last)).select(OF_CLUSTERS.names).cast(OF_CLUSTERS))
         lasts.append(found.filter(is_last).select(LAST_OF_CLUSTERS.names).cast(LAST_OF_CLUSTERS))
-    return answer(trends, lasts, recorded, wish.period)
+    return answer(trends, lasts, recorded, request.period)
 
 
 def _share(column: str | None) -> Column:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import streamlit as st
 
-from core.history.flaps import SETTLE_MINUTES, SIDE_MINUTES, FlapWish, flap_answer, flaps_of
+from core.history.flaps import flap_answer, flaps_of
+from core.history.requests import SETTLE_MINUTES, SIDE_MINUTES, FlapsRequest
 from core.units import ms_to_datetime
 from dashboard import services, state
 from dashboard.app_pages.history import model
@@ -368,7 +369,7 @@ def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
         return
     evenness = picture.evenness
     minutes = pa.table({"taken_at": evenness.at_ms, "deviation": evenness.deviation})
-    found = flaps_of(moves, minutes, _wish(minute_s))
+    found = flaps_of(moves, minutes, _flaps_request(), minute_s)
     st.markdown(words.plain(flap_answer([(cluster, found)]).sentence))
     by_time = model.by_time(moves, asked.period)
     figures.chart(
@@ -384,11 +385,11 @@ def draw_movers(asked: Asked, picture: Picture, minute_s: float) -> None:
     _draw_rounds(found["rounds"], asked, minute_s)
 
 
-def _wish(minute_s: float) -> FlapWish:
-    """Return how moves are judged, as the fields beside "Did it help?" say."""
+def _flaps_request() -> FlapsRequest:
+    """Return which minutes are compared, from the fields next to "Did it help?"."""
     side = st.session_state.get(_SIDE, SIDE_MINUTES)
     settle = st.session_state.get(_SETTLE, SETTLE_MINUTES)
-    return FlapWish(side_minutes=float(side), settle_minutes=float(settle), minute_s=minute_s)
+    return FlapsRequest(side_minutes=float(side), settle_minutes=float(settle))
 
 
 def _draw_top(asked: Asked, *, is_pegasus: bool) -> None:

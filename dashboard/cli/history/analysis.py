@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core.errors import UnknownNameError
-from core.history.flaps import FlapAnswer, FlapWish
-from core.history.flaps_job import FlapsWish, flaps_here
-from core.history.trends import PERIOD_MS, Period
+from core.history.flaps import FlapAnswer
+from core.history.flaps_job import flaps_here
+from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.trends_answer import Trends
-from core.history.trends_job import KIND_OF, TrendWish, trends_here
+from core.history.trends_job import trends_here
 from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime
 from dashboard import services
 from dashboard.cli.moments import span
@@ -25,63 +26,63 @@ if TYPE_CHECKING:
     from dashboard.cli.history.recorded import Past
 
 _MOST_SHOWN: Final = 20
-_PERIODS: Final[dict[str, Period]] = {"minute": "minute", "hour": "hour", "day": "day"}
 Range = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
-class TrendsCommand:
-    """What is asked of ``trimtab history trends``; see :class:`TrendWish`."""
+class Where:
+    """What is read, and where the work is done and written.
 
-    clusters: tuple[str, ...]
-    range: Range
-    by: str
-    subjects: tuple[str, ...]
+    Attributes:
+        past: The history.
+        scope: Clusters and time.
+        engine: ``local`` or ``spark``.
+        out: Directory for the whole tables; ``None``: none are written.
+    """
+
+    past: Past
+    scope: RecordScope
+    engine: str
+    out: Path | None
+
+    @classmethod
+    def of(
+        cls, past: Past, clusters: Sequence[str], range_: Range, to: tuple[str, Path | None]
+    ) -> Where:
+        """Return it from what the options give.
+
+        Raises:
+            UsageFaultError: No such engine, or a time that cannot be read.
+        """
+        engine, out = to
+        if engine not in ENGINES:
+            unknown = UnknownNameError.of("engine", engine, ENGINES)
+            raise UsageFaultError(unknown.message, hint=unknown.hint)
+        start, end = span(*range_, services.now())
+        minute_s = past.config.history.minute_s
+        scope = RecordScope(clusters=tuple(clusters), start=start, end=end, minute_s=minute_s)
+        return cls(past, scope, engine, out)
+
+    def session(self) -> SparkSession | None:
+        """Return the Spark session; ``None``: this process does the work."""
+        if self.engine == "local":
+            return None
+        note("Starting Spark ...")
+        return services_spark.session(self.past.config)
 
 
-@dataclass(frozen=True)
-class FlapsCommand:
-    """What is asked of ``trimtab history flaps``; see :class:`FlapsWish`."""
-
-    clusters: tuple[str, ...]
-    range: Range
-    side_minutes: float
-    settle_minutes: float
-
-
-def _known(kind: str, name: str, known: tuple[str, ...]) -> str:
-    if name not in known:
-        unknown = UnknownNameError.of(kind, name, known)
-        raise UsageFaultError(unknown.message, hint=unknown.hint)
-    return name
-
-
-def _spark(past: Past, engine: str) -> SparkSession | None:
-    if _known("engine", engine, ENGINES) == "local":
-        return None
-    note("Starting Spark ...")
-    return services_spark.session(past.config)
-
-
-def trends(
-    past: Past, wish: TrendsCommand, where: tuple[str, Path | None], *, as_json: bool
-) -> int:
+def trends(request: TrendsRequest, where: Where, *, as_json: bool) -> int:
     """``trimtab history trends``."""
-    engine, out = where
-    period = _PERIODS[_known("period", wish.by, tuple(PERIOD_MS))]
-    named = tuple(_known("subject", one, tuple(KIND_OF)) for one in wish.subjects)
-    start, end = span(*wish.range, services.now())
-    asked = TrendWish(wish.clusters, start, end, period, named or tuple(KIND_OF))
-    spark = _spark(past, engine)
+    spark, store, scope = where.session(), where.past.store, where.scope
     if spark is None:
-        found = trends_here(past.store, asked, Line())
+        found = trends_here(store, request, scope, Line())
     else:
         from core.spark.jobs.trends import trends_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = trends_on_spark(spark, past.store, asked, Line())
+        found = trends_on_spark(spark, store, request, scope, Line())
     tables = found.tables()
-    write_tables(out, tables)
-    body: dict[str, Any] = {"answer": found.sentence, "period": period}
+    write_tables(where.out, tables)
+    body: dict[str, Any] = {"answer": found.sentence, "period": request.period}
     body |= {name: one.to_pylist() for name, one in tables.items()}
     return emit(Answer(body, lambda: _show_trends(found)), as_json=as_json)
 
@@ -142,25 +143,17 @@ def _time(taken_at: int) -> str:
     return f"{ms_to_datetime(taken_at):%Y-%m-%d %H:%M}"
 
 
-def flaps(past: Past, wish: FlapsCommand, where: tuple[str, Path | None], *, as_json: bool) -> int:
+def flaps(request: FlapsRequest, where: Where, *, as_json: bool) -> int:
     """``trimtab history flaps``."""
-    engine, out = where
-    start, end = span(*wish.range, services.now())
-    judged = FlapWish(
-        side_minutes=wish.side_minutes,
-        settle_minutes=wish.settle_minutes,
-        minute_s=past.config.history.minute_s,
-    )
-    asked = FlapsWish(wish.clusters, start, end, judged)
-    spark = _spark(past, engine)
+    spark, store, scope = where.session(), where.past.store, where.scope
     if spark is None:
-        found = flaps_here(past.store, asked, Line())
+        found = flaps_here(store, request, scope, Line())
     else:
         from core.spark.jobs.flaps import flaps_on_spark  # noqa: PLC0415  # seconds, only here
 
-        found = flaps_on_spark(spark, past.store, asked, Line())
+        found = flaps_on_spark(spark, store, request, scope, Line())
     tables = found.tables()
-    write_tables(out, tables)
+    write_tables(where.out, tables)
     body: dict[str, Any] = {"answer": found.sentence}
     body |= {name: one.to_pylist() for name, one in tables.items()}
     return emit(Answer(body, lambda: _show_flaps(found)), as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from core.history.requests import FlapsRequest, TrendsRequest
 from core.planning.drill_request import DrillRequest
 from dashboard.cli.history.commands import From, To, Uri, history
 from dashboard.cli.options import Config, EngineName, Json, Release, Settings, Source
@@ -60,17 +61,12 @@ def topics(
 
 
 @history.command()
+@takes(TrendsRequest)
 def trends(
+    request: TrendsRequest,
     clusters: Recorded = None,
     start: From = None,
     end: To = None,
-    by: Annotated[
-        str, typer.Option(metavar="PERIOD", help="Period: minute, hour or day.")
-    ] = "hour",
-    subject: Annotated[
-        list[str] | None,
-        typer.Option(help="Only brokers, bundles, nodes or tables."),
-    ] = None,
     out: Out = None,
     uri: Uri = None,
     engine: EngineName = "local",
@@ -78,24 +74,20 @@ def trends(
     as_json: Json = False,
 ) -> int:
     """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
-    from dashboard.cli.history import analysis as run
+    from dashboard.cli.history import analysis
     from dashboard.cli.history.recorded import Past
 
-    wish = run.TrendsCommand(tuple(clusters or ()), (start, end), by, tuple(subject or ()))
-    return run.trends(Past.of(uri, config), wish, (engine, out), as_json=as_json)
+    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
+    return analysis.trends(request, where, as_json=as_json)
 
 
 @history.command()
+@takes(FlapsRequest)
 def flaps(
+    request: FlapsRequest,
     clusters: Recorded = None,
     start: From = None,
     end: To = None,
-    side: Annotated[
-        float, typer.Option(metavar="MIN", help="Window before and after a move (min).")
-    ] = 10.0,
-    settle: Annotated[
-        float, typer.Option(metavar="MIN", help="Excluded time after a move (min).")
-    ] = 5.0,
     out: Out = None,
     uri: Uri = None,
     engine: EngineName = "local",
@@ -103,8 +95,8 @@ def flaps(
     as_json: Json = False,
 ) -> int:
     """Show flapping bundles, and moves without effect."""
-    from dashboard.cli.history import analysis as run
+    from dashboard.cli.history import analysis
     from dashboard.cli.history.recorded import Past
 
-    wish = run.FlapsCommand(tuple(clusters or ()), (start, end), side, settle)
-    return run.flaps(Past.of(uri, config), wish, (engine, out), as_json=as_json)
+    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
+    return analysis.flaps(request, where, as_json=as_json)
