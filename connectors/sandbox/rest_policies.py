@@ -20,9 +20,10 @@ from connectors.sandbox.answers import (
     nothing,
 )
 from connectors.sandbox.bootstrap import encode
+from connectors.sandbox.broker_patterns import broker_matcher
 from connectors.sandbox.rest import Rest
 from connectors.sandbox.rest_limits import json_body
-from core.pulsar.isolation import UNREADABLE, matcher_of
+from core.pulsar.isolation import UNREADABLE
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
 _SCOPE: Final = "unload_scope"
@@ -111,7 +112,7 @@ class PolicyRest(Rest):
         old = (policies.isolation or {}).get(name)
         policies.isolation = {**(policies.isolation or {}), name: kept}
         await self._write_isolation()
-        is_unloaded = matcher_of(_unloaded_by(kept, old))
+        is_unloaded = broker_matcher(_unloaded_by(kept, old))
         for row in range(len(self.state.namespaces)):
             if is_unloaded(self.state.namespaces[row]):
                 for bundle in self.state.bundles_of[row].tolist():
@@ -258,8 +259,8 @@ class PolicyRest(Rest):
 
 def _seen_by(policies: dict[str, Any], broker: str) -> dict[str, Any]:
     for name, policy in policies.items():
-        is_primary = matcher_of(policy["primary"])(broker)
-        if is_primary or matcher_of(policy["secondary"])(broker):
+        is_primary = broker_matcher(policy["primary"])(broker)
+        if is_primary or broker_matcher(policy["secondary"])(broker):
             return {
                 "brokerName": broker,
                 "policyName": name,
@@ -294,7 +295,7 @@ def _is_valid(body: dict[str, Any]) -> bool:
     if not body.get("namespaces") or not body.get("primary") or body.get("secondary") is None:
         return False
     try:
-        matcher_of((*body["namespaces"], *body["primary"], *body["secondary"]))
+        broker_matcher((*body["namespaces"], *body["primary"], *body["secondary"]))
     except UNREADABLE:
         return False
     return True

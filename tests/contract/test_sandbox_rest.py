@@ -78,6 +78,30 @@ def test_unload_of_a_namespace_moves_all_its_bundles(sandbox: Sandbox) -> None:
     eventually(lambda: _settled(sandbox))
 
 
+def test_isolation_policy_with_a_back_reference_is_taken_as_java_takes_it(sandbox: Sandbox) -> None:
+    base = f"{_ADMIN}/clusters/sandbox/namespaceIsolationPolicies"
+    failover = {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "80"},
+    }
+    body = {
+        "namespaces": [r"(acme)/\1-none"],
+        "primary": [r"(12)7\.\1.*", r"(n)o\1e"],
+        "secondary": [],
+        "auto_failover_policy": failover,
+    }
+    try:
+        answer = _send(sandbox, "POST", f"{base}/again", json=body)
+        assert answer.status_code == 204, answer.text
+        assert _send(sandbox, "GET", f"{base}/again").json()["primary"] == body["primary"]
+        seen = _send(sandbox, "GET", f"{base}/brokers/none").json()
+        assert (seen["policyName"], seen["primary"]) == ("again", True)
+        refused = _send(sandbox, "POST", f"{base}/never", json={**body, "primary": ["("]})
+        assert refused.status_code == 400
+    finally:
+        _send(sandbox, "DELETE", f"{base}/again")
+
+
 def test_new_isolation_policy_moves_its_namespace_onto_the_primary(sandbox: Sandbox) -> None:
     state, name = sandbox.state, "globex/sessions"
     primary = state.brokers[0]
