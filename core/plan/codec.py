@@ -44,7 +44,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     try:
         plan = msgspec.convert(content, type=Plan, dec_hook=steps.decode)
     except msgspec.ValidationError as exc:
-        raise UnusablePlanError(f"{place} is damaged: {exc}.", hint=_AGAIN) from exc
+        raise UnusablePlanError(f"{place} is damaged{_place_and_fault(exc)}.", hint=_AGAIN) from exc
     _check_times(plan, place)
     if msgspec.json.decode(msgspec.json.encode(plan)) != content:
         raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
@@ -56,6 +56,16 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
             hint=_AGAIN,
         )
     return plan
+
+
+def _place_and_fault(exc: msgspec.ValidationError) -> str:
+    """Return where a document is wrong, as one path, and how.
+
+    A step is decoded by itself, so msgspec names a path in two parts, the inner one first.
+    """
+    fault, *paths = str(exc).split(" - at `$")
+    path = "".join(part.rstrip("`") for part in reversed(paths)).removeprefix(".")
+    return f"{f' at {path}' if path else ''}: {fault[:1].lower()}{fault[1:]}"
 
 
 class _TwiceError(Exception):

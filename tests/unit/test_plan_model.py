@@ -99,6 +99,22 @@ def test_a_file_of_another_form_is_refused(change, words) -> None:
         load_plan(json.dumps(content).encode(), STEPS)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bundle": 5}, r"The plan is damaged at steps\[0\]\.bundle: expected `str`, got `int`\."),
+        ({"kind": "gone"}, r"The plan is damaged at steps\[0\]: unknown kind of step 'gone'\."),
+    ],
+)
+def test_a_damaged_step_is_named_by_one_path(change, words) -> None:
+    content = json.loads(dump_plan(a_plan()))
+    content["steps"][0] |= change
+    with pytest.raises(UnusablePlanError, match=words) as caught:
+        load_plan(json.dumps(content).encode(), STEPS)
+    assert caught.value.hint == "Make the plan again from a fresh snapshot."
+    assert " - at " not in caught.value.message
+
+
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff\xfe", b'{"plan_id": NaN}'])
 def test_what_is_no_plan_is_refused(raw) -> None:
     with pytest.raises(UnusablePlanError):
