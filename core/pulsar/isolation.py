@@ -109,20 +109,40 @@ def parse_isolation_policies(
     Args:
         policies: Table of :data:`core.schemas.pulsar.POLICIES`.
     """
+    parsed, faults = _read_policies(policies)
+    problems = []
+    for name, exc in faults:
+        effect = "apply it" if isinstance(exc, UnsupportedPatternError) else "may ignore it"
+        problems.append(
+            f"Isolation policy {name!r} cannot be read ({exc}); it is left out, so placement may "
+            f"be narrower than shown. Brokers {effect}."
+        )
+    return tuple(parsed), tuple(problems)
+
+
+def unreadable_isolation_policies(policies: pa.Table) -> dict[str, str]:
+    """Return ``{name: reason}`` of the isolation policies that cannot be read, in stored order.
+
+    Args:
+        policies: Table of :data:`core.schemas.pulsar.POLICIES`.
+    """
+    return {name: str(exc) for name, exc in _read_policies(policies)[1]}
+
+
+def _read_policies(
+    policies: pa.Table,
+) -> tuple[list[IsolationPolicy], list[tuple[str, Exception]]]:
+    """Return the policies that can be read, and name and fault of those that cannot."""
     parsed: list[IsolationPolicy] = []
-    problems: list[str] = []
+    faults: list[tuple[str, Exception]] = []
     for row in policies.to_pylist():
         if row["kind"] != "isolation":
             continue
         try:
             parsed.append(_parse_policy(row["name"], json.loads(row["body"])))
         except UNREADABLE as exc:
-            effect = "apply it" if isinstance(exc, UnsupportedPatternError) else "may ignore it"
-            problems.append(
-                f"Isolation policy {row['name']!r} cannot be read ({exc}); it is left out, so "
-                f"placement may be narrower than shown. Brokers {effect}."
-            )
-    return tuple(parsed), tuple(problems)
+            faults.append((row["name"], exc))
+    return parsed, faults
 
 
 def _parse_policy(name: str, body: dict[str, object]) -> IsolationPolicy:

@@ -5,7 +5,7 @@ Brokers, bundles and namespaces are numbered by their row; ``-1`` stands for *no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -32,6 +32,7 @@ from core.pulsar.isolation import (
     Role,
     parse_failure_domains,
     parse_isolation_policies,
+    unreadable_isolation_policies,
 )
 from core.pulsar.javahash import java_hash_order
 from core.pulsar.leader_rates import leader_long_rates, long_rate_doubt
@@ -81,6 +82,7 @@ class LoadView:
         namespace_group: Index into ``groups``, the anti-affinity groups in lower case.
         own_class: Load manager class of the deciding broker.
         notes: Sentences on what had to be assumed.
+        unreadable_policies: Name of each isolation policy that cannot be read, and why.
         extensible: What brokers of the extensible manager publish; ``None``: nothing of that kind.
         sheds_system: Whether the release's shedding picks bundles of ``pulsar/system``.
         further_reports: Rows of bundle and broker, ``(n, 2)``, of bundles that another report names
@@ -136,6 +138,7 @@ class LoadView:
     notes: tuple[str, ...]
     extensible: ExtensibleLoads | None = None
     sheds_system: bool = True
+    unreadable_policies: Mapping[str, str] = field(default_factory=dict)
     further_reports: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @classmethod
@@ -198,6 +201,9 @@ class LoadView:
                 for name, domain in zip(names, domains, strict=True)
             ),
             policies=policies,
+            unreadable_policies=unreadable_isolation_policies(snapshot.policies)
+            if problems
+            else {},
             notes=tuple(text for text in (*problems, note, quota_note(snapshot)) if text),
             extensible=ExtensibleLoads.of(snapshot),
             **bundle_part,

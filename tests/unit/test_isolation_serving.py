@@ -26,6 +26,10 @@ from core.pulsar.steps.policy import SetPolicy
 from core.pulsar.steps.unload import UnloadBundle
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
+from core.snapshot.store import save_snapshot
+from dashboard.app_pages.isolation import model as isolation_model
+from dashboard.cli.main import run
+from dashboard.presenters.isolation_words import NO_POLICY
 
 TERMS = PlanOptions(now=NOON)
 
@@ -63,6 +67,29 @@ def serving_of(snapshot: PulsarSnapshot) -> Serving:
 def space(fleet: PulsarSnapshot, at: int = 0) -> str:
     names = sorted(set(fleet.bundles["namespace"].to_pylist()))
     return [name for name in names if name.startswith(("acme/", "globex/", "initech/"))][at]
+
+
+def test_a_policy_that_cannot_be_read_is_listed_by_name(fleet, tmp_path, capsys) -> None:
+    good, back = body([space(fleet)], [host(fleet, 0)]), body([space(fleet, 1)], [r"(b)\1"])
+    broken = with_rows(
+        fleet, ("isolation", "apart", good), ("isolation", "again", back), ("isolation", "bad", "[")
+    )
+    serving = serving_of(broken)
+    assert list(serving.view.unreadable_policies) == ["again", "bad"]
+    assert "back reference" in serving.view.unreadable_policies["again"]
+    table = isolation_model.matrix(serving)
+    assert table["policy"].tolist() == ["apart", NO_POLICY, "again", "bad"]
+    again = table.iloc[2]
+    assert set(again[3:][again.index[4:]]) == {"unreadable"}
+    assert again["namespaces"] == "unreadable"
+    assert table["bundles"].isna().tolist() == [False, False, True, True]
+    assert isolation_model.matrix(serving, "again")["policy"].tolist()[-1] == "again"
+    save_snapshot(broken, tmp_path / "snapshot")
+    assert run(["isolation", str(tmp_path / "snapshot"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer["unreadable_policies"]) == ["again", "bad"]
+    assert run(["isolation", str(tmp_path / "snapshot")]) == 0
+    assert "again: unreadable (" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("least", [0, 1, 2, 3, 5])

@@ -33,6 +33,8 @@ ROLES_NOTE: Final = (
     "has no policy; no load report: placement passes it over."
 )
 MAX_COLUMNS: Final = 40
+UNREADABLE: Final = "unreadable"
+"""What a cell of a policy shows that Trimtab cannot evaluate."""
 
 
 def answer(serving: Serving, violations: Sequence[Violation], groups: int, domains: int) -> str:
@@ -109,14 +111,24 @@ def matrix(serving: Serving, contains: str = "") -> pd.DataFrame:
         {
             "policy": [row_name(rows[at]) for at in shown],
             "namespaces": [_spaces(rows[at]) for at in shown],
-            "bundles": [rows[at].bundles for at in shown],
-            "misplaced": [rows[at].misplaced for at in shown],
+            "bundles": pd.array([rows[at].bundles for at in shown], dtype="Int64"),
+            "misplaced": pd.array([rows[at].misplaced for at in shown], dtype="Int64"),
         }
     )
     for at in columns[:MAX_COLUMNS]:
         broker = int(classes[at][0])
         table[names[at]] = [ROLE_WORDS[serving.role(row, broker)] for row in shown]
-    return table
+    unread = [name for name in serving.view.unreadable_policies if contains in name]
+    return pd.concat([table, _unreadable(unread, table)], ignore_index=True) if unread else table
+
+
+def _unreadable(names: Sequence[str], table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of policies that cannot be read: whom they govern is unknown."""
+    cells: dict[str, list[Any]] = {name: [UNREADABLE] * len(names) for name in table.columns}
+    counts = {name: [None] * len(names) for name in ("bundles", "misplaced")}
+    return pd.DataFrame({**cells, "policy": list(names), **counts}).astype(
+        {"bundles": "Int64", "misplaced": "Int64"}
+    )
 
 
 def matrix_note(serving: Serving) -> str:

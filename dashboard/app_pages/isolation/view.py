@@ -144,6 +144,11 @@ def _one_policy(found: Isolation) -> None:
     name = state.text(state.POLICY)
     known = [policy.name for policy in found.serving.view.policies]
     words.section("As it is now")
+    if fault := found.serving.view.unreadable_policies.get(name):
+        st.caption(
+            words.plain(f"Trimtab cannot read this policy: {fault}. Whom it governs is unknown.")
+        )
+        return
     if name not in known:
         st.caption("A new policy: there is nothing of it yet.")
         return

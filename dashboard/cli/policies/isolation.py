@@ -46,6 +46,8 @@ class _Told:
             say(f"{row_name(policy)}: {listed(policy.namespaces, 3) or 'no namespace'}")
             for role, brokers in self.brokers_of(row).items():
                 say(f"  {ROLE_WORDS[role]}: {listed(brokers, 6)}")
+        for name, fault in self.serving.view.unreadable_policies.items():
+            say(f"{name}: unreadable ({fault}); the namespaces it governs are unknown")
         table(
             ("group", "namespace", "bundles", "brokers", "domains"),
             [
@@ -95,6 +97,7 @@ class _Told:
         return {
             "cluster": self.serving.view.cluster,
             "policies": [self._policy_json(at, row) for at, row in enumerate(self.serving.rows)],
+            "unreadable_policies": dict(self.serving.view.unreadable_policies),
             "anti_affinity": {
                 group: [
                     {
