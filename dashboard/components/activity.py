@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.components import tables, words
 from dashboard.presenters.fleet import Acting
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.past import touching
 from dashboard.presenters.runs import running_badge
 from dashboard.presenters.workers import worker_badge
+from dashboard.queries import runs
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config

@@ -16,12 +16,13 @@ from core.plan.codec import dump_plan
 from core.plan.describe import tally
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import applying as presenter
 from dashboard.presenters import unload
 from dashboard.presenters.naming import file_name
+from dashboard.queries import runs
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config

@@ -12,13 +12,14 @@ from core.errors import OpsError, PlanConflictError
 from core.plan.model import Plan
 from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.plan.preview import Preview
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.activity import run_link
 from dashboard.legible import option
-from dashboard.planning import UndoRequest, UnloadRequest, undo_preview, unload_preview
 from dashboard.presenters.naming import clock
-from dashboard.reading import shelf_state
+from dashboard.queries import runs
+from dashboard.queries.plans import UndoRequest, UnloadRequest, undo_preview, unload_preview
+from dashboard.queries.snapshots import shelf_state
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext, PegasusPage

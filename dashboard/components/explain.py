@@ -12,9 +12,10 @@ from core.errors import OpsError, UnknownNameError
 from core.pulsar.leader.facts import LeaderFacts
 from core.pulsar.split import explain_split
 from core.units import counted
-from dashboard import explaining, runs, state
+from dashboard import state
 from dashboard.components import frame, leader_round, tables, words
 from dashboard.presenters import explain as presenter
+from dashboard.queries import explanations, runs
 
 if TYPE_CHECKING:
     from core.pulsar.explain import BrokerReason, BundleReason
@@ -26,7 +27,7 @@ _TRIED_AT_ONCE: Final = 5_000
 
 def leader_facts_of(page: PageContext) -> LeaderFacts:
     """Return what is known of the leader of the snapshot that is shown."""
-    return explaining.leader_of(page.kept, page.shelved, _own_moves(page))
+    return explanations.leader_of(page.kept, page.shelved, _own_moves(page))
 
 
 def _own_moves(page: PageContext) -> dict[str, list[datetime]]:
@@ -68,7 +69,7 @@ def broker_panels(page: PageContext, broker: str) -> None:
 
 
 def _why_it_sheds(page: PageContext, broker: str, facts: LeaderFacts) -> None:
-    explanation = explaining.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.shelved, _resting(facts))
     try:
         name = explanation.strategy.name
     except UnknownNameError as error:
@@ -134,8 +135,8 @@ def _turning(page: PageContext, resting: frozenset[str], reason: BrokerReason) -
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = explaining.turning_points((page.shelved, resting, reason.broker))
-        otherwise = explaining.otherwise((page.shelved, resting, reason.broker))
+        points = explanations.turning_points((page.shelved, resting, reason.broker))
+        otherwise = explanations.otherwise((page.shelved, resting, reason.broker))
     if points:
         words.notes([f"{point.sentence}. Verified." for point in points])
     else:
@@ -147,7 +148,7 @@ def _when_it_reports(page: PageContext, broker: str) -> None:
     snapshot = page.reading.snapshot
     names = snapshot.brokers["broker"].to_pylist()
     row = snapshot.brokers.slice(names.index(broker), 1)
-    before = explaining.report_before(page.kept.entries, page.shelved, broker)
+    before = explanations.report_before(page.kept.entries, page.shelved, broker)
     found = presenter.report_facts(row, before, page.reading.settings, page.shelved.taken_at)
     if found is None:
         st.caption("Its load report is unknown, and so is when it comes.")
@@ -185,7 +186,7 @@ def _leader_panel(page: PageContext, facts: LeaderFacts) -> None:
         alt="Timers of the leader",
     )
     leader_round.next_round(page)
-    explanation = explaining.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.shelved, _resting(facts))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         st.markdown("**Next round, from this snapshot**")
@@ -234,7 +235,7 @@ def bundle_panels(page: PageContext, bundle: str) -> None:
     facts = leader_facts_of(page)
     words.section("Would it be shed?", "What it has to get over in the next round, in order.")
     leader_round.one_line(page, bundle=bundle)
-    explanation = explaining.explanation(page.shelved, _resting(facts))
+    explanation = explanations.explanation(page.shelved, _resting(facts))
     try:
         reason = explanation.of_bundle(bundle)
     except UnknownNameError as error:
@@ -265,7 +266,7 @@ def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleRe
     ):
         return
     with st.spinner("Trying other settings", show_time=True):
-        points = explaining.bundle_turning_points((page.shelved, resting, reason.bundle))
+        points = explanations.bundle_turning_points((page.shelved, resting, reason.bundle))
     if points:
         words.notes([f"{point.sentence}. Verified." for point in points])
     else:
@@ -274,7 +275,7 @@ def _bundle_turning(page: PageContext, resting: frozenset[str], reason: BundleRe
 
 def _would_it_split(page: PageContext, bundle: str) -> None:
     read = state.topics_of(page.name, bundle)
-    snapshot = explaining.with_topics(page.reading.snapshot, read and read.table)
+    snapshot = explanations.with_topics(page.reading.snapshot, read and read.table)
     found = explain_split(snapshot, page.reading.settings, bundle)
     words.section("Would it be split?", "Every condition of the automatic split.")
     st.markdown(words.plain(found.when))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Final, cast
 import streamlit as st
 
 from core.errors import ConfigError, OpsError, SnapshotError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.components import words
 from dashboard.components.header import Choice, render_header
 from dashboard.components.waiting import no_clusters, no_snapshot
-from dashboard.reading import Reading, ShelfState, reading, shelf_state
-from dashboard.reading_pegasus import PEGASUS, PegasusReading, pegasus_reading
+from dashboard.queries import runs
+from dashboard.queries.pegasus.snapshots import PEGASUS, PegasusReading, pegasus_reading
+from dashboard.queries.snapshots import Reading, ShelfState, reading, shelf_state
 from dashboard.sitemap import kinds_of
 
 if TYPE_CHECKING:

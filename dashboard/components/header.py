@@ -21,9 +21,9 @@ from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
 from dashboard.presenters.search import search
 from dashboard.presenters.search_pegasus import search_pegasus
-from dashboard.reading import ShelfState, collector_status, reading, shelf_state
-from dashboard.reading_history import history_of, past_at
-from dashboard.reading_pegasus import PEGASUS, manifest_of, pegasus_reading
+from dashboard.queries.history import history_of, past_at
+from dashboard.queries.pegasus.snapshots import PEGASUS, manifest_of, pegasus_reading
+from dashboard.queries.snapshots import ShelfState, collector_status, reading, shelf_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

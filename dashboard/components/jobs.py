@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.presenters import jobs as presenter
+from dashboard.queries import runs
 from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import runs
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.presenters import pegasus_cluster_past as presenter
 from dashboard.presenters.past import touching
-from dashboard.reading import thinned, within
-from dashboard.reading_pegasus_levels import moments
+from dashboard.queries import runs
+from dashboard.queries.pegasus.snapshots import moments
+from dashboard.queries.snapshots import thinned, within
 
 if TYPE_CHECKING:
     from core.actions.views import RunView

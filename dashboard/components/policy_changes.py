@@ -16,11 +16,11 @@ from core.plan.model import Plan
 from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.plan.preview import Preview
 from core.units import counted
-from dashboard import planning_policies as kernel
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
 from dashboard.components.applying import Ask
 from dashboard.presenters import policy_wishes as presenter
+from dashboard.queries import policies
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -89,7 +89,7 @@ def announce() -> None:
         )
 
 
-def changes(page: PageContext) -> kernel.PolicyAnswer | None:
+def changes(page: PageContext) -> policies.PolicyAnswer | None:
     """Draw what is wished and its plan; return the plan, ``None`` where there is none.
 
     Without wishes nothing is drawn.
@@ -101,8 +101,8 @@ def changes(page: PageContext) -> kernel.PolicyAnswer | None:
     draw_wishes(texts)
     try:
         wishes = tuple(presenter.parsed_wish(text) for text in texts)
-        answer = kernel.policy_preview(
-            kernel.PolicyRequest(
+        answer = policies.policy_preview(
+            policies.PolicyRequest(
                 shelved=page.shelved, wishes=wishes, exclusions=tuple(page.cluster.exclusions)
             )
         )
@@ -142,7 +142,7 @@ def _short(text: str) -> str:
     return f"{parts[0]} {parts[1].replace('_', ' ')} {parts[2]}"
 
 
-def _draw_plan(page: PageContext, answer: kernel.PolicyAnswer) -> None:
+def _draw_plan(page: PageContext, answer: policies.PolicyAnswer) -> None:
     plan, preview = _shown(answer)
     draw_difference(plan, key="policy_difference")
     if plan.steps:
@@ -175,7 +175,7 @@ def draw_difference(plan: Plan, *, key: str) -> None:
     )
 
 
-def _shown(answer: kernel.PolicyAnswer) -> tuple[Plan, Preview]:
+def _shown(answer: policies.PolicyAnswer) -> tuple[Plan, Preview]:
     """Return the plan; behind an open dialog stands what it is about."""
     ask = state.asking()
     if isinstance(ask, Ask) and ask.preview is not None:

@@ -11,12 +11,13 @@ from core.actions.model import Control, RunId
 from core.actions.views import RunView
 from core.errors import OpsError
 from core.step import Step
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
 from dashboard.presenters import run_waits
 from dashboard.presenters.outcome_pegasus import is_pegasus
+from dashboard.queries import runs
 
 if TYPE_CHECKING:
     from dashboard.services import Config

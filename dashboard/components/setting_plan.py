@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from core.pulsar.settings import SETTING_BY_KEY
-from dashboard import explaining, state
+from dashboard import state
 from dashboard.components import moves_plan, words
 from dashboard.components.applying import Ask
 from dashboard.presenters.settings import wanted_words
+from dashboard.queries import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -31,8 +32,8 @@ def draw_plan(page: PageContext, wished: Mapping[str, Any]) -> None:
         )
     if not dynamic:
         return
-    request = explaining.SettingRequest(shelved=page.shelved, wanted=wanted_words(dynamic))
-    plan, preview = explaining.setting_preview(request)
+    request = explanations.SettingRequest(shelved=page.shelved, wanted=wanted_words(dynamic))
+    plan, preview = explanations.setting_preview(request)
     ask = state.asking()
     # behind an open dialog stands what it is about
     if isinstance(ask, Ask) and ask.preview is not None:

@@ -12,7 +12,7 @@ from dashboard import services
 from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters.freshness import last_error
-from dashboard.reading import collector_status, shelf_state
+from dashboard.queries.snapshots import collector_status, shelf_state
 
 if TYPE_CHECKING:
     from dashboard.components.header import Choice

@@ -19,8 +19,9 @@ from core.plan.options import PlanOptions
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.steps.split import SplitBundle
-from dashboard import runs, services
+from dashboard import services
 from dashboard.presenters import workers
+from dashboard.queries import runs
 
 STATES = (
     "queued", "claimed", "running", "paused", "failed", "unknown", "refused", "done", "measured",

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from core.errors import InvariantError
-from dashboard.later import Later
+from dashboard.queries.background import Later
 
 WAIT_S = 20.0
 

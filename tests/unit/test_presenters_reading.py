@@ -7,7 +7,14 @@ from fleet_builder import make_history
 from core.ids import SnapshotId
 from core.snapshot.store import Shelf, Shelved
 from dashboard.presenters.moves import moves_between
-from dashboard.reading import bundle_history, moves_seen, shelf_state, span_minutes, thinned, within
+from dashboard.queries.snapshots import (
+    bundle_history,
+    moves_seen,
+    shelf_state,
+    span_minutes,
+    thinned,
+    within,
+)
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -11,8 +11,8 @@ from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
 from core.units import counted
 from dashboard.app_pages.lookup.model import answer as lookup_answer
-from dashboard.memo import Memo
 from dashboard.presenters import freshness, naming, search, unload
+from dashboard.queries.cache import Memo
 
 SNAPSHOT = make_snapshot()
 MANIFEST = SNAPSHOT.manifest

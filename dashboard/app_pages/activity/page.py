@@ -5,13 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.app_pages.activity import model
 from dashboard.app_pages.activity.view import pick, pick_span
 from dashboard.components import frame, tables, words
 from dashboard.components.activity import run_link
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.runs import RUN_WORDS, runs_frame
+from dashboard.queries import runs
 
 VIEWS = ("runs", "entries")
 STAMP = "YYYY-MM-DD HH:mm:ss"

@@ -34,10 +34,10 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import Shelved
 from dashboard import services
-from dashboard.explaining import with_topics
-from dashboard.memo import Memo
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
-from dashboard.reading import reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.explanations import with_topics
+from dashboard.queries.snapshots import reading
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster

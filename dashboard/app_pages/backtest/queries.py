@@ -12,8 +12,8 @@ from core.history.backtest.parsing import grid_of
 from core.history.backtest.wording import PULSAR, Wording
 from dashboard import services
 from dashboard.app_pages.backtest.model import Found, found_of
-from dashboard.memo import Memo
 from dashboard.presenters.jobs import took_s
+from dashboard.queries.cache import Memo
 from dashboard.services import history
 from dashboard.services import jobs as services_jobs
 

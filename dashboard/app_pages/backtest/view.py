@@ -17,9 +17,9 @@ from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
 from dashboard.components import figures, pegasus_plan, setting_plan, tables, words
 from dashboard.legible import option
-from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
 from dashboard.presenters import candidates
 from dashboard.presenters.settings import typed
+from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from dashboard.legible import option
 from dashboard.presenters import bundles as bundle_rows
 from dashboard.presenters.metrics import facts as metric_facts
 from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.reading import moves_seen, span_minutes, thinned, within
+from dashboard.queries.snapshots import moves_seen, span_minutes, thinned, within
 
 page = frame.open_page("Broker")
 reading = page.reading

@@ -15,8 +15,8 @@ from dashboard.app_pages.brokers.queries import counted_and_seen
 from dashboard.charts.heatmap import broker_heatmap
 from dashboard.components import choice, figures, frame, metrics, tables, words
 from dashboard.presenters.metrics import source_line
-from dashboard.reading import thinned, within
-from dashboard.reading_history import brokers_over
+from dashboard.queries.history import brokers_over
+from dashboard.queries.snapshots import thinned, within
 
 WINDOWS = {
     "15 min": timedelta(minutes=15),

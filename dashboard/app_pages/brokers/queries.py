@@ -10,9 +10,9 @@ import pyarrow as pa
 from core.errors import SnapshotError
 from core.schemas.pulsar import BROKER_METRICS
 from core.snapshot.store import Shelved, read_table
-from dashboard.memo import Memo
 from dashboard.presenters.metrics import counters_sentence
-from dashboard.reading import moves_seen, span_minutes
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import moves_seen, span_minutes
 
 _MAX_TABLES = 64
 

@@ -18,7 +18,7 @@ from dashboard.components import explain, figures, frame, tables, words
 from dashboard.components.activity import past_of
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.topics import read_words, web_addresses_of
-from dashboard.reading import bundle_history, span_minutes, thinned, within
+from dashboard.queries.snapshots import bundle_history, span_minutes, thinned, within
 
 
 def missing(snapshot: PulsarSnapshot, name: str) -> None:

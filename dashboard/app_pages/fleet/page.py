@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import reading, reading_pegasus
 from dashboard.app_pages.fleet import model, view
 from dashboard.components import frame, words
 from dashboard.components.waiting import no_snapshot
+from dashboard.queries import snapshots
+from dashboard.queries.pegasus import snapshots as pegasus_snapshots
 
 page = frame.open_fleet("Fleet overview")
 chosen = page.choice.cluster
 of_pulsar = page.config.of_kind("pulsar").clusters
 of_pegasus = page.config.of_kind("pegasus").clusters
 kept = frame.kept_by_cluster(page.config)
-pulsar = {one.name: reading.newest_summary(kept[one.name]) for one in of_pulsar}
-pegasus = {one.name: reading_pegasus.newest_summary(kept[one.name]) for one in of_pegasus}
+pulsar = {one.name: snapshots.newest_summary(kept[one.name]) for one in of_pulsar}
+pegasus = {one.name: pegasus_snapshots.newest_summary(kept[one.name]) for one in of_pegasus}
 if page.pulsar is not None:
-    pulsar[chosen.name] = reading.cluster_summary(page.pulsar.shelved)
+    pulsar[chosen.name] = snapshots.cluster_summary(page.pulsar.shelved)
 if page.pegasus is not None:
-    pegasus[chosen.name] = reading_pegasus.cluster_summary(page.pegasus.shelved)
+    pegasus[chosen.name] = pegasus_snapshots.cluster_summary(page.pegasus.shelved)
 rows = {**pulsar, **pegasus}
 words.answer(model.answer(list(rows.items())))
 mine = rows[chosen.name]

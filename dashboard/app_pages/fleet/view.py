@@ -16,8 +16,8 @@ from dashboard.app_pages.fleet import model
 from dashboard.components import frame, tables, words
 from dashboard.components.activity import acting_of
 from dashboard.presenters.moves import moves_frame, moves_sentence
-from dashboard.reading import broker_history, moves_seen, span_minutes, thinned, within
-from dashboard.reading_pegasus import primary_moves
+from dashboard.queries.pegasus.snapshots import primary_moves
+from dashboard.queries.snapshots import broker_history, moves_seen, span_minutes, thinned, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dashboard.presenters.fleet import ClusterSummary
     from dashboard.presenters.fleet_pegasus import PegasusSummary
     from dashboard.presenters.moves import Move
-    from dashboard.reading import ShelfState
+    from dashboard.queries.snapshots import ShelfState
     from dashboard.services import Cluster, Config
 
 

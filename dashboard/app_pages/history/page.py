@@ -21,7 +21,7 @@ from dashboard.app_pages.history.timeline import (
 )
 from dashboard.app_pages.history.view import draw_compare, draw_movers, draw_series
 from dashboard.components import frame, words
-from dashboard.reading_history import Asked, history_of, picture, weights_of
+from dashboard.queries.history import Asked, history_of, picture, weights_of
 from dashboard.services import leader
 
 MINUTE, EVENTS, COMPARE, MOVERS = "This minute", "Events", "Compare", "Movers and flaps"

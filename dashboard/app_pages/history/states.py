@@ -14,7 +14,7 @@ from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.components.header import Choice
 from dashboard.presenters.moments import stamp
-from dashboard.reading_history import ClusterHistory, history_of
+from dashboard.queries.history import ClusterHistory, history_of
 
 if TYPE_CHECKING:
     from dashboard.services import Config

@@ -28,7 +28,7 @@ from dashboard.app_pages.history.model import (
 from dashboard.charts.scale import scale_of
 from dashboard.components import choice, figures, misnamed, tables, words
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.reading_history import Asked, Picture
+from dashboard.queries.history import Asked, Picture
 
 # -- range and measure -----------------------------------------------------------------------------
 

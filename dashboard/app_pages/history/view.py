@@ -28,9 +28,9 @@ from dashboard.components.header import Choice
 from dashboard.legible import option
 from dashboard.presenters.moments import parse_stamp, stamp
 from dashboard.presenters.naming import file_name
-from dashboard.reading import reading
-from dashboard.reading_history import Asked, Picture, foretold, shelved_at
-from dashboard.reading_pegasus import pegasus_reading
+from dashboard.queries.history import Asked, Picture, foretold, shelved_at
+from dashboard.queries.pegasus.snapshots import pegasus_reading
+from dashboard.queries.snapshots import reading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from core.pulsar.leader.prediction import Forecast
     from core.snapshot.store import Shelved
-    from dashboard.reading_history import Asked
+    from dashboard.queries.history import Asked
     from dashboard.services import Config
 
 

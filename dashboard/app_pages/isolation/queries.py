@@ -14,9 +14,9 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
 from core.snapshot.store import Shelved
 from dashboard import services
-from dashboard.memo import Memo
 from dashboard.presenters.isolation_words import Violation, violations
-from dashboard.reading import reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S = 300
 

@@ -16,9 +16,9 @@ from core.pulsar.owners import Ownership, ownership_of
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
-from dashboard.memo import Memo
-from dashboard.reading import reading
-from dashboard.reading_history import ClusterHistory, history_of
+from dashboard.queries.cache import Memo
+from dashboard.queries.history import ClusterHistory, history_of
+from dashboard.queries.snapshots import reading
 
 if TYPE_CHECKING:
     from dashboard.services import Cluster, Config

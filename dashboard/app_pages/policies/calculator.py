@@ -8,12 +8,12 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.planning.group_use import PERIOD, QUANTITIES, period_of
-from dashboard import planning_policies as kernel
 from dashboard import state
 from dashboard.app_pages.policies import model
 from dashboard.app_pages.policies.charts import MOST_LINES, course_figure
 from dashboard.components import figures, tables, words
 from dashboard.legible import option
+from dashboard.queries import policies
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ _FACTS: Final = (
 )
 
 
-def draw_calculator(page: PageContext, limits: kernel.Limits) -> None:
+def draw_calculator(page: PageContext, limits: policies.Limits) -> None:
     """Draw the calculator and the simulation; both are wholly in the address."""
     words.section("Quota calculator", "How a group's limit falls to its brokers.")
     _from_cluster(page, limits)
@@ -63,7 +63,7 @@ def _text(label: str, key: str, default: str, *, width: int, help_text: str = ""
     return value or ""
 
 
-def _from_cluster(page: PageContext, limits: kernel.Limits) -> None:
+def _from_cluster(page: PageContext, limits: policies.Limits) -> None:
     if not limits.groups:
         st.caption(
             "This cluster has no resource group to take figures from; the example is PIP-82's."
@@ -93,7 +93,7 @@ def _from_cluster(page: PageContext, limits: kernel.Limits) -> None:
 
 
 def _take(page: PageContext, name: str, quantity: str) -> None:
-    shared = kernel.shared_of((page.shelved, name, quantity))
+    shared = policies.shared_of((page.shelved, name, quantity))
     used = [f"{value:.0f}" for value in shared.used if value > 0]
     st.session_state[state.LIMIT] = str(shared.limit)
     st.session_state[state.USAGE] = ",".join(used) or "0"

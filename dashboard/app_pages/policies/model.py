@@ -31,7 +31,7 @@ from dashboard.presenters.naming import listed
 if TYPE_CHECKING:
     from core.planning.namespace_use import NamespaceUse
     from core.planning.tenants import Bound, TenantUse
-    from dashboard.planning_policies import Limits
+    from dashboard.queries.policies import Limits
 
 
 # -- groups, rates, quotas, tenants ----------------------------------------------------------------

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import planning_policies as kernel
 from dashboard import state
 from dashboard.app_pages.policies import calculator, model, view
 from dashboard.components import frame, policy_changes, words
+from dashboard.queries import policies
 
 DRAW = {
     "groups": view.draw_groups,
@@ -18,7 +18,7 @@ DRAW = {
 }
 
 page = frame.open_page("Policies & quotas")
-limits = kernel.limits_of(page.shelved)
+limits = policies.limits_of(page.shelved)
 words.answer(model.answer(limits, page.reading.settings))
 chosen = st.segmented_control(
     "View",

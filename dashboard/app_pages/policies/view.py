@@ -18,12 +18,12 @@ from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.plan.policy_state import policies_of, stored_policy
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.schemas.pulsar import RATES
-from dashboard import planning_policies as kernel
 from dashboard import state
 from dashboard.app_pages.policies import model
 from dashboard.components import choice, frame, policy_changes, tables, words
 from dashboard.legible import option
 from dashboard.presenters import bundles, policy_wishes
+from dashboard.queries import policies
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def draw_enforcement(page: PageContext) -> None:
         st.warning(words.plain(sentence), icon=":material/power_off:")
 
 
-def draw_groups(page: PageContext, limits: kernel.Limits) -> None:
+def draw_groups(page: PageContext, limits: policies.Limits) -> None:
     """Draw the groups, the chosen one by broker, and its form."""
     draw_enforcement(page)
     words.section("Resource groups", "A limit is for all attached namespaces and brokers together.")
@@ -96,7 +96,7 @@ _GROUP_FACTS: Final = (
 )
 
 
-def _groups_table(page: PageContext, limits: kernel.Limits) -> None:
+def _groups_table(page: PageContext, limits: policies.Limits) -> None:
     rows = model.groups_table(limits.groups)
     columns = {"group": tables.opener("Group", "_group_key", _choose_group)}
     for key, kind in QUANTITIES.items():
@@ -124,7 +124,7 @@ def _choose_group(name: str) -> None:
     st.session_state[state.RESOURCE_GROUP] = name
 
 
-def _edit(page: PageContext, limits: kernel.Limits, group: GroupUse | None) -> None:
+def _edit(page: PageContext, limits: policies.Limits, group: GroupUse | None) -> None:
     if group is None:
         words.section("Make a group")
         name = st.text_input("Name", key=_NAME, placeholder="gold", width=320) or ""
@@ -135,7 +135,7 @@ def _edit(page: PageContext, limits: kernel.Limits, group: GroupUse | None) -> N
     _attached(limits, group)
 
 
-def _attached(limits: kernel.Limits, group: GroupUse) -> None:
+def _attached(limits: policies.Limits, group: GroupUse) -> None:
     key = f"_attached_{group.name}"
     others = sorted(set(limits.use.namespaces) - set(group.namespaces))[:_MOST_OFFERED]
     wanted = st.multiselect(
@@ -180,7 +180,7 @@ def _by_broker(page: PageContext, group: GroupUse) -> None:
         key=state.QUANTITY,
         say=lambda key: QUANTITIES[key].title,
     )
-    shared = kernel.shared_of((page.shelved, group.name, quantity))
+    shared = policies.shared_of((page.shelved, group.name, quantity))
     rows = model.shares_table(shared)
     if rows.empty:
         why = "carries anything of its namespaces now" if group.namespaces else "is concerned"
@@ -221,7 +221,7 @@ def _calculate(limit: int, usage: list[int]) -> None:
 # -- rate limits of namespaces ---------------------------------------------------------------------
 
 
-def draw_rates(page: PageContext, limits: kernel.Limits) -> None:
+def draw_rates(page: PageContext, limits: policies.Limits) -> None:
     """Draw who is limited and how near, and the form of one namespace's limit."""
     words.section(
         "Rate limits of namespaces",
@@ -306,7 +306,7 @@ def _choose_namespace(namespace: str) -> None:
     st.session_state[state.NAMESPACE] = namespace
 
 
-def _live(limits: kernel.Limits, namespace: str) -> None:
+def _live(limits: policies.Limits, namespace: str) -> None:
     row = limits.use.row_of(namespace)
     if row < 0:
         return
@@ -343,7 +343,7 @@ _QUOTA_FACTS: Final = (
 _EXTENSIBLE: Final = "The extensible load manager, which decides here, takes no quota at all."
 
 
-def draw_quotas(page: PageContext, limits: kernel.Limits) -> None:
+def draw_quotas(page: PageContext, limits: policies.Limits) -> None:
     """Draw the quotas and the form of one."""
     del limits
     snapshot = page.reading.snapshot
@@ -423,7 +423,7 @@ _TENANT_FACTS: Final = (
 )
 
 
-def draw_tenants(page: PageContext, limits: kernel.Limits) -> None:
+def draw_tenants(page: PageContext, limits: policies.Limits) -> None:
     """Draw every tenant, and the namespaces of the chosen one."""
     words.section("Tenants", model.tenants_answer(limits.tenants))
     if not limits.tenants:
@@ -471,7 +471,7 @@ def _choose_tenant(name: str) -> None:
     st.session_state[state.TENANT] = name
 
 
-def _one_tenant(limits: kernel.Limits) -> None:
+def _one_tenant(limits: policies.Limits) -> None:
     name = st.selectbox(
         "Namespaces of",
         [one.name for one in limits.tenants],
@@ -486,7 +486,7 @@ def _one_tenant(limits: kernel.Limits) -> None:
     _namespaces(found, limits)
 
 
-def _namespaces(tenant: TenantUse, limits: kernel.Limits) -> None:
+def _namespaces(tenant: TenantUse, limits: policies.Limits) -> None:
     by_namespace: dict[str, list[RateLimit]] = {}
     for limit in limits.rates:
         by_namespace.setdefault(limit.namespace, []).append(limit)

@@ -17,9 +17,9 @@ from core.pulsar.view import LoadView
 from core.simulation import RoundResult, Run, WhatIf, changed_fleet
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelved
-from dashboard.later import Later
-from dashboard.memo import Memo
-from dashboard.reading import Reading, reading
+from dashboard.queries.background import Later
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import Reading, reading
 
 _NEW: Final = "new-broker-{}:8080"
 

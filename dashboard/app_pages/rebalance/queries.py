@@ -30,9 +30,9 @@ from core.snapshot import LoadManager
 from core.snapshot.store import Shelved
 from dashboard import services
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
-from dashboard.later import Later
-from dashboard.memo import Memo
-from dashboard.reading import reading
+from dashboard.queries.background import Later
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import reading
 
 Assumed = tuple[tuple[str, bool | int | float | str], ...]
 

@@ -10,11 +10,12 @@ import streamlit as st
 
 from core.actions.views import RunView
 from core.errors import OpsError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.app_pages.run import view
 from dashboard.app_pages.run.model import QUANTITIES
 from dashboard.cli.config import words_of
 from dashboard.components import frame, words
+from dashboard.queries import runs
 
 if TYPE_CHECKING:
     from dashboard.services import Config

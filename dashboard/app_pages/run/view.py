@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.actions.views import RunView
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.app_pages.run import model
 from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.components import figures, frame, tables, words
@@ -19,6 +19,7 @@ from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
 from dashboard.presenters.run_controls import about_to_begin
+from dashboard.queries import runs
 from dashboard.services.run_queue import run_ahead
 
 if TYPE_CHECKING:

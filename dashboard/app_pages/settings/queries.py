@@ -10,8 +10,8 @@ from core.health.doctor import Examination, examine
 from core.health.recorded import RecordedPast
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
-from dashboard.memo import Memo
-from dashboard.reading import reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import reading
 from dashboard.services.recorded_week import recorded_week, silence_words
 
 if TYPE_CHECKING:

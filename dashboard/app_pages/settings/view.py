@@ -15,10 +15,11 @@ from core.pulsar.combinations import combinations
 from core.pulsar.presets import PRESET_BY_NAME, PRESETS, Preset, differences, set_option
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.shedding import shedding_strategy_in_force
-from dashboard import explaining, state
+from dashboard import state
 from dashboard.app_pages.settings import model
 from dashboard.components import setting_plan, tables, words
 from dashboard.legible import option
+from dashboard.queries import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -281,11 +282,11 @@ def _what_if(page: PageContext, wished: Mapping[str, Any]) -> None:
     """Say what the next round would be, and what would not fit any more."""
     reading = page.reading
     assumed = tuple((key, value) for key, value in wished.items() if value is not None)
-    after = explaining.assumed_settings((page.shelved, assumed))
+    after = explanations.assumed_settings((page.shelved, assumed))
     manager = reading.snapshot.manifest.load_manager
     try:
-        now = explaining.explanation(page.shelved).decision.sentence
-        then = explaining.explanation_with((page.shelved, assumed)).decision.sentence
+        now = explanations.explanation(page.shelved).decision.sentence
+        then = explanations.explanation_with((page.shelved, assumed)).decision.sentence
         now = model.round_words(now, reading.settings)
         then = model.round_words(then, after)
         st.markdown(f"**The next shedding round now:** {words.plain(now)}")

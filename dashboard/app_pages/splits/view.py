@@ -15,7 +15,7 @@ from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
 from core.pulsar.split.algorithms import most_even_position
 from core.snapshot import PulsarSnapshot
 from core.units import counted
-from dashboard import explaining, services, state
+from dashboard import services, state
 from dashboard.app_pages.splits import model
 from dashboard.app_pages.splits.charts import cut_strip
 from dashboard.charts.ring import namespace_ring
@@ -25,6 +25,7 @@ from dashboard.components.explain import draw_conditions
 from dashboard.presenters.bundles import ring_data
 from dashboard.presenters.explain import conditions_table
 from dashboard.presenters.topics import read_words, web_addresses_of
+from dashboard.queries import explanations
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PageContext
@@ -55,7 +56,7 @@ class Chosen:
         """Take the topics that this session has read."""
         read = state.topics_of(page.name, bundle)
         topics, read_at = (None, None) if read is None else (read.table, read.read_at)
-        whole = explaining.with_topics(page.reading.snapshot, topics)
+        whole = explanations.with_topics(page.reading.snapshot, topics)
         return cls(page, bundle, topics, read_at, whole)
 
     def explained(self, algorithm: str, positions: Sequence[int] = ()) -> SplitWhatIf:
@@ -239,7 +240,7 @@ def conditions(chosen: Chosen, found: SplitWhatIf) -> None:
 def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
     """Draw the plan of the split and what a person may do with it."""
     page = chosen.page
-    request = explaining.SplitRequest(
+    request = explanations.SplitRequest(
         shelved=page.shelved,
         bundle=chosen.bundle,
         algorithm=found.algorithm,
@@ -250,7 +251,7 @@ def planned(chosen: Chosen, found: SplitWhatIf, *, is_unloaded: bool) -> None:
         topics_read_at=chosen.read_at,
     )
     try:
-        plan, preview = explaining.split_preview(request)
+        plan, preview = explanations.split_preview(request)
     except OpsError as error:
         words.failed(error, what="The split cannot be planned")
         return

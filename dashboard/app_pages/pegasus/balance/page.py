@@ -14,7 +14,7 @@ from dashboard.app_pages.pegasus.balance import candidates, model, moves, querie
 from dashboard.app_pages.pegasus.balance.changes import Listed
 from dashboard.app_pages.pegasus.balance.hand import asked_move
 from dashboard.components import frame, pegasus_plan, words
-from dashboard.planning_pegasus import MovesRequest, moves_plan_of
+from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 
 page = frame.open_pegasus_page("Balance")
 try:

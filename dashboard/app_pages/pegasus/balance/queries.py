@@ -37,9 +37,9 @@ from core.pegasus.even.weights import (
 from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.view import NOBODY, ClusterView
 from core.snapshot.store import Shelved
-from dashboard.later import Later
-from dashboard.memo import Memo
-from dashboard.reading_pegasus import pegasus_reading
+from dashboard.queries.background import Later
+from dashboard.queries.cache import Memo
+from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 Floats = NDArray[np.float64]
 Order = Literal["learned", "names", "reversed", "drawn"]

@@ -12,7 +12,7 @@ from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import pegasus_plan, tables, words
 from dashboard.components.pegasus_past import level_past
-from dashboard.planning_pegasus_settings import LevelRequest, level_plan_of
+from dashboard.queries.pegasus.plans import LevelRequest, level_plan_of
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage

@@ -12,7 +12,7 @@ from core.plan.model import Plan
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import pegasus_plan, tables, words
-from dashboard.planning_pegasus_settings import ServerSettingRequest, server_setting_plan_of
+from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage

@@ -18,9 +18,9 @@ from core.pegasus.plan.maintenance import (
 )
 from core.pegasus.snapshot import PegasusFacts
 from core.units import counted
-from dashboard.planning_pegasus import Wizard
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pegasus_headline import NODE_STATUS_WORDS
+from dashboard.queries.pegasus.plans import Wizard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

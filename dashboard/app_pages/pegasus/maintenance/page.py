@@ -8,7 +8,7 @@ from core.errors import InputError
 from dashboard.app_pages.pegasus.maintenance import model, view
 from dashboard.cli.config import words_of
 from dashboard.components import frame, pegasus_plan, words
-from dashboard.planning_pegasus import wizard_plan_of
+from dashboard.queries.pegasus.plans import wizard_plan_of
 
 page = frame.open_pegasus_page("Maintenance")
 run = view.going(page)

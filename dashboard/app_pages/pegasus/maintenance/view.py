@@ -9,13 +9,14 @@ import streamlit as st
 
 from core.actions.views import RunView
 from core.errors import OpsError
-from dashboard import runs, services, state
+from dashboard import services, state
 from dashboard.app_pages.pegasus.maintenance import model
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, notice
-from dashboard.planning_pegasus import WizardRequest
 from dashboard.presenters import runs as run_words
+from dashboard.queries import runs
+from dashboard.queries.pegasus.plans import WizardRequest
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage

@@ -5,13 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from core.errors import OpsError, PlanConflictError
-from dashboard import runs, state
+from dashboard import state
 from dashboard.app_pages.pegasus.undo.queries import undo_plan_of
 from dashboard.cli.config import words_of
 from dashboard.components import frame, pegasus_plan, words
 from dashboard.components.activity import run_link
 from dashboard.components.asked_plan import is_too_early
-from dashboard.planning import UndoRequest
+from dashboard.queries import runs
+from dashboard.queries.plans import UndoRequest
 
 page = frame.open_pegasus_page("Undo")
 run_id = state.text(state.UNDO)

@@ -7,9 +7,9 @@ from typing import Final
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.plan.model import Plan
 from dashboard import services
-from dashboard.memo import Memo
-from dashboard.planning import UndoRequest
-from dashboard.reading_pegasus import pegasus_reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.pegasus.snapshots import pegasus_reading
+from dashboard.queries.plans import UndoRequest
 
 _RENEW_AFTER_S: Final = 300
 

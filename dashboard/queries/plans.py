@@ -13,8 +13,8 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.undo import undo_plan
 from core.snapshot.store import Shelved
 from dashboard import services
-from dashboard.memo import Memo
-from dashboard.reading import reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S: Final = 300
 

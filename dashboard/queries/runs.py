@@ -17,10 +17,10 @@ from core.errors import UnknownNameError
 from core.plan.model import Plan
 from dashboard import services
 from dashboard.cli.config import words_of
-from dashboard.memo import Memo
 from dashboard.presenters.journal import Chain, chain_of, entries_frame
 from dashboard.presenters.workers import WorkerState, worker_state
-from dashboard.reading import collector_status
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import collector_status
 
 if TYPE_CHECKING:
     from dashboard.services import Config

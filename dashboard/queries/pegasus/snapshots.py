@@ -14,16 +14,17 @@ import pyarrow.parquet as pq
 from core.errors import SnapshotError
 from core.health.findings import Finding
 from core.health.pegasus import assess_pegasus
-from core.pegasus.snapshot import PegasusFacts
+from core.pegasus.snapshot import STORED_LEVEL, PegasusFacts
 from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, summarize_tables
 from core.pegasus.verdict import BalanceVerdict
 from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import Shelved
-from dashboard.memo import Memo
 from dashboard.presenters.fleet_pegasus import PegasusSummary, pegasus_summary
 from dashboard.presenters.moves import Move, moves_between
-from dashboard.reading import ShelfState, reading
+from dashboard.presenters.pegasus_cluster_past import Moment
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import ShelfState, reading
 
 MAX_READINGS: Final = 4
 MAX_SUMMARIES: Final = 512
@@ -140,3 +141,29 @@ def manifest_of(kind: str, shelved: Shelved) -> Manifest:
     if kind == PEGASUS:
         return pegasus_reading(shelved).snapshot.manifest
     return reading(shelved).snapshot.manifest
+
+
+_LEADER: Final = "primary_meta_server"
+_MAX_MOMENTS: Final = 1_000
+
+
+def _read(shelved: Shelved) -> Moment | None:
+    """Two settings of one kept snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
+    try:
+        table = pq.read_table(shelved.path / "settings.parquet", columns=["name", "value"])
+    except (OSError, pa.ArrowException):
+        return None
+    told = dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
+    return Moment(shelved.taken_at, told.get(_LEADER), told.get(STORED_LEVEL))
+
+
+_moments = Memo(_read, max_entries=_MAX_MOMENTS)
+
+
+def moments(entries: Sequence[Shelved]) -> list[Moment]:
+    """Return who led and what was stored, oldest first.
+
+    Cost:
+        A file of some kilobytes a snapshot the first time.
+    """
+    return [moment for entry in entries if (moment := _moments(entry)) is not None]

@@ -25,8 +25,8 @@ from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelved, load_manifest
 from dashboard import services
-from dashboard.memo import Memo
-from dashboard.reading import ShelfState, moves_seen, reading, thinned, within
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import ShelfState, moves_seen, reading, thinned, within
 
 _RENEW_AFTER_S: Final = 300
 _LOOKED_BACK: Final = timedelta(hours=1)

@@ -21,9 +21,9 @@ from core.snapshot.clock import is_ahead
 from core.snapshot.store import Shelved
 from core.units import ms_to_datetime
 from dashboard import services
-from dashboard.memo import Memo
 from dashboard.presenters.moments import parse_stamp, stamp
-from dashboard.reading import (
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import (
     BROKER_COLUMNS,
     MAX_POINTS,
     ShelfState,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from core.errors import InputError
-from core.pegasus.plan.build import AskedMove, moves_plan
+from core.pegasus.plan.build import AskedMove, level_plan, moves_plan, setting_plan
 from core.pegasus.plan.maintenance import (
     MAX_UNDER_REPLICATED,
     OFFLINE_RATE_MB_PER_S,
@@ -21,10 +21,14 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.snapshot.store import Shelved
 from dashboard import services
-from dashboard.memo import Memo
-from dashboard.reading_pegasus import pegasus_reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.pegasus.snapshots import pegasus_reading
 
 _RENEW_AFTER_S: Final = 300
+
+
+def _period() -> int:
+    return int(services.now().timestamp()) // _RENEW_AFTER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ def moves_plan_of(request: MovesRequest) -> Plan:
     Raises:
         InputError: Nothing was asked for.
     """
-    return _moves((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+    return _moves((request, _period()))
 
 
 def _made(key: tuple[MovesRequest, int]) -> Plan:
@@ -100,7 +104,7 @@ def wizard_plan_of(request: WizardRequest) -> Plan:
         InputError: No node was named, or no such rate.
         UnknownNameError: There is no such node.
     """
-    return _wizards((request, int(services.now().timestamp()) // _RENEW_AFTER_S))
+    return _wizards((request, _period()))
 
 
 def _maintained(key: tuple[WizardRequest, int]) -> Plan:
@@ -136,3 +140,63 @@ def _maintained(key: tuple[WizardRequest, int]) -> Plan:
 
 
 _wizards = Memo(_maintained, max_entries=16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRequest:
+    """A level that somebody wants; equal requests on the same snapshot have the same plan.
+
+    Attributes:
+        shelved: The snapshot.
+        level: One of the five words.
+    """
+
+    shelved: Shelved
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettingRequest:
+    """A setting that somebody wants.
+
+    Attributes:
+        shelved: The snapshot.
+        key: Upstream's.
+        value: As written.
+    """
+
+    shelved: Shelved
+    key: str
+    value: str
+
+
+def level_plan_of(request: LevelRequest) -> Plan:
+    """Return the plan that sets a level; made anew before it expires."""
+    return _levels((request, _period()))
+
+
+def server_setting_plan_of(request: ServerSettingRequest) -> Plan:
+    """Return the plan that changes a setting; made anew before it expires.
+
+    Raises:
+        InputError: The setting does not take the value.
+        UnknownNameError: There is no such setting.
+    """
+    return _settings((request, _period()))
+
+
+def _level(key: tuple[LevelRequest, int]) -> Plan:
+    request, _ = key
+    terms = PlanOptions(now=services.now(), reason="The level switch of the Cluster page")
+    return level_plan(pegasus_reading(request.shelved).snapshot, request.level, terms)
+
+
+def _setting(key: tuple[ServerSettingRequest, int]) -> Plan:
+    request, _ = key
+    terms = PlanOptions(now=services.now(), reason="The settings of the Cluster page")
+    snapshot = pegasus_reading(request.shelved).snapshot
+    return setting_plan(snapshot, request.key, request.value, terms)
+
+
+_levels = Memo(_level, max_entries=32)
+_settings = Memo(_setting, max_entries=32)

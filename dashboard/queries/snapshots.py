@@ -25,9 +25,9 @@ from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import Shelf, Shelved, current, load_snapshot
 from dashboard import services
-from dashboard.memo import Memo
 from dashboard.presenters.fleet import ClusterSummary, summary
 from dashboard.presenters.moves import Move, moves_between
+from dashboard.queries.cache import Memo
 
 MAX_READINGS: Final = 4
 MAX_TABLES: Final = 400

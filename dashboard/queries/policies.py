@@ -17,8 +17,8 @@ from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.policy import policy_steps
 from core.snapshot.store import Shelved
 from dashboard import services
-from dashboard.memo import Memo
-from dashboard.reading import reading
+from dashboard.queries.cache import Memo
+from dashboard.queries.snapshots import reading
 
 _RENEW_AFTER_S: Final = 300
 

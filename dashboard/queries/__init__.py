@@ -1,0 +1,1 @@
+"""Cached reads that two pages share: each answer is computed once."""

@@ -1,0 +1,1 @@
+"""Cached reads of Pegasus clusters."""
