@@ -12,7 +12,7 @@ run: setup-run ## set up, then open the product on the embedded fleet
 
 test: setup-dev check ## set up, then everything CI runs (checks and tests)
 	@.ci/browser
-	@$(PYTEST) -n 2 --no-loadscope-reorder -m "not slow" --hypothesis-profile=ci
+	@$(PYTEST) -n 4 --no-loadscope-reorder -m "not slow" --hypothesis-profile=ci
 
 test-all: setup-dev check ## the same with the long suites: live, faults, huge fleets, 20,000 mutations
 	@.ci/browser
