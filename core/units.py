@@ -78,7 +78,7 @@ def format_ago(seconds: float | None) -> str:
     return f"{format_age(max(seconds, 0.0))} ago"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return ``1 broker``, ``2 brokers``, ``12,000 brokers``, ``2 policies``."""
     if number == 1:
         return f"1 {noun}"

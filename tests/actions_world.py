@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 from fleet_builder import NOON, make_snapshot
 
-from connectors.pulsar.acting.sight import BundleStep, Sight
+from connectors.pulsar.acting.sight import BundleState, BundleStep
 from connectors.pulsar.actions.policy import PolicyAction
 from connectors.pulsar.actions.setting import SettingAction
 from connectors.pulsar.actions.split import SplitAction
@@ -37,7 +37,7 @@ from core.actions.events import (
     canonical,
     link,
 )
-from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
+from core.actions.model import Observation, Refusal, RunId, RunOptions, RunState, StepResult
 from core.actions.ports import Action, Cluster, Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -139,7 +139,7 @@ class World:
     under_way: set[str] = field(default_factory=set)
     sends: list[tuple[float, str, str]] = field(default_factory=list)
     landed: dict[str, int] = field(default_factory=Counter)
-    told_to_end: set[str] = field(default_factory=set)
+    shutting_down: set[str] = field(default_factory=set)
     crossings: list[str] = field(default_factory=list)
     current: str = ""
     dies_at: int | None = None
@@ -441,10 +441,10 @@ class _Clock(Port):
 
     def wait(self, seconds: float) -> bool:
         self.cross("wait")
-        if self.worker.name in self.world.told_to_end:
+        if self.worker.name in self.world.shutting_down:
             return True
         self.world.pass_time(seconds)
-        return self.worker.name in self.world.told_to_end
+        return self.worker.name in self.world.shutting_down
 
     def hold(self, seconds: float) -> None:
         self.cross("hold")
@@ -567,14 +567,14 @@ class _Cluster(Port):
 class _Eyes(Port):
     """Sees bundles, whole or in parts."""
 
-    def look(self, step: BundleStep) -> Sight:
+    def look(self, step: BundleStep) -> BundleState:
         self.cross("look")
         if self.world.is_dark:
             raise dark()
         name = step.bundle
         if name in self.world.gone:
-            return Sight(exists=False, parts=self.world.parts.get(name, ()))
-        return Sight(
+            return BundleState(exists=False, parts=self.world.parts.get(name, ()))
+        return BundleState(
             exists=True, holder=self.world.owners[name], token=str(self.world.tokens[name])
         )
 
@@ -598,7 +598,7 @@ class _Action(Port):
             exists=True, holder=self.world.owners[name], token=str(self.world.tokens[name])
         )
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         if not seen.exists:
             return Refusal(code="gone", sentence=seen.detail)
         if seen.holder != self.step.owner:
@@ -662,26 +662,26 @@ class _Action(Port):
             assert not wishes or wishes[-1] != "pause", "sent during a pause"
         assert name not in [sent for _, _, sent in world.sends], f"{name} is sent twice"
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         if now.token == before.token or now.holder is None:
             return None
         name, wanted = self.step.bundle, self.step.destination
         if wanted and now.holder != wanted:
-            return Ending(
+            return StepResult(
                 state="DONE",
                 code="landed_elsewhere",
                 sentence=f"{name} landed on {now.holder}; the leader did not use {wanted}.",
                 after=now,
             )
         sentence = f"{name} is on {now.holder} now."
-        return Ending(state="DONE", code="landed", sentence=sentence, after=now)
+        return StepResult(state="DONE", code="landed", sentence=sentence, after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         name = self.step.bundle
         if now.token != before.token:
             sentence = f"{name} was closed and nobody has asked for it."
-            return Ending(state="DONE", code="given_up", sentence=sentence, after=now)
+            return StepResult(state="DONE", code="given_up", sentence=sentence, after=now)
         sentence = f"{name} is still on {now.holder}."
         if name in self.world.under_way:
-            return Ending(state="UNKNOWN", code="timed_out", sentence=sentence, after=now)
-        return Ending(state="FAILED", code="not_done", sentence=sentence, after=now)
+            return StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, after=now)
+        return StepResult(state="FAILED", code="not_done", sentence=sentence, after=now)

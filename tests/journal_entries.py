@@ -29,7 +29,7 @@ from core.actions.events import (
     canonical,
     link,
 )
-from core.actions.model import Ending, Observation, RunId, RunOptions, StepState
+from core.actions.model import Observation, RunId, RunOptions, StepResult, StepState
 from core.ids import SnapshotId
 from core.plan.model import BrokerExpectation, Expected, Plan, PolicyRef, sealed
 from core.pulsar.steps.unload import UnloadBundle
@@ -99,7 +99,7 @@ def ended(
     **more,
 ) -> StepEnded:
     """A step's ending."""
-    ending = Ending(state=state, code=code, sentence=f"It is {code}.", after=at(broker, "0x11"))
+    ending = StepResult(state=state, code=code, sentence=f"It is {code}.", after=at(broker, "0x11"))
     return StepEnded(step=step, ending=ending, took_ms=812.5, **more)
 
 

@@ -124,22 +124,22 @@ class Plain:
         current = prev[-1]
         load_cur = self.load(table, current)
         while prev[current] != 0:
-            giver, taker = prev[current], current
-            load_prev = self.load(table, giver)
+            source, destination = prev[current], current
+            load_prev = self.load(table, source)
             candidates = [
-                row for row in self.primaries(table, giver) if taker in self.serves(row)[1:]
+                row for row in self.primaries(table, source) if destination in self.serves(row)[1:]
             ]
             for _ in range(amount):
                 best, most = -1, -(10**9)
                 for row in candidates:
-                    gap = load_prev[self.disk(row, giver)] - load_cur[self.disk(row, taker)]
+                    gap = load_prev[self.disk(row, source)] - load_cur[self.disk(row, destination)]
                     if gap > most:
                         best, most = row, gap
-                self.result[best] = ("move_primary", giver, taker)
-                load_prev[self.disk(best, giver)] -= 1
-                load_cur[self.disk(best, taker)] += 1
+                self.result[best] = ("move_primary", source, destination)
+                load_prev[self.disk(best, source)] -= 1
+                load_cur[self.disk(best, destination)] += 1
                 candidates.remove(best)
-            current, load_cur = giver, load_prev
+            current, load_cur = source, load_prev
 
     def copy(self, table: int, kind: str, *, have_less: bool) -> None:  # noqa: C901 - as it is written down
         is_primary = kind == "copy_primary"

@@ -17,7 +17,7 @@ from connectors.pegasus.acting.cluster import PegasusCluster
 from connectors.pegasus.rpc.client import MetaClient
 from connectors.worker import work_on
 from core.actions.events import Record, RunRequested
-from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions
+from core.actions.model import Observation, Refusal, RunId, RunOptions, StepResult
 from core.actions.ports import Action
 from core.actions.runs import RunView, fold, run_id_at
 from core.pegasus.partition import PartitionConfig
@@ -44,7 +44,7 @@ class Acted:
     """What came of a step: refused before it began, or ended."""
 
     refusal: Refusal | None
-    ending: Ending | None
+    ending: StepResult | None
     before: Observation
 
 
@@ -162,7 +162,7 @@ class PegasusSite:
         """Do what the executor does with a step, and wait for its end."""
         action = self.action(step)
         before = action.look()
-        refusal = action.forbids(before)
+        refusal = action.check_precondition(before)
         if refusal is not None:
             return Acted(refusal, None, before)
         action.send()
@@ -174,7 +174,7 @@ class PegasusSite:
         before: Observation,
         action: Action | None = None,
         within_s: float = WITHIN_S,
-    ) -> Ending:
+    ) -> StepResult:
         """Look until a step has ended; by somebody else than its sender where none is given."""
         looking = action or self.action(step)
         pause, deadline = threading.Event(), monotonic() + within_s

@@ -16,7 +16,7 @@ from fleet_builder import NOON
 from pegasus_snapshots import NODES, node_rows, setting_rows, table_row
 from pegasus_snapshots import snapshot_of as snapshot_of_rows
 
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action, Cluster
 from core.actions.waits import not_reached
 from core.errors import GuardRefusedError
@@ -350,7 +350,7 @@ class _Setting:
         value = self.port.dynamic_setting(self.step.subject)
         return Observation(exists=True, value=value)
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         if seen.value == self.step.before:
             return None
         sentence = f"{self.step.subject} is {seen.value}, not {self.step.before}."
@@ -367,15 +367,15 @@ class _Setting:
 
         self.port.send(self.step, act)
 
-    def ending(self, _before: Observation, now: Observation) -> Ending | None:
+    def ending(self, _before: Observation, now: Observation) -> StepResult | None:
         if now.value != self.wanted:
             return None
         sentence = f"{self.step.subject} is {self.wanted}."
-        return Ending(state="DONE", code="set", sentence=sentence, after=now)
+        return StepResult(state="DONE", code="set", sentence=sentence, after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         is_as_before = now.value == before.value
-        return self.ending(before, now) or Ending(
+        return self.ending(before, now) or StepResult(
             state="FAILED",
             code="not_done" if is_as_before else "changed_by_others",
             sentence=f"{self.step.subject} is {now.value}.",
@@ -402,7 +402,7 @@ class _Proposal:
         holder = configs[0].primary if len(configs) == 1 else None
         return Observation(exists=True, holder=holder, token=ballots, value=members)
 
-    def forbids(self, _seen: Observation) -> Refusal | None:
+    def check_precondition(self, _seen: Observation) -> Refusal | None:
         problems = [self._problem(gpid) for gpid in self.gpids]
         if not all(problems):
             return None
@@ -426,11 +426,11 @@ class _Proposal:
                 found = self.step.proposal(world.sight(), world.configs[gpid])
                 world.propose(gpid, found.actions, faults.after_s)
 
-    def ending(self, _before: Observation, now: Observation) -> Ending | None:
+    def ending(self, _before: Observation, now: Observation) -> StepResult | None:
         if not all(map(self._is_done, self.gpids)):
             return None
         sentence = f"{', '.join(self.gpids)}: done."
-        return Ending(state="DONE", code="moved", sentence=sentence, after=now)
+        return StepResult(state="DONE", code="moved", sentence=sentence, after=now)
 
     def _is_done(self, gpid: str) -> bool:
         config, step = self.port.world.configs[gpid], self.step
@@ -446,13 +446,13 @@ class _Proposal:
                 targets = {item.partition.gpid: item.target for item in step.items}
                 return config.primary == targets[gpid]
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         left = [gpid for gpid in self.gpids if not self._is_done(gpid)]
         if any(gpid in self.port.world.queue for gpid in left):
-            return Ending(
+            return StepResult(
                 state="UNKNOWN", code="timed_out", sentence=f"{left}: pending.", after=now
             )
-        return self.ending(before, now) or Ending(
+        return self.ending(before, now) or StepResult(
             state="FAILED", code="partly", sentence=f"{', '.join(left)}: not done.", after=now
         )
 
@@ -474,7 +474,7 @@ class _Wait:
             start = self.port.world.started.get(self.step.node or "")
         return Observation(exists=True, value=start, detail=self._lacking())
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         if self.step.state == "restarted" and self.step.started_at is None:
             return Refusal(code="start_unknown", sentence="Its start was not noted.")
         if not seen.detail:
@@ -506,10 +506,10 @@ class _Wait:
     def send(self) -> None:
         """Change nothing."""
 
-    def ending(self, before: Observation, now: Observation) -> Ending:
+    def ending(self, before: Observation, now: Observation) -> StepResult:
         if before.detail and now.detail:
             return not_reached(self.step.wait, now.detail, now)
-        return Ending(state="DONE", code="reached", sentence="It is so.", after=now)
+        return StepResult(state="DONE", code="reached", sentence="It is so.", after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         return self.ending(before, now)

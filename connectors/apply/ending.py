@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.actions.events import Event, Record, RunClaimed, RunEnded, StepEnded
-from core.actions.model import Ending, RunId
+from core.actions.model import RunId, StepResult
 from core.actions.ports import Ports
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -54,9 +54,9 @@ def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
         if step.state == "RUNNING":
             asked = whether(step.step)
             sentence = f"{asked[:1].upper()}{asked[1:]} is unknown: {why.message}"
-            ending = Ending(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
+            ending = StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
         elif step.state == "PENDING":
-            ending = Ending(state="SKIPPED", code="invariant", sentence=why.message)
+            ending = StepResult(state="SKIPPED", code="invariant", sentence=why.message)
         else:
             continue
         words.append(StepEnded(step=step.index, ending=ending))

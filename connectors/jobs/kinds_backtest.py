@@ -12,7 +12,7 @@ from connectors.jobs.model import JobAnswer, JobContext, JobKind
 from core.errors import InputError
 from core.history.backtest.parsing import grid_of
 from core.history.backtesting import TABLES, Backtest, Outcome, run_here
-from core.units import counted
+from core.units import pluralize
 
 
 class BacktestAsk(Strict):
@@ -50,7 +50,7 @@ def _backtest(context: JobContext, asked: BacktestAsk) -> JobAnswer:
     outcome.write(context.out)
     runs = outcome.tables["runs"]
     failed = len(runs) - runs["problem"].null_count
-    told = f" {counted(failed, 'run')} could not be played." if failed else ""
+    told = f" {pluralize(failed, 'run')} could not be played." if failed else ""
     return JobAnswer(
         sentence=f"{outcome.sentence}{told}",
         tables=TABLES,

@@ -33,7 +33,7 @@ from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.shed import ALL, ShedQuestion
 from core.spark.jobs.simulate import SimulateQuestion
-from core.units import counted
+from core.units import pluralize
 
 _SNAPSHOTS: Final = "snapshots"
 _PROBLEM_TABLE: Final = "Clusters that could not be answered for, and why."
@@ -245,7 +245,7 @@ def _answer(found: Answers, first: str, said: str, tables: Mapping[str, str]) ->
     """Return the answer, with a word on the clusters that could not be answered for."""
     failed = found[PROBLEMS]
     answered = len(set(found[first]["cluster"].to_pylist()))
-    sentence = f"{counted(answered, 'cluster')}: {said}" if answered else "There is no answer."
+    sentence = f"{pluralize(answered, 'cluster')}: {said}" if answered else "There is no answer."
     if failed.num_rows:
         sentence += unanswered(failed)
         tables = {**tables, PROBLEMS: _PROBLEM_TABLE}
@@ -262,7 +262,7 @@ def unanswered(problems: pa.Table) -> str:
         return ""
     first = problems.slice(0, 1).to_pylist()[0]
     return (
-        f" {counted(problems.num_rows, 'cluster')} could not be answered for; "
+        f" {pluralize(problems.num_rows, 'cluster')} could not be answered for; "
         f"{first['cluster']}: {first['sentence']}"
     )
 
@@ -294,7 +294,7 @@ def _shed(context: JobContext, asked: ShedAsk) -> JobAnswer:
     return _answer(
         found,
         "rounds",
-        f"{names} would unload {counted(moves, 'bundle')} in all.",
+        f"{names} would unload {pluralize(moves, 'bundle')} in all.",
         {
             "rounds": "What each strategy would do in each cluster, and why.",
             "moves": "Every bundle that was picked, with its likeliest destination.",
@@ -307,7 +307,7 @@ def _place(context: JobContext, asked: PlaceAsk) -> JobAnswer:
     found = _asked(context, asked, question, "pulsar")
     bundles = pc.sum(found["placement"]["bundles"]).as_py() or 0
     homeless = pc.sum(found["placement"]["homeless"]).as_py() or 0
-    said = f"{counted(bundles, 'bundle')} placed"
+    said = f"{pluralize(bundles, 'bundle')} placed"
     return _answer(
         found,
         "placement",
@@ -329,8 +329,8 @@ def _simulate(context: JobContext, asked: SimulateAsk) -> JobAnswer:
     return _answer(
         found,
         "simulations",
-        f"{settled.count(True)} of {counted(len(settled), 'simulation')} settle, after "
-        f"{counted(moves, 'move')} in all.",
+        f"{settled.count(True)} of {pluralize(len(settled), 'simulation')} settle, after "
+        f"{pluralize(moves, 'move')} in all.",
         {
             "simulations": "How each simulation ends: moves, clients, deviation before and after.",
             "rounds": "Every round.",
@@ -346,7 +346,7 @@ def _balance(context: JobContext, asked: BalanceAsk) -> JobAnswer:
     return _answer(
         found,
         "balances",
-        f"the meta servers would carry out {counted(plans, 'plan')}.",
+        f"the meta servers would carry out {pluralize(plans, 'plan')}.",
         {
             "balances": "Rounds and plans of each cluster, and the spread before and after.",
             "plans": "Every partition that changes, round by round.",

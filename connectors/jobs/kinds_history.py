@@ -32,7 +32,7 @@ from core.pulsar.shedding import find_shedding_strategy
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
 from core.spark.jobs.planning import DRILL, WhatIfQuestion, ask_in_pool
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
     from core.history.store import HistoryStore
@@ -223,7 +223,7 @@ def left_out(found: Answers, tables: dict[str, str]) -> str:
     parts = problems.filter(is_part)
     if parts.num_rows:
         tables[PROBLEMS] = "Clusters and failures that could not be answered for, and why."
-        words += f" {counted(parts.num_rows, 'failure')} left out: {parts['sentence'][0]}"
+        words += f" {pluralize(parts.num_rows, 'failure')} left out: {parts['sentence'][0]}"
     return words
 
 
@@ -267,9 +267,9 @@ def _drill(context: JobContext, asked: Asked) -> JobAnswer:
     lost = pc.sum(pc.cast(refuses(nodes), pa.int64())).as_py() or 0
     count = failures.num_rows + nodes.num_rows
     return JobAnswer(
-        sentence=f"{counted(count, 'failure')} played: {hurt:,} make brokers hot or leave bundles "
-        f"or isolation groups without a broker, {lost:,} leave Pegasus partitions that refuse "
-        f"reads or writes.{problem}",
+        sentence=f"{pluralize(count, 'failure')} played: {hurt:,} make brokers hot or leave "
+        f"bundles or isolation groups without a broker, {lost:,} leave Pegasus partitions that "
+        f"refuse reads or writes.{problem}",
         tables=tables,
         facts={"failures": count, "hurt": hurt + lost},
     )

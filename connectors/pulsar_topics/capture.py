@@ -13,7 +13,7 @@ from core.snapshot.load_topics import BROKER_LOAD_TOPIC, LoadTopics
 from core.snapshot.znodes import ProblemLog
 from core.snapshot.znodes.assemble import EXTENSIBLE_LACKS
 from core.snapshot.znodes.brokers import Registry
-from core.units import counted
+from core.units import pluralize
 
 TABLE_VIEW = "loadManagerServiceUnitStateTableViewClassName"
 HOTTEST_ONLY = (
@@ -104,7 +104,7 @@ def _note_silent(addresses: Mapping[str, str], topics: LoadTopics, problems: Pro
         problems.add(
             "missing",
             BROKER_LOAD_TOPIC,
-            f"{counted(len(silent), 'broker')} of {len(addresses)} published no load since we "
+            f"{pluralize(len(silent), 'broker')} of {len(addresses)} published no load since we "
             f"listen: {', '.join(silent[:3])}{' ...' if len(silent) > 3 else ''}.",
             done="Their load is unknown until they do: within a minute or so where it changes, "
             "every 15 minutes at the latest. A collector that keeps running hears it.",

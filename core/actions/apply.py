@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from core.actions.balancer import restore, silence
+from core.actions.balancer import pause_balancer, restore
 from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
 from core.actions.external_changes import note_foreign_moves
-from core.actions.guards import WAITING_GUARDS, Effect, Hold, first_hold
+from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_hold
 from core.actions.model import Refusal, RunId, RunState
 from core.actions.ports import Ports
 from core.actions.preconditions import admission
@@ -23,7 +23,7 @@ from core.actions.reconcile import (
     settle_begun,
 )
 from core.actions.run_summary import closing
-from core.actions.session import LostError, Session
+from core.actions.session import LeaseLostError, Session
 from core.actions.start_step import ASK_AGAIN_S, begin, skip, unreadable
 from core.actions.temporary_settings import keep
 from core.actions.views import RunView
@@ -54,7 +54,7 @@ def carry_out(run_id: RunId, ports: Ports) -> RunState:
             for its time has been put back as far as the cluster could be reached.
     """
     session = Session(run_id, ports)
-    with suppress(LostError):  # whoever has it now settles the step under way and the settings
+    with suppress(LeaseLostError):  # whoever has it now settles the step under way and the settings
         _carry(session)
     return session.view.state
 
@@ -71,7 +71,7 @@ def put_back(run_id: RunId, ports: Ports) -> bool:
         RemoteError: The journal cannot be read or written.
     """
     session = Session(run_id, ports)
-    with suppress(LostError):
+    with suppress(LeaseLostError):
         if not session.view.is_ended and ports.lease.is_held():
             _claim(session)
             restore(session)
@@ -108,7 +108,7 @@ def _carry(session: Session) -> None:
     try:
         is_over = _work(session)
     finally:
-        with suppress(LostError):
+        with suppress(LeaseLostError):
             is_restored = session.is_ours() and restore(session)
     if is_over and is_restored:
         _finish(session)
@@ -146,7 +146,7 @@ def _work(session: Session) -> bool:
             hold = _FOLLOW[hold.effect](session, hold)
 
 
-def _renew(session: Session, _hold: Hold) -> Hold | None:
+def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
     """Take a new snapshot and skip the pending steps that no longer pass the plan's own checks."""
     cluster, pending = session.ports.cluster, session.steps_in("PENDING")
     try:
@@ -182,13 +182,13 @@ def _renew(session: Session, _hold: Hold) -> Hold | None:
     return None
 
 
-def _quiet(session: Session, _hold: Hold) -> Hold | None:
+def _quiet(session: Session, _hold: GuardResult) -> GuardResult | None:
     try:
-        silence(session)
+        pause_balancer(session)
     except RemoteError as exc:
         if exc.outcome != "refused":
             return unreadable(session, exc)
-        return Hold(
+        return GuardResult(
             effect="end",
             refusal=Refusal(
                 code="balancer_not_paused",
@@ -200,7 +200,7 @@ def _quiet(session: Session, _hold: Hold) -> Hold | None:
     return None
 
 
-def _keep(session: Session, _hold: Hold) -> Hold | None:
+def _keep(session: Session, _hold: GuardResult) -> GuardResult | None:
     try:
         refusal = keep(session)
     except RemoteError as exc:
@@ -212,10 +212,10 @@ def _keep(session: Session, _hold: Hold) -> Hold | None:
             hint=exc.hint or "Look at the settings, then plan the rest anew.",
         )
     session.could_read()
-    return None if refusal is None else Hold(effect="end", refusal=refusal)
+    return None if refusal is None else GuardResult(effect="end", refusal=refusal)
 
 
-def _pause(session: Session, hold: Hold) -> Hold | None:
+def _pause(session: Session, hold: GuardResult) -> GuardResult | None:
     """Pause; the cluster's own shedding is not left off while nobody acts."""
     restore(session)
     if session.view.state != "PAUSED":
@@ -224,24 +224,24 @@ def _pause(session: Session, hold: Hold) -> Hold | None:
     return None
 
 
-def _resume(session: Session, hold: Hold) -> Hold | None:
+def _resume(session: Session, hold: GuardResult) -> GuardResult | None:
     session.interrupted_at = session.ports.clock.now()
     session.record(RunResumed(sentence=hold.refusal.sentence))
     return None
 
 
-def _wait(session: Session, hold: Hold) -> Hold | None:
+def _wait(session: Session, hold: GuardResult) -> GuardResult | None:
     session.idle(hold.wait_s)
     return None
 
 
-def _skip_turn(session: Session, hold: Hold) -> Hold | None:
+def _skip_turn(session: Session, hold: GuardResult) -> GuardResult | None:
     for step in session.steps_in("PENDING")[:1]:
         skip(session, step, hold.refusal)
     return None
 
 
-_FOLLOW: Final[Mapping[Effect, Callable[[Session, Hold], Hold | None]]] = {
+_FOLLOW: Final[Mapping[Effect, Callable[[Session, GuardResult], GuardResult | None]]] = {
     "wait": _wait,
     "pause": _pause,
     "resume": _resume,

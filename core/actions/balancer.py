@@ -24,12 +24,12 @@ LATE_WITHIN_S: Final = 10.0
 _TRY_EVERY_S: Final = 1.0
 
 
-def silence(session: Session) -> None:
+def pause_balancer(session: Session) -> None:
     """Switch the cluster's own shedding off, unless it is.
 
     Raises:
         RemoteError: The cluster did not do it; whatever it did is still outstanding.
-        LostError: The run is not ours any more.
+        LeaseLostError: The run is not ours any more.
     """
     switch = session.ports.cluster.system.balancer
     if isinstance(switch, Refusal):
@@ -53,7 +53,7 @@ def change(session: Session, key: str, value: str) -> None:
 
     Raises:
         RemoteError: The cluster did not do it; whatever it did is still outstanding.
-        LostError: The run is not ours any more.
+        LeaseLostError: The run is not ours any more.
     """
     session.require_ours()
     try:
@@ -90,7 +90,7 @@ def restore(session: Session) -> bool:
 
     Raises:
         RemoteError: The journal cannot be written; the setting may have been put back.
-        LostError: The run is not ours any more.
+        LeaseLostError: The run is not ours any more.
     """
     session.is_quiet = session.is_kept = False
     found = [_put_back(session, saved) for saved in session.view.outstanding_settings[::-1]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 
 PLAN_ANEW = "Take a fresh snapshot and plan anew."
 
@@ -58,7 +58,7 @@ class CompareAndSet:
 
     def failed(
         self, before: Observation, now: Observation, *, hint: str, others: str = ""
-    ) -> Ending:
+    ) -> StepResult:
         """Return ``not_done`` or ``changed_by_others``, when the time is up.
 
         Args:
@@ -69,7 +69,7 @@ class CompareAndSet:
         """
         is_as_before = self.is_same(now.value, before.value)
         sentence = f"{self.name} is {self.format(now.value)}, not {self.format(self.wanted)}."
-        return Ending(
+        return StepResult(
             state="FAILED",
             code="not_done" if is_as_before else "changed_by_others",
             sentence=sentence if is_as_before else f"{sentence}{others}",

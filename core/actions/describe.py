@@ -27,7 +27,7 @@ from core.actions.events import (
 from core.actions.model import Observation
 from core.actions.views import RunView
 from core.plan.describe import tally
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from core.values import by_server
 
 KINDS: Final[dict[str, str]] = {
@@ -72,13 +72,13 @@ def told_value(value: str | None) -> str:
     for server, text in sorted(servers.items()):
         groups.setdefault(text or EMPTY, []).append(server)
     if len(groups) == 1:
-        return f"{next(iter(groups))} on each of {counted(len(servers), 'server')}"
+        return f"{next(iter(groups))} on each of {pluralize(len(servers), 'server')}"
     return ", ".join(f"{text} on {_named(names)}" for text, names in groups.items())
 
 
 def _named(servers: list[str]) -> str:
     if len(servers) > _MOST_SERVERS:
-        return counted(len(servers), "server")
+        return pluralize(len(servers), "server")
     return " and ".join(servers)
 
 
@@ -172,7 +172,7 @@ def told(event: Event) -> Told:
             other = f" Run {event.disturbed_by} acted in between." if event.disturbed_by else ""
             return Told(
                 what=f"Measured on snapshot {event.snapshot_id}.{other}",
-                after=f"{counted(len(event.nodes), 'node')} looked at"
+                after=f"{pluralize(len(event.nodes), 'node')} looked at"
                 if event.nodes
                 else f"busiest broker {format_ratio(event.throughput_deviation)} over the mean",
             )

@@ -23,7 +23,7 @@ from core.actions.events import (
     link,
 )
 from core.actions.guards import read_only_refusal
-from core.actions.model import Ending, Observation, Refusal, RunId, RunOptions, RunState
+from core.actions.model import Observation, Refusal, RunId, RunOptions, RunState, StepResult
 from core.actions.ports import Action, Clock, Cluster, Ports
 from core.actions.runs import fold
 from core.actions.session import PATIENCE_S
@@ -128,7 +128,7 @@ def rehearse(
 def _rehearsed(
     step: StepView, why_not: str, began_at: datetime, refusal: Refusal | None
 ) -> RehearsedStep:
-    ending = step.ending or Ending(state="SKIPPED", code="not_reached", sentence=why_not)
+    ending = step.ending or StepResult(state="SKIPPED", code="not_reached", sentence=why_not)
     at = step.begun_at or step.ended_at or began_at
     is_wanted = ending.code == _WOULD_SEND
     is_sent = is_wanted and refusal is None
@@ -230,8 +230,8 @@ class _RecordingAction:
     def look(self) -> Observation:
         return self._stage.read(self._action.look)
 
-    def forbids(self, seen: Observation) -> Refusal | None:
-        refusal = self._stage.read(lambda: self._action.forbids(seen))
+    def check_precondition(self, seen: Observation) -> Refusal | None:
+        refusal = self._stage.read(lambda: self._action.check_precondition(seen))
         if refusal is None:
             return None
         is_prepared = not self._stage.is_as_it_was(self._step)
@@ -245,16 +245,16 @@ class _RecordingAction:
         """Send nothing."""
         self._stage.begin(self._step)
 
-    def ending(self, before: Observation, now: Observation) -> Ending:
-        return self.ending_at_last(before, now)
+    def ending(self, before: Observation, now: Observation) -> StepResult:
+        return self.on_timeout(before, now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         sentence = self._step.describe_dry_run(before.holder)
         is_wait = self._step.wait is not None
         if self._hindrance is not None:
             sentence = f"{sentence} As things are now: {self._hindrance.sentence}"
         code = _WOULD_WAIT if is_wait else _WOULD_SEND
-        return Ending(state="DONE", code=code, sentence=sentence, after=now)
+        return StepResult(state="DONE", code=code, sentence=sentence, after=now)
 
 
 class _PaperJournal:

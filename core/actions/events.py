@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from core.actions.model import Control, Ending, Observation, RunId, RunOptions, RunState
+from core.actions.model import Control, Observation, RunId, RunOptions, RunState, StepResult
 from core.plan.model import Plan
 
 FIRST_LINK: Final = "0" * 64
@@ -92,7 +92,7 @@ class StepEnded(_Event, frozen=True, kw_only=True):
     """
 
     step: int
-    ending: Ending
+    ending: StepResult
     is_by_looking: bool = False
     took_ms: float | None = None
 

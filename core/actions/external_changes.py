@@ -9,7 +9,7 @@ from core.actions.session import Session
 from core.actions.views import StepView
 from core.errors import InvariantError
 from core.system import Snapshot
-from core.units import counted
+from core.units import pluralize
 
 MOST_NAMED: Final = 20
 """Foreign moves written down one by one per comparison; a lost broker moves hundreds at once."""
@@ -29,7 +29,7 @@ def note_foreign_moves(session: Session, fresh: Snapshot) -> None:
     if len(found) > MOST_NAMED:
         rest = found[MOST_NAMED:]
         first = rest[0]
-        others = counted(len(rest) - 1, f"further {system.unit}")
+        others = pluralize(len(rest) - 1, f"further {system.unit}")
         session.record(
             ForeignMove(
                 bundle=first.bundle,

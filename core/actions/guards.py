@@ -1,7 +1,7 @@
 """What is checked before a step is begun, in order; every "no" names limit, value and bound.
 
-A guard looks at the session and answers with a :class:`Hold` or with ``None``. The first hold is
-obeyed and all guards are asked again, so that a step begins only when all of them agree at once.
+A guard looks at the session and answers with a :class:`GuardResult` or with ``None``. The first
+hold is obeyed and all guards are asked again, so that a step begins only when all agree at once.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from core.actions.model import Ending, Refusal
+from core.actions.model import Refusal, StepResult
 from core.actions.ports import Cluster
 from core.actions.session import Session
 from core.actions.views import StepView
 from core.step import Step
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 FRESH_FOR_S: Final = 60.0
 """Steps are checked again on a new snapshot when the one they were checked on is older."""
@@ -34,7 +34,7 @@ the run to whoever takes it over. ``renew``: take a new snapshot. ``quiet``: pau
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class GuardResult:
     """Why the next step is not begun now, and what follows from it.
 
     Attributes:
@@ -48,10 +48,10 @@ class Hold:
     wait_s: float = 0.0
 
 
-Guard = Callable[[Session], Hold | None]
+Guard = Callable[[Session], GuardResult | None]
 
 
-def told_to_end(session: Session) -> Hold | None:
+def shutting_down(session: Session) -> GuardResult | None:
     """Leave when this process is to end."""
     session.idle(0.0)
     if not session.is_told_to_end:
@@ -59,7 +59,7 @@ def told_to_end(session: Session) -> Hold | None:
     return _hold("leave", "told_to_end", f"Worker {session.ports.worker} was told to end.")
 
 
-def stop_flag(session: Session) -> Hold | None:
+def stop_flag(session: Session) -> GuardResult | None:
     """End when a person asked for it."""
     if session.stop is None:
         return None
@@ -74,7 +74,7 @@ def stop_flag(session: Session) -> Hold | None:
     )
 
 
-def pause_flag(session: Session) -> Hold | None:
+def pause_flag(session: Session) -> GuardResult | None:
     """Wait while a person wants a pause."""
     asked = session.view.control
     is_paused = session.view.state == "PAUSED"
@@ -90,7 +90,7 @@ def pause_flag(session: Session) -> Hold | None:
     return None
 
 
-def lease_held(session: Session) -> Hold | None:
+def lease_held(session: Session) -> GuardResult | None:
     """Leave when somebody else may be writing."""
     if session.is_ours():
         return None
@@ -103,7 +103,7 @@ def lease_held(session: Session) -> Hold | None:
     )
 
 
-def breather(session: Session) -> Hold | None:
+def breather(session: Session) -> GuardResult | None:
     """Wait before a cluster that could not be read is asked again."""
     left_s = session.ask_again_at_s - session.ports.clock.monotonic()
     if left_s <= 0:
@@ -112,13 +112,13 @@ def breather(session: Session) -> Hold | None:
     return _hold("wait", "breather", sentence, wait_s=left_s)
 
 
-def read_only(session: Session) -> Hold | None:
+def read_only(session: Session) -> GuardResult | None:
     """End when the configuration forbids every action."""
     refusal = read_only_refusal(session.ports.cluster)
-    return None if refusal is None else Hold(effect="end", refusal=refusal)
+    return None if refusal is None else GuardResult(effect="end", refusal=refusal)
 
 
-def not_overdue(session: Session) -> Hold | None:
+def not_overdue(session: Session) -> GuardResult | None:
     """End a run that was paused or taken over after its plan had expired.
 
     A plan with waits is made to last: each of its steps is checked again after the wait before it.
@@ -138,7 +138,7 @@ def not_overdue(session: Session) -> Hold | None:
     )
 
 
-def exclusions(session: Session) -> Hold | None:
+def exclusions(session: Session) -> GuardResult | None:
     """Skip a step of a namespace, or a table, that plans never touch."""
     for step in session.steps_in("PENDING")[:1]:
         for scope in step.step.scopes:
@@ -154,7 +154,7 @@ def exclusions(session: Session) -> Hold | None:
     return None
 
 
-def pace(session: Session) -> Hold | None:
+def pace(session: Session) -> GuardResult | None:
     """Wait until the next step may begin; the step before may have been another run's."""
     if not _is_move(session):
         return None
@@ -177,7 +177,7 @@ def pace(session: Session) -> Hold | None:
     )
 
 
-def in_flight(session: Session) -> Hold | None:
+def in_flight(session: Session) -> GuardResult | None:
     """Wait for a step that nobody knows the outcome of, and end when that lasts."""
     unknown = session.steps_in("UNKNOWN")
     if not unknown:
@@ -194,7 +194,7 @@ def in_flight(session: Session) -> Hold | None:
     return _hold("end", "unsettled", sentence, "Look at it by hand before the rest is done.")
 
 
-def failures(session: Session) -> Hold | None:
+def failures(session: Session) -> GuardResult | None:
     """End when as many steps have failed as the run's options allow."""
     failed = session.steps_in("FAILED")  # while one is unknown, in_flight holds already
     bound = max(session.view.options.max_failures, 1)
@@ -205,12 +205,12 @@ def failures(session: Session) -> Hold | None:
     return _hold(
         "end",
         "max_failures",
-        f"{counted(len(failed), 'step')} failed and the run stops at {bound}.{why}",
+        f"{pluralize(len(failed), 'step')} failed and the run stops at {bound}.{why}",
         "Mend the cause, then plan the rest anew.",
     )
 
 
-def footing(session: Session) -> Hold | None:
+def footing(session: Session) -> GuardResult | None:
     """End when what the rest of the run relies on did not come, whatever the options allow."""
     for step in session.steps_in("FAILED", "SKIPPED"):
         ending = step.ending
@@ -224,7 +224,7 @@ def footing(session: Session) -> Hold | None:
     return None
 
 
-def _lost_footing(session: Session, step: StepView, ending: Ending) -> tuple[str, str] | None:
+def _lost_footing(session: Session, step: StepView, ending: StepResult) -> tuple[str, str] | None:
     """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
     asked = step.step
     value = asked.temporary_value
@@ -241,7 +241,7 @@ def _lost_footing(session: Session, step: StepView, ending: Ending) -> tuple[str
     return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
 
 
-def _is_told_by(later: Step, step: StepView, ending: Ending) -> bool:
+def _is_told_by(later: Step, step: StepView, ending: StepResult) -> bool:
     """Whether the wait for a batch tells the same: others may have emptied the node meanwhile."""
     if later.wait is None or ending.state != "SKIPPED":
         return False
@@ -249,7 +249,7 @@ def _is_told_by(later: Step, step: StepView, ending: Ending) -> bool:
     return is_its_own and step.step.flags_of(ending.code).is_external_change
 
 
-def budget(session: Session) -> Hold | None:
+def budget(session: Session) -> GuardResult | None:
     """End when the cluster's moves of a day are spent."""
     if not _is_move(session):
         return None
@@ -261,13 +261,13 @@ def budget(session: Session) -> Hold | None:
     return _hold(
         "end",
         "moves_per_day",
-        f"{counted(spent, 'step')} began on {session.view.cluster} within 24 h and moves_per_day "
+        f"{pluralize(spent, 'step')} began on {session.view.cluster} within 24 h and moves_per_day "
         f"is {bound}.",
         "Wait, or raise apply.moves_per_day in Trimtab's configuration.",
     )
 
 
-def freshness(session: Session) -> Hold | None:
+def freshness(session: Session) -> GuardResult | None:
     """Ask for a new snapshot when there is none or it is too old to go by."""
     age_s = session.ports.clock.monotonic() - session.snapshot_at_s
     if session.snapshot is not None and age_s <= FRESH_FOR_S:
@@ -275,14 +275,14 @@ def freshness(session: Session) -> Hold | None:
     return _hold("renew", "freshness", "The steps are checked on a fresh snapshot.")
 
 
-def balancer(session: Session) -> Hold | None:
+def balancer(session: Session) -> GuardResult | None:
     """Ask for the cluster's own shedding to be switched off, where the run's options say so."""
     if session.is_quiet or not session.view.options.pause_balancer:
         return None
     return _hold("quiet", "balancer", "The cluster's own shedding is to be off during the run.")
 
 
-def settings(session: Session) -> Hold | None:
+def settings(session: Session) -> GuardResult | None:
     """Ask for what the run has set for its time to be looked at, and set again where need be."""
     if session.is_kept or not session.view.kept_values:
         return None
@@ -290,7 +290,7 @@ def settings(session: Session) -> Hold | None:
 
 
 GUARDS: Final[tuple[Guard, ...]] = (
-    told_to_end,
+    shutting_down,
     lease_held,  # before all that is written: a run that another one may have is not ours to end
     stop_flag,
     pause_flag,
@@ -309,11 +309,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
 )
 """Before a step is begun."""
 
-WAITING_GUARDS: Final[tuple[Guard, ...]] = (told_to_end, lease_held, stop_flag, in_flight)
+WAITING_GUARDS: Final[tuple[Guard, ...]] = (shutting_down, lease_held, stop_flag, in_flight)
 """While nothing is left to begin, and the outcome of a step is not known."""
 
 
-def first_hold(session: Session, asked: tuple[Guard, ...] = GUARDS) -> Hold | None:
+def first_hold(session: Session, asked: tuple[Guard, ...] = GUARDS) -> GuardResult | None:
     """Return the first reason why the next step is not begun now."""
     return next((hold for guard in asked if (hold := guard(session)) is not None), None)
 
@@ -338,7 +338,9 @@ def read_only_refusal(cluster: Cluster) -> Refusal | None:
     )
 
 
-def _hold(effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0) -> Hold:
-    return Hold(
+def _hold(
+    effect: Effect, code: str, sentence: str, hint: str = "", *, wait_s: float = 0.0
+) -> GuardResult:
+    return GuardResult(
         effect=effect, refusal=Refusal(code=code, sentence=sentence, hint=hint), wait_s=wait_s
     )

@@ -19,12 +19,12 @@ __all__ = [
     "LEGAL_MOVES",
     "SETTLED_STEPS",
     "Control",
-    "Ending",
     "Observation",
     "Refusal",
     "RunId",
     "RunOptions",
     "RunState",
+    "StepResult",
     "StepState",
     "moved",
 ]
@@ -98,7 +98,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class StepResult:
     """What became of a step, as the cluster showed it.
 
     Attributes:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from core.actions.events import Entry, Record
-from core.actions.model import Ending, Observation, Refusal, RunId
+from core.actions.model import Observation, Refusal, RunId, StepResult
 from core.plan.model import Plan
 from core.step import Step
 from core.system import Snapshot, System
@@ -75,7 +75,7 @@ class Action(Protocol):
         """
         ...
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the step's precondition does not hold, ``None`` when it does.
 
         With ``retry_s`` it is asked again after that many seconds; the step stays pending.
@@ -90,11 +90,11 @@ class Action(Protocol):
         """
         ...
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of it, ``None`` while the effect is not visible yet."""
         ...
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the time for :meth:`ending` is up.
 
         Either a settled state (for example ``given_up``: the bundle was closed and nobody has

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.actions.events import SettingChanged, StepEnded
-from core.actions.model import SETTLED_STEPS, Ending, Observation
+from core.actions.model import SETTLED_STEPS, Observation, StepResult
 from core.actions.ports import Action
 from core.actions.session import LeftError, Session
 from core.actions.views import RunView, StepView
@@ -41,7 +41,7 @@ def is_to_be_settled(view: RunView, now: datetime) -> bool:
 
 def watch(
     session: Session, step: StepView, action: Action | None = None, *, spent_s: float = 0.0
-) -> Ending:
+) -> StepResult:
     """Look until the effect of a step that was begun is visible or the time is up.
 
     The time is the run's ``verify_within_s`` or the action's own patience, whichever is longer.
@@ -77,7 +77,7 @@ def watch(
             now = action.look()
             ending = action.ending(before, now)
             if ending is None and is_last:
-                ending = action.ending_at_last(before, now)
+                ending = action.on_timeout(before, now)
             ownerless_since_s = _since(ownerless_since_s, now, now_s)
         except RemoteError as exc:
             ownerless_since_s = None
@@ -95,7 +95,9 @@ def _since(since_s: float | None, now: Observation, now_s: float) -> float | Non
     return (now_s if since_s is None else since_s) if is_ownerless else None
 
 
-def _is_rash(step: StepView, ending: Ending, ownerless_since_s: float | None, now_s: float) -> bool:
+def _is_rash(
+    step: StepView, ending: StepResult, ownerless_since_s: float | None, now_s: float
+) -> bool:
     if not step.step.flags_of(ending.code).needs_grace or ownerless_since_s is None:
         return False
     return now_s - ownerless_since_s < LANDING_GRACE_S
@@ -120,7 +122,7 @@ def look_again(session: Session) -> None:
 
 
 def write_ending(
-    session: Session, step: StepView, ending: Ending, *, is_by_looking: bool = False
+    session: Session, step: StepView, ending: StepResult, *, is_by_looking: bool = False
 ) -> None:
     """Put on record what became of a step."""
     took_ms = None if ending.state == "SKIPPED" else 1000.0 * _age_s(session, step)
@@ -141,7 +143,7 @@ def answer_of(exc: RemoteError) -> str:
     return f"{_ANSWER} {exc.message}"
 
 
-def with_answer(step: StepView, ending: Ending, answer: str) -> Ending:
+def with_answer(step: StepView, ending: StepResult, answer: str) -> StepResult:
     """Add what the request was answered to an ending that is not as asked; it may tell why."""
     needs_grace = step.step.flags_of(ending.code).needs_grace
     if not answer or (ending.state == "DONE" and not needs_grace):
@@ -169,8 +171,8 @@ def _age_s(session: Session, step: StepView) -> float:
     return max((session.ports.clock.now() - begun_at).total_seconds(), 0.0)
 
 
-def _unreadable(step: StepView, exc: RemoteError) -> Ending:
-    return Ending(
+def _unreadable(step: StepView, exc: RemoteError) -> StepResult:
+    return StepResult(
         state="UNKNOWN",
         code="timed_out",
         sentence=f"It is unknown {whether(step.step)}: it could not be looked at: {exc.message}",

@@ -19,7 +19,7 @@ from core.errors import (
     UnusablePlanError,
 )
 from core.plan.model import FORMAT_VERSION, Plan, content_hash
-from core.units import counted, one_line
+from core.units import one_line, pluralize
 
 _AGAIN = "Make the plan again from a fresh snapshot."
 
@@ -69,7 +69,7 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
         )
     if len(plan.steps) > limits.max_steps:
         raise GuardRefusedError(
-            f"Plan {plan.short_id} has {counted(len(plan.steps), 'step')}; one run on {cluster} "
+            f"Plan {plan.short_id} has {pluralize(len(plan.steps), 'step')}; one run on {cluster} "
             f"may have {limits.max_steps}.",
             hint="Split it into several plans, or raise max_steps under [clusters.apply].",
         )

@@ -7,7 +7,7 @@ from typing import Final
 from core.actions.events import RunEnded
 from core.actions.model import RunState
 from core.actions.views import RunView, StepView
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 CUT_SHORT: Final = frozenset(
     {
@@ -60,10 +60,10 @@ def _sentence(view: RunView, ended_after_s: float) -> str:
     if _is_needless(view):
         first = view.steps[0].ending
         others = len(view.steps) - 1
-        more = f" So it is with {counted(others, 'more step')}." if others else ""
+        more = f" So it is with {pluralize(others, 'more step')}." if others else ""
         return f"Nothing had to be done: {first.sentence if first else ''}{more}"
     done, total = len(_in(view, "DONE")), len(view.steps)
-    parts = [f"{done:,} of {counted(total, 'step')} done within {format_age(ended_after_s)}"]
+    parts = [f"{done:,} of {pluralize(total, 'step')} done within {format_age(ended_after_s)}"]
     elsewhere = sum(step.step.flags_of(_code(step)).is_elsewhere for step in _in(view, "DONE"))
     if elsewhere:
         parts.append(f"{elsewhere:,} landed elsewhere than asked")

@@ -29,11 +29,11 @@ PATIENCE_S: Final = 120.0
 """How long a cluster that cannot be read is asked again before the run ends."""
 
 
-class LostError(Exception):
+class LeaseLostError(Exception):
     """Another worker has the run, or the lease is gone: nothing more may be done here."""
 
 
-class LeftError(LostError):
+class LeftError(LeaseLostError):
     """This process is to end: the step under way is left to whoever takes the run over."""
 
 
@@ -132,7 +132,7 @@ class Session:
 
         Raises:
             RemoteError: The journal cannot be written.
-            LostError: Another worker has claimed the run: what was written does not count.
+            LeaseLostError: Another worker has claimed the run: what was written does not count.
         """
         self.ports.journal.append(
             Record(
@@ -145,7 +145,7 @@ class Session:
         )
         self.refresh()
         if not self.is_after_end and self.view.worker not in ("", self.ports.worker):
-            raise LostError
+            raise LeaseLostError
 
     def is_ours(self) -> bool:
         """Return whether this worker may still act on the run."""
@@ -155,10 +155,10 @@ class Session:
         """Check it right before something is sent.
 
         Raises:
-            LostError: It is not ours any more.
+            LeaseLostError: It is not ours any more.
         """
         if not self.is_ours():
-            raise LostError
+            raise LeaseLostError
 
     def idle(self, seconds: float) -> None:
         """Wait a moment, at most :data:`SLICE_S`, and notice whether this process is to end."""

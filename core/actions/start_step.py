@@ -8,8 +8,8 @@ from typing import Final
 
 from core.actions.events import StepBegun, StepWaiting
 from core.actions.external_changes import note_moved_meanwhile
-from core.actions.guards import Hold
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.guards import GuardResult
+from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
 from core.actions.reconcile import answer_of, watch, with_answer, write_ending
 from core.actions.session import PATIENCE_S, Session, Turn
@@ -28,17 +28,17 @@ MOST_WAIT_S: Final = 600.0
 """How long a precondition is waited for, where the step does not say it itself."""
 
 
-def begin(session: Session, step: StepView) -> Hold | None:
+def begin(session: Session, step: StepView) -> GuardResult | None:
     """Look, write the intent, send once, and look until the effect is there."""
     turn = session.turn_of(step.index)
     rest_s = turn.again_at_s - session.ports.clock.monotonic()
     if turn.refusal is not None and rest_s > 0:
-        return Hold(effect="wait", refusal=turn.refusal, wait_s=rest_s)
+        return GuardResult(effect="wait", refusal=turn.refusal, wait_s=rest_s)
     try:
         planned = as_executed(session.view, step.index)
         action = turn.action = turn.action or session.ports.cluster.action(planned)
         seen = action.look()
-        refusal = action.forbids(seen) or cannot_be_kept(step.step, seen)
+        refusal = action.check_precondition(seen) or cannot_be_kept(step.step, seen)
     except RemoteError as exc:
         return unreadable(session, exc)
     session.could_read()
@@ -57,7 +57,7 @@ def skip(
     session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
 ) -> None:
     """Put on record that a step is not begun."""
-    ending = Ending(
+    ending = StepResult(
         state="SKIPPED",
         code=refusal.code,
         sentence=refusal.sentence,
@@ -67,11 +67,11 @@ def skip(
     write_ending(session, step, ending)
 
 
-def unreadable(session: Session, exc: RemoteError | SnapshotError) -> Hold:
+def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
     """Wait for a cluster that cannot be read, and end when that lasts."""
     is_hopeless = session.is_out_of_patience()
     session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
-    return Hold(
+    return GuardResult(
         effect="end" if is_hopeless else "wait",
         refusal=Refusal(
             code="cluster_unreadable",
@@ -89,7 +89,7 @@ def _carry_out(session: Session, step: StepView, action: Action, seen: Observati
     session.require_ours()
     begun = session.view.steps[step.index]
     ending = _send(action, begun)
-    if not isinstance(ending, Ending):
+    if not isinstance(ending, StepResult):
         found = watch(session, begun, action)
         ending = with_answer(begun, found, ending)
     write_ending(session, begun, ending)
@@ -97,7 +97,7 @@ def _carry_out(session: Session, step: StepView, action: Action, seen: Observati
         session.snapshot_at_s = -math.inf
 
 
-def _send(action: Action, step: StepView) -> Ending | str:
+def _send(action: Action, step: StepView) -> StepResult | str:
     """Send; return the ending when the request certainly was not followed, else what was heard."""
     try:
         action.send()
@@ -106,7 +106,7 @@ def _send(action: Action, step: StepView) -> Ending | str:
             return answer_of(exc)
         is_refused = exc.outcome == "refused"
         what = "was refused" if is_refused else "could not be sent"
-        return Ending(
+        return StepResult(
             state="FAILED",
             code="refused" if is_refused else "not_sent",
             sentence=f"{step.step.describe_progress()} {what}: {exc.message}",
@@ -123,7 +123,9 @@ def _look_after(action: Action) -> Observation | None:
         return None
 
 
-def _not_yet(session: Session, turn: Turn, refusal: Refusal, seen: Observation) -> Hold | None:
+def _not_yet(
+    session: Session, turn: Turn, refusal: Refusal, seen: Observation
+) -> GuardResult | None:
     """Keep the step pending and tell how far it is, as long as its wait may last."""
     clock = session.ports.clock
     turn.refusal, turn.again_at_s = refusal, clock.monotonic() + refusal.retry_s
@@ -137,7 +139,7 @@ def _not_yet(session: Session, turn: Turn, refusal: Refusal, seen: Observation) 
     wait = step.step.wait
     limit_s = MOST_WAIT_S if wait is None else wait.within_s
     if limit_s is None or clock.now() - since < timedelta(seconds=limit_s):
-        return Hold(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
+        return GuardResult(effect="wait", refusal=refusal, wait_s=refusal.retry_s)
     if wait is None:
         skip(session, step, refusal, seen)
         return None

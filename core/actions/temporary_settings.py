@@ -31,7 +31,7 @@ def save(session: Session, step: Step, seen: Observation) -> None:
 
     Raises:
         RemoteError: The journal cannot be written.
-        LostError: The run is not ours any more.
+        LeaseLostError: The run is not ours any more.
     """
     value = step.temporary_value
     if value is None:
@@ -49,7 +49,7 @@ def keep(session: Session) -> Refusal | None:
         Why the run cannot go on: somebody else has changed it, and it is left so.
     Raises:
         RemoteError: The cluster did not do it; whatever it did is still outstanding.
-        LostError: The run is not ours any more.
+        LeaseLostError: The run is not ours any more.
     """
     for key, value in session.view.kept_values.items():
         current = session.ports.cluster.dynamic_setting(key)

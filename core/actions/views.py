@@ -12,12 +12,12 @@ from core.actions.model import (
     ENDED_RUNS,
     SETTLED_STEPS,
     Control,
-    Ending,
     Observation,
     Refusal,
     RunId,
     RunOptions,
     RunState,
+    StepResult,
     StepState,
 )
 from core.plan.model import Plan
@@ -47,7 +47,7 @@ class StepView:
     step: Step
     state: StepState = "PENDING"
     before: Observation | None = None
-    ending: Ending | None = None
+    ending: StepResult | None = None
     begun_at: datetime | None = None
     ended_at: datetime | None = None
     took_ms: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.actions.model import Ending, Observation
+from core.actions.model import Observation, StepResult
 from core.actions.views import RunView
 from core.step import Step, Wait
 from core.units import format_age
@@ -19,7 +19,7 @@ def as_executed(view: RunView, index: int) -> Step:
     return view.steps[index].step.resolve(earlier)
 
 
-def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> Ending:
+def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> StepResult:
     """Return how a wait ends whose time is up.
 
     Args:
@@ -29,7 +29,7 @@ def not_reached(wait: Wait, lacking: str, seen: Observation, hint: str = "") -> 
         hint: What to do; empty: the usual.
     """
     limit = "" if wait.within_s is None else f", for {format_age(wait.within_s)}"
-    return Ending(
+    return StepResult(
         state="FAILED",
         code="not_reached",
         sentence=f"It was awaited that {wait.description}{limit}, in vain: {lacking}",

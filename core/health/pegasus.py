@@ -20,7 +20,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import STORED_LEVEL, SWITCHES, PegasusFacts
 from core.pegasus.summary import minimum_2pc
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted
+from core.units import pluralize
 
 SHORT_RATIO: Final = 0.10
 """Below this share of free space a replica server takes no new replica on a disk.
@@ -108,7 +108,7 @@ def partitions_by_state(context: PegasusContext) -> Iterator[Finding]:
             severity="error" if severity == "error" else "warning",
             subject_kind="pegasus_table",
             subject=name,
-            sentence=f"{name}: of {counted(total, 'partition')} {listed} (counting states). "
+            sentence=f"{name}: of {pluralize(total, 'partition')} {listed} (counting states). "
             f"{worst.sentence}",
             evidence={state.name.lower(): number for state, number in of_table.items()},
             hint=_WHY_ILL,
@@ -126,7 +126,7 @@ def surplus_replicas(context: PegasusContext) -> Iterator[Finding]:
             severity="info",
             subject_kind="cluster",
             subject="",
-            sentence=f"{counted(number, 'partition')} {have} more replicas than wanted.",
+            sentence=f"{pluralize(number, 'partition')} {have} more replicas than wanted.",
             evidence={"partitions": number},
             hint="The guardian takes the surplus away; nothing is balanced before.",
         )

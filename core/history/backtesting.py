@@ -35,7 +35,7 @@ from core.history.backtest_pegasus.tape import PegasusTape
 from core.history.backtest_pegasus.units import run_pegasus_unit
 from core.history.store import HistoryLocation, HistoryStore
 from core.progress import Progress
-from core.units import counted
+from core.units import pluralize
 
 Tick = Callable[[int, int], None]
 Record = LoadSeries | PegasusTape
@@ -124,8 +124,8 @@ class Backtest:
         windows = len({window_key(unit) for unit in self.units})
         candidates = len({unit.candidate_number for unit in self.units})
         return (
-            f"{counted(len(self.units), 'run')}: {counted(clusters, 'cluster')}, "
-            f"{counted(windows, 'window')}, {counted(candidates, 'candidate')}"
+            f"{pluralize(len(self.units), 'run')}: {pluralize(clusters, 'cluster')}, "
+            f"{pluralize(windows, 'window')}, {pluralize(candidates, 'candidate')}"
         )
 
 
@@ -233,7 +233,7 @@ def run_here(backtest: Backtest, progress: Progress) -> list[UnitResult]:
     for _, group in groupby(backtest.units, key=window_key):
         for result in run_window(backtest.records.load, group, tick):
             done.append(result)  # noqa: PERF402  # tick counts them meanwhile
-    progress.step(total, total, f"{counted(total, 'run')} done")
+    progress.step(total, total, f"{pluralize(total, 'run')} done")
     return done
 
 

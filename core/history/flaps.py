@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from core.history.requests import FlapsRequest
 from core.history.trends import DAY_MS
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -356,7 +356,7 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
     if not moves:
         return "Nothing moved."
     flaps = tables["flaps"]
-    words = [f"{counted(moves, 'move')}, {flaps.num_rows:,} of them back to where a bundle was"]
+    words = [f"{pluralize(moves, 'move')}, {flaps.num_rows:,} of them back to where a bundle was"]
     if flaps.num_rows:
         median = float(np.median(flaps["dwell_ms"].to_numpy())) / 1000.0
         words[0] += f" (median time away {format_age(median)})"
@@ -366,7 +366,7 @@ def _sentence(tables: dict[str, pa.Table]) -> str:
         idle = told.filter(pc.invert(told["helped"]))
         count = pc.sum(idle["moves"]).as_py() or 0
         whole = pc.sum(told["moves"]).as_py()
-        words.append(f"of {counted(whole, 'move')} whose outcome is known {count:,} did not help")
+        words.append(f"of {pluralize(whole, 'move')} whose outcome is known {count:,} did not help")
     blurred = rounds.filter(pc.greater(rounds["other_moves"], 0))
     if blurred.num_rows:
         count = pc.sum(blurred["moves"]).as_py()

@@ -36,7 +36,7 @@ from core.history.layout import (
     kind_of,
 )
 from core.history.tables import SUMS, Tables, local_folder, sum_file, translated
-from core.units import counted, ms_to_datetime
+from core.units import ms_to_datetime, pluralize
 
 QUARANTINE: Final = "quarantine"
 RECORD: Final = "repairs.jsonl"
@@ -71,7 +71,7 @@ class Problem:
     detail: str = ""
 
     def __str__(self) -> str:
-        size = f" ({counted(self.rows, 'row')}{self._times()})" if self.rows else ""
+        size = f" ({pluralize(self.rows, 'row')}{self._times()})" if self.rows else ""
         return f"{self.file}{size} {_SENTENCES[self.what]}{self.detail}."
 
     def _times(self) -> str:
@@ -303,7 +303,7 @@ class Repair:
     lost: int | None
 
     def __str__(self) -> str:
-        rows = "an unknown number of rows" if self.lost is None else counted(self.lost, "row")
+        rows = "an unknown number of rows" if self.lost is None else pluralize(self.lost, "row")
         then = {
             "isolate": f"is set aside; {rows} of {self.problem.kind} are lost",
             "restore": "is put back into its table; nothing is lost",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import SnapshotError
-from core.snapshot.store import Shelf, Shelved
+from core.snapshot.store import CachedSnapshot, Shelf
 from core.units import datetime_to_ms
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class PastMinutes:
         self._max_count = max_count
         self._max_bytes = max_bytes
 
-    def kept(self, cluster: str, taken_at: datetime) -> Shelved | None:
+    def kept(self, cluster: str, taken_at: datetime) -> CachedSnapshot | None:
         """Return the snapshot of exactly that minute where it is written out already."""
         wanted = datetime_to_ms(taken_at)
         # a directory's name is cut to the millisecond, a recorded time is rounded
@@ -58,7 +58,7 @@ class PastMinutes:
             None,
         )
 
-    def at(self, cluster: str, taken_at: datetime) -> Shelved:
+    def at(self, cluster: str, taken_at: datetime) -> CachedSnapshot:
         """Return the recorded snapshot of a minute, written out when it is not yet.
 
         Args:
@@ -75,7 +75,7 @@ class PastMinutes:
         self._drop_others(cluster, found)
         return found
 
-    def _written(self, cluster: str, taken_at: datetime) -> Shelved:
+    def _written(self, cluster: str, taken_at: datetime) -> CachedSnapshot:
         snapshot = self._store.snapshot_at(cluster, taken_at)
         exact = self.kept(cluster, snapshot.manifest.taken_at)
         if exact is not None:
@@ -89,14 +89,14 @@ class PastMinutes:
             return exact
 
     @staticmethod
-    def _touch(entry: Shelved) -> None:
+    def _touch(entry: CachedSnapshot) -> None:
         """Note that it was looked at: the others go first."""
         try:
             os.utime(entry.path)
         except OSError:
             return  # of another user: it is dropped in its turn
 
-    def _drop_others(self, cluster: str, wanted: Shelved) -> None:
+    def _drop_others(self, cluster: str, wanted: CachedSnapshot) -> None:
         """Drop those that were not looked at for longest, until the rest is small enough."""
         held = 0
         entries = sorted(self._shelf.entries(cluster), key=lambda one: -_looked_at(one.path))

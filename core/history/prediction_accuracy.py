@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.history.prediction_accuracy_tables import LANDINGS, ROUNDS
-from core.units import counted
+from core.units import pluralize
 
 Verdict = Literal[
     "equal",
@@ -118,19 +118,19 @@ class Agreement:
             return f"No round can be judged: {why}"
         equal, acting = self.counts.get("equal", 0), self.acting
         if not acting:
-            rounds = counted(self.judged, "round")
+            rounds = pluralize(self.judged, "round")
             quiet = f"{self.strategy} foretold nothing and nothing was moved in {rounds}"
             return f"{quiet}{self._unjudged()}."
         if not self.moves:
-            rounds = counted(acting, "round")
+            rounds = pluralize(acting, "round")
             return (
                 f"{self.strategy} foretold moves in {rounds}; the leader made none"
                 f"{self._unjudged()}."
             )
         return (
-            f"In {equal} of {counted(acting, 'round')} with moves the leader moved exactly what "
+            f"In {equal} of {pluralize(acting, 'round')} with moves the leader moved exactly what "
             f"{self.strategy} foretold; {self.moves_foretold} of its "
-            f"{counted(self.moves, 'move')} were "
+            f"{pluralize(self.moves, 'move')} were "
             f"foretold by their own round, {self.moves_early} by one of the two before"
             f"{self._unjudged()}."
         )
@@ -141,8 +141,8 @@ class Agreement:
         if not count:
             return ""
         moved = sum(len(row) for row in self.rounds["moved"].to_pylist()) - self.moves
-        with_moves = f", with {counted(moved, 'move')}" if moved else ""
-        return f"; {counted(count, 'round')}{with_moves}, cannot be judged"
+        with_moves = f", with {pluralize(moved, 'move')}" if moved else ""
+        return f"; {pluralize(count, 'round')}{with_moves}, cannot be judged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from core.history.trends_tables import (
     OF_CLUSTERS,
 )
 from core.ids import namespace_of
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -345,7 +345,7 @@ def _namespaces(last: pa.Table) -> pa.Table:
 
 def _sentence(recorded: Mapping[str, Recorded], gaps: pa.Table, hot: pa.Table) -> str:
     snapshots = sum(one.taken_at.size for one in recorded.values())
-    words = [f"{counted(len(recorded), 'cluster')}, {counted(snapshots, 'recorded snapshot')}"]
+    words = [f"{pluralize(len(recorded), 'cluster')}, {pluralize(snapshots, 'recorded snapshot')}"]
     worst = gaps.sort_by([("deviation_max", "descending")]).slice(0, 1).to_pylist()
     if worst and worst[0]["deviation_max"] is not None:
         one = worst[0]

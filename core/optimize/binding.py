@@ -9,7 +9,7 @@ import numpy as np
 from core.optimize.balance import Balance, Band
 from core.optimize.fleet import HELD, HELD_WORDS, Fleet
 from core.optimize.model import Binding
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 MAX_BINDINGS: Final = 20
 _WORTH_A_WORD_BYTES_PER_S: Final = 1_000.0
@@ -25,12 +25,12 @@ def what_binds(balance: Balance, band: Band, max_moves: int | None) -> tuple[Bin
         return ()
     found: list[Binding] = []
     if max_moves is not None and len(balance.order) >= max_moves:
-        more = counted(outside.size, "broker")
+        more = pluralize(outside.size, "broker")
         found.append(
             Binding(
                 code="move_budget",
                 subject="",
-                sentence=f"The budget of {counted(max_moves, 'move')} is used up; {more} "
+                sentence=f"The budget of {pluralize(max_moves, 'move')} is used up; {more} "
                 "would need more.",
             )
         )
@@ -71,7 +71,7 @@ def _over(balance: Balance, band: Band, broker: int) -> Binding:
             code="no_destination",
             subject=name,
             sentence=f"{where}: isolation policies, anti-affinity, versions or load managers "
-            f"leave no other broker for its {counted(staying.size, 'movable bundle')}.",
+            f"leave no other broker for its {pluralize(staying.size, 'movable bundle')}.",
         )
     return Binding(
         code="no_room",

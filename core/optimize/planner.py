@@ -14,7 +14,7 @@ from core.optimize.model import CurvePoint, Move, Proposal, Verdict, Wish
 from core.optimize.solve import Outcome, solve
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _SAME: Final = 5e-4
 """Deviations that differ by less read the same."""
@@ -143,7 +143,9 @@ def _start(moves: tuple[Move, ...], verdict: Verdict) -> str:
     clients = sum(move.clients or 0 for move in moves)
     start = "The goal is reached" if verdict == "reached" else "The goal is not reached"
     verb = "brings" if len(moves) == 1 else "bring"
-    return f"{start}: {counted(len(moves), 'move')} ({moved}, {counted(clients, 'client')}) {verb}"
+    return (
+        f"{start}: {pluralize(len(moves), 'move')} ({moved}, {pluralize(clients, 'client')}) {verb}"
+    )
 
 
 def _enough(curve: tuple[CurvePoint, ...], relief: float | None) -> str:
@@ -172,11 +174,11 @@ def _notes(fleet: Fleet) -> tuple[str, ...]:
     notes = list(fleet.view.notes)
     if unknown:
         notes.append(
-            f"The load of {counted(unknown, 'broker')} is unknown; they give and take nothing."
+            f"The load of {pluralize(unknown, 'broker')} is unknown; they give and take nothing."
         )
     silent = int(np.isnan(fleet.clients).sum())
     if silent:
-        notes.append(f"The clients of {counted(silent, 'bundle')} are unknown and count as none.")
+        notes.append(f"The clients of {pluralize(silent, 'bundle')} are unknown and count as none.")
     return tuple(notes)
 
 

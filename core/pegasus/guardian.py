@@ -13,7 +13,7 @@ from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.ddd import NodeSight, choose_lost_primary
 from core.pegasus.health import min_2pc_count
 from core.pegasus.partition import PartitionConfig, PartitionMemory
-from core.units import counted
+from core.units import pluralize
 
 
 class CureStatus(enum.Enum):
@@ -271,7 +271,7 @@ class Guardian:
     def _redundant_secondary(self, primary: str, config: PartitionConfig) -> Cure:
         held = {node.name: node.partition_count for node in self.nodes}
         most = max(config.secondaries, key=lambda name: held.get(name, 0))
-        extra = counted(config.replica_count - config.max_replica_count, "replica")
+        extra = pluralize(config.replica_count - config.max_replica_count, "replica")
         return Cure(
             CureStatus.ILL,
             ProposalAction(ConfigType.REMOVE, primary, most),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.pegasus.levels import FunctionLevel
-from core.units import counted
+from core.units import pluralize
 
 State = Literal["balanced", "not_balanced", "unknown"]
 
@@ -75,7 +75,7 @@ def judge_balance(
 
 def _worth(counts: OperationCounts, level: FunctionLevel) -> str:
     """Return the number with what it is of: a check adds up what rounds do one after the other."""
-    changes = counted(counts.total, "change")
+    changes = pluralize(counts.total, "change")
     if level is FunctionLevel.LIVELY:
         return f"{changes} of the round under way; others may follow"
     return f"{changes}, primaries and secondaries together; lively makes them in rounds"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from core.step import Step
-from core.units import counted
+from core.units import pluralize
 
 _MANY_STEPS: Final = frozenset({"node", "state"})
 """What several steps of one plan may be about."""
@@ -29,7 +29,7 @@ def tally(steps: Iterable[Step]) -> str:
     counts = Counter(kind for kind, _ in told)
     phrases = {step.kind: step.phrase for step in asked}
     parts = [
-        f"{phrase.verb} {counted(counts[kind], phrase.thing)}"
+        f"{phrase.verb} {pluralize(counts[kind], phrase.thing)}"
         for kind, phrase in sorted(phrases.items(), key=lambda item: item[1].order)
     ]
     return ", ".join(parts) or "do nothing"
@@ -43,8 +43,8 @@ def things(steps: Iterable[Step]) -> str:
     asked = tuple(steps)
     counts = Counter(step.phrase.thing for step in asked)
     if len(asked) > 1 and counts.keys() & _MANY_STEPS:
-        return counted(len(asked), "step")
-    parts = [counted(number, thing) for thing, number in sorted(counts.items())]
+        return pluralize(len(asked), "step")
+    parts = [pluralize(number, thing) for thing, number in sorted(counts.items())]
     return " and ".join(parts) or "nothing"
 
 
@@ -53,7 +53,7 @@ def things_done(steps: Iterable[Step]) -> str:
     asked = tuple(steps)
     told = things(asked)
     if len({step.kind for step in asked}) > 1 or told.endswith(("step", "steps")):
-        return f"{counted(len(asked), 'step')} done"
+        return f"{pluralize(len(asked), 'step')} done"
     return f"{told} {done(asked)}"
 
 

@@ -25,7 +25,7 @@ from core.planning.drill_request import DrillRequest
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 SESSION_KEYS: Final = ("zooKeeperSessionTimeoutMillis", "metadataStoreSessionTimeoutMillis")
 """The old name wins where it is set, as in ``getMetadataStoreSessionTimeoutMillis``."""
@@ -162,8 +162,8 @@ def _moments(
     session_s: float,
     key: str,
 ) -> Iterator[Moment]:
-    bundles = counted(failure["bundles"], "bundle")
-    clients = counted(failure["clients"], "client")
+    bundles = pluralize(failure["bundles"], "bundle")
+    clients = pluralize(failure["clients"], "client")
     yield Moment(
         0,
         0,
@@ -219,7 +219,7 @@ def _taken_over(
     session_s: float,
 ) -> Moment:
     homeless = failure["unplaced"]
-    lost = f" {counted(homeless, 'bundle')} find no broker and stay down." if homeless else ""
+    lost = f" {pluralize(homeless, 'bundle')} find no broker and stay down." if homeless else ""
     if snapshot.manifest.load_manager == "extensible":
         return Moment(
             session_s,
@@ -256,17 +256,17 @@ def _sentence(failure: dict[str, Any], session_s: float) -> str:
         return f"Without {broker} nothing moves: it owns no bundle that others could serve."
     traffic = format_bytes_per_s(failure["moved_bytes_per_s"])
     head = (
-        f"Without {broker}, {counted(failure['bundles'], 'bundle')} ({traffic}, "
-        f"{counted(failure['clients'], 'client')}) are down for {session_s:g} s and more"
+        f"Without {broker}, {pluralize(failure['bundles'], 'bundle')} ({traffic}, "
+        f"{pluralize(failure['clients'], 'client')}) are down for {session_s:g} s and more"
     )
     ends = []
     if failure["unplaced"]:
         ends.append(f"{failure['unplaced']:,} of them find no broker at all")
     if failure["newly_hot"]:
         verb = "gets" if failure["newly_hot"] == 1 else "get"
-        ends.append(f"{counted(failure['newly_hot'], 'broker')} {verb} hot")
+        ends.append(f"{pluralize(failure['newly_hot'], 'broker')} {verb} hot")
     if failure["groups_without_room"]:
-        groups = counted(failure["groups_without_room"], "isolation group")
+        groups = pluralize(failure["groups_without_room"], "isolation group")
         ends.append(f"{groups} {'has' if failure['groups_without_room'] == 1 else 'have'} no room")
     if not ends:
         ends.append("then all of them find a broker, and nobody gets hot")

@@ -27,7 +27,7 @@ from core.pulsar.plan.load_transfer import CARRIED, Carried, carried_by
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.view import Flags, Floats, LoadView
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 _MOST_CELLS: Final = 4_000_000
 """Losses times brokers times rows of a broker that are worked on at once."""
@@ -352,23 +352,23 @@ def _sentence(failures: pa.Table) -> str:
     hurt = pc.sum(pc.cast(bad, pa.int64())).as_py()
     worst = failures.slice(0, 1).to_pylist()[0]
     if not hurt:
-        which = "The one failure" if count == 1 else f"Each of {counted(count, 'failure')}"
+        which = "The one failure" if count == 1 else f"Each of {pluralize(count, 'failure')}"
         hottest = format_ratio(pc.max(failures["hottest_usage"]).as_py())
         return (
             f"{which} is survived: every bundle finds a broker, and "
             f"nobody gets hot; the hottest comes to {hottest}."
         )
-    words = [f"{counted(worst['bundles'], 'bundle')} move"]
+    words = [f"{pluralize(worst['bundles'], 'bundle')} move"]
     if worst["unplaced"]:
         words.append(f"{worst['unplaced']:,} of them find no broker")
     if worst["newly_hot"]:
         verb = "gets" if worst["newly_hot"] == 1 else "get"
-        words.append(f"{counted(worst['newly_hot'], 'more broker')} {verb} hot")
+        words.append(f"{pluralize(worst['newly_hot'], 'more broker')} {verb} hot")
     if worst["pressed"]:
         before, after = (format_ratio(worst[f"pressed_{side}"]) for side in ("before", "after"))
         words.append(f"{worst['pressed']} rises most, from {before} to {after}")
     kind = "failure domain " if worst["kind"] == "domain" else ""
     return (
-        f"{hurt:,} of {counted(count, 'failure')} hurt. Worst: without {kind}{worst['failure']} "
+        f"{hurt:,} of {pluralize(count, 'failure')} hurt. Worst: without {kind}{worst['failure']} "
         f"{', '.join(words)}."
     )

@@ -24,7 +24,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
 from core.pegasus.view import NOBODY, Flags
 from core.progress import Progress
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -326,16 +326,16 @@ def _sentence(failures: pa.Table) -> str:
     name = one["node"]
     if one["without_primary"] or one["without_writes"]:
         return (
-            f"Of {counted(count, 'node')} the loss of {name} hurts most: "
-            f"{counted(one['without_primary'], 'partition')} would have nobody to lead, "
-            f"{counted(one['without_writes'], 'partition')} would take no writes."
+            f"Of {pluralize(count, 'node')} the loss of {name} hurts most: "
+            f"{pluralize(one['without_primary'], 'partition')} would have nobody to lead, "
+            f"{pluralize(one['without_writes'], 'partition')} would take no writes."
         )
     after = format_ratio(one["deviation_after"])
     single = ""
     if one["single"]:
         verb = "stands" if one["single"] == 1 else "stand"
-        single = f"{counted(one['single'], 'partition')} {verb} on one replica, and "
+        single = f"{pluralize(one['single'], 'partition')} {verb} on one replica, and "
     return (
-        f"Each of {counted(count, 'node')} can be lost without a partition that refuses reads or "
+        f"Each of {pluralize(count, 'node')} can be lost without a partition that refuses reads or "
         f"writes. Worst: without {name} {single}the busiest node comes to {after} over the mean."
     )

@@ -30,7 +30,7 @@ from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 _MOST_NAMED: Final = 50
 """Namespaces that take the place of an expression; more would be no policy to read."""
@@ -136,7 +136,7 @@ class Mender:
         stepped = sum(policy.role_of(host) == "secondary" for host in chosen)
         which = "its secondaries" if stepped == len(chosen) else "those with the least traffic"
         yield Mend(
-            label=f"Add {counted(count, 'primary broker')}",
+            label=f"Add {pluralize(count, 'primary broker')}",
             why=f"Adds {added} to primary, as min_limit {policy.min_limit} asks: {which} "
             "among the brokers that no policy has for itself. They then serve this policy alone.",
             wishes=(self._changed(name, primary=[*primary, *map(host_expression, chosen)]),),
@@ -211,7 +211,7 @@ class Mender:
             return
         yield Mend(
             label="Narrow its expressions",
-            why=f"Names for {name} just {counted(len(mine), 'namespace')} that no earlier policy "
+            why=f"Names for {name} just {pluralize(len(mine), 'namespace')} that no earlier policy "
             "has. Nothing moves: the others are placed by the earlier policy already. New "
             "namespaces are to be added by hand.",
             wishes=(self._changed(name, namespaces=list(dict.fromkeys(kept))),),
@@ -222,8 +222,8 @@ class Mender:
         count = len(self._primaries(self._policies[name]))
         yield Mend(
             label="Delete it",
-            why=f"Deletes {name}: it keeps {counted(count, 'broker')} for namespaces that are not "
-            "there. They then serve what has no policy, and no bundle has to move.",
+            why=f"Deletes {name}: it keeps {pluralize(count, 'broker')} for namespaces that do not "
+            "exist. They then serve what has no policy, and no bundle has to move.",
             wishes=(PolicyWish("isolation", name, None),),
         )
 

@@ -12,7 +12,7 @@ from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_msgs_per_s
+from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 
 _SHOWN = 3
 
@@ -61,7 +61,7 @@ def _group(group: GroupUse, *, holds: bool) -> Iterator[str]:
     if not group.namespaces:
         yield f"{group.name} limits nobody: no namespace is attached to it."
         return
-    who = f"{group.name} limits {counted(len(group.namespaces), 'namespace')}"
+    who = f"{group.name} limits {pluralize(len(group.namespaces), 'namespace')}"
     who += f" ({_listed(group.namespaces)})"
     for key, kind in QUANTITIES.items():
         limit, used = group.limits[key], group.used[key]
@@ -95,7 +95,7 @@ def _rate(limit: RateLimit) -> str:
     if limit.live is None:
         return f"{told}; {limit.why}."
     live = f"together they carry {amount(limit.live, limit.unit)} now"
-    number = f"{counted(limit.most_holders, 'topic')}" if limit.holder == "topic" else ""
+    number = f"{pluralize(limit.most_holders, 'topic')}" if limit.holder == "topic" else ""
     over = f" over {number}" if number else ""
     mark = {"at its limit": "some would be slowed down", "may be": "some may be slowed down"}
     end = mark.get(limit.verdict, "nobody is slowed down")

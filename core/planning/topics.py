@@ -20,7 +20,7 @@ from core.planning.topic_files import TopicPart, read_part
 from core.planning.topic_ring import NOWHERE, Ints, TopicNames, TopicRing
 from core.progress import Progress
 from core.schemas.pulsar import RATES
-from core.units import counted
+from core.units import pluralize
 
 Floats = NDArray[np.float64]
 
@@ -340,7 +340,7 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
         return "No topic of the file lies in a bundle of the snapshot."
     most = pc.max(bundles["topics"]).as_py()
     mean = placed / bundles.num_rows
-    where = f"{counted(placed, 'topic')} lie in {counted(bundles.num_rows, 'bundle')}"
+    where = f"{pluralize(placed, 'topic')} lie in {pluralize(bundles.num_rows, 'bundle')}"
     words = [f"{where}: {mean:,.1f} on average, {most:,} at the most"]
     if spread.num_rows:
         shared = spread.filter(pc.greater(spread["most_in_one_bundle"], 1))
@@ -348,10 +348,10 @@ def _sentence(bundles: pa.Table, spread: pa.Table, placed: int, lost: Sequence[i
         whole = pc.sum(spread["topics"]).as_py()
         worst = spread["most_in_one_bundle"][0].as_py()
         words.append(
-            f"of {counted(whole, 'partitioned topic')} {several:,} have several partitions in one "
-            f"bundle, {worst:,} at the most"
+            f"of {pluralize(whole, 'partitioned topic')} {several:,} have several partitions in "
+            f"one bundle, {worst:,} at the most"
         )
     for count, why in zip(lost, ("in no known bundle", "without a topic's name"), strict=True):
         if count:
-            words.append(f"{counted(count, 'row')} {why} left out")
+            words.append(f"{pluralize(count, 'row')} {why} left out")
     return "; ".join(words) + "."

@@ -17,7 +17,7 @@ from core.pulsar.shedding import shedding_strategy_in_force
 from core.pulsar.shedding.registry import SHEDDING_STRATEGY_NAMES
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 NOTHING: Final = "(nothing)"
 _TRANSFER: Final = "TransferShedder"
@@ -261,14 +261,14 @@ def what_if_sentence(pairs: pa.Table, totals: pa.Table) -> str:
         if best["shedding"] == NOTHING
         else f"{best['shedding']} with {best['placement']}"
     )
-    cost = f"{counted(best['moves'], 'move')} and {counted(best['clients'], 'client')}"
+    cost = f"{pluralize(best['moves'], 'move')} and {pluralize(best['clients'], 'client')}"
     if not best["meet_target"]:
         return (
-            f"Of {counted(clusters, 'cluster')} none comes within the target by any pair; nearest "
-            f"comes {pair}, {format_ratio(best['deviation_mean'])} off on average, for {cost} that "
-            "reconnect."
+            f"Of {pluralize(clusters, 'cluster')} none comes within the target by any pair; "
+            f"nearest comes {pair}, {format_ratio(best['deviation_mean'])} off on average, for "
+            f"{cost} that reconnect."
         )
     return (
-        f"Of {counted(clusters, 'cluster')} {best['meet_target']:,} come within the target by "
+        f"Of {pluralize(clusters, 'cluster')} {best['meet_target']:,} come within the target by "
         f"{pair}, for {cost} that reconnect; no other pair does so for more of them, or at less."
     )

@@ -18,7 +18,7 @@ from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 from core.pulsar.shedding.what_if import SettingsOf, TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
-from core.units import counted
+from core.units import pluralize
 
 __all__ = ["BrokerReason", "BundleReason", "Explanation", "Hurdle"]
 
@@ -181,7 +181,7 @@ class Explanation:
             why = _held_back(landings)
             gates = (*gates, at_least("let go by the load manager:", 0.0, 1.0, "bundles"))
         verb = "would shed" if self.off else "sheds"
-        done = f"{verb} {counted(len(leaving), 'bundle')}" if leaving else "stays as it is"
+        done = f"{verb} {pluralize(len(leaving), 'bundle')}" if leaving else "stays as it is"
         return BrokerReason(
             broker=broker,
             sheds=bool(leaving),
@@ -261,10 +261,10 @@ class Explanation:
 def _held_back(landings: Sequence[Landing]) -> str:
     """Say that the load manager leaves alone what the strategy picked."""
     reasons = list(dict.fromkeys(one.skipped for one in landings))
-    others = f", and {counted(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
+    others = f", and {pluralize(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
     verb = "is" if len(landings) == 1 else "are"
     return (
-        f"{counted(len(landings), 'bundle')} {verb} picked, and the load manager leaves "
+        f"{pluralize(len(landings), 'bundle')} {verb} picked, and the load manager leaves "
         f"{'it' if len(landings) == 1 else 'all of them'}: {reasons[0]}{others}"
     )
 

@@ -13,7 +13,7 @@ from core.ids import SYSTEM_NAMESPACE, namespace_of
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import Gate
 from core.pulsar.shedding.unload_checks import Landing
-from core.units import counted, format_bytes_per_s
+from core.units import format_bytes_per_s, pluralize
 
 if TYPE_CHECKING:
     from core.pulsar.explain import Explanation
@@ -253,7 +253,7 @@ class BundleTrail:
         where = self._where(str(broker))
         if gate is not None and gate.is_open is is_open:
             return Hurdle.by_gate(PICKED, gate, f"{where}: {gate.sentence}.", is_open=is_open)
-        told = "it is picked" if is_open else f"{counted(len(picked), 'bundle')} of others went"
+        told = "it is picked" if is_open else f"{pluralize(len(picked), 'bundle')} of others went"
         return Hurdle(PICKED, is_open=is_open, sentence=f"{where}, and {told}.")
 
     def _where(self, broker: str) -> str:
@@ -263,7 +263,7 @@ class BundleTrail:
             sizes = {entry.bundle: entry.throughput for entry in loads.top.get(broker, ())}
             if self.bundle not in sizes:
                 return (
-                    f"It is not among the {counted(len(sizes), 'bundle')} that {broker} published"
+                    f"It is not among the {pluralize(len(sizes), 'bundle')} that {broker} published"
                 )
             own = sizes[self.bundle]
             place = sum(size > own for size in sizes.values()) + 1

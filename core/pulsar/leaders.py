@@ -15,7 +15,7 @@ from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 _DAY_S: Final = 86_400.0
 _OFTEN_PER_DAY: Final = 3.0
@@ -133,7 +133,7 @@ def _sentence(
     if span is None:
         return f"{head} Nothing is recorded of earlier ones."
     length = format_age((span[1] - span[0]).total_seconds())
-    seen = f"{counted(count, 'change')} in the {length} that are recorded"
+    seen = f"{pluralize(count, 'change')} in the {length} that are recorded"
     if not count:
         return f"{head} No change in the {length} that are recorded."
     rate = f", {per_day:.1f} a day" if per_day is not None and span[1] != span[0] else ""

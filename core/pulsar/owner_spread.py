@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.view import Flags, Floats, LoadView
-from core.units import counted
+from core.units import pluralize
 
 SPREAD: Final = pa.schema(
     [
@@ -116,16 +116,16 @@ def spread_sentence(spread: pa.Table) -> str:
     crowded = int(np.asarray(spread["is_crowded"]).sum())
     if not crowded:
         return (
-            f"{counted(count, 'namespace')} with several owned bundles: none sits on far fewer "
+            f"{pluralize(count, 'namespace')} with several owned bundles: none sits on far fewer "
             "brokers than chance would use."
         )
     on_one = ""
     if worst["hottest"] is not None:
         on_one = f", {worst['hottest_ratio']:.0%} of its traffic on {worst['hottest']}"
-    allowed = counted(worst["brokers_allowed"], "broker")
+    allowed = pluralize(worst["brokers_allowed"], "broker")
     sit = "sits" if crowded == 1 else "sit"
     return (
-        f"{crowded:,} of {counted(count, 'namespace')} {sit} on far fewer brokers than chance "
+        f"{crowded:,} of {pluralize(count, 'namespace')} {sit} on far fewer brokers than chance "
         "would use. "
         f"Worst: {worst['namespace']} has {worst['owned']:,} bundles on {worst['brokers_used']:,} "
         f"of {allowed}, about {worst['expected_used']:.0f} expected{on_one}."

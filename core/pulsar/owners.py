@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from core.pulsar.owner_sessions import sessions_of
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import PulsarSnapshot
-from core.units import counted, datetime_to_ms
+from core.units import datetime_to_ms, pluralize
 
 SETTLE_MS: Final = 120_000
 """Two statistics periods (``statsUpdateFrequencyInSecs``, 60 s): so long a report may still name a
@@ -283,8 +283,8 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
     owners = pc.count_distinct(movable["owner"]).as_py()
     own = bundles.num_rows - movable.num_rows
     head = (
-        f"{counted(owners, 'broker')} {'owns' if owners == 1 else 'own'} {owned:,} of "
-        f"{counted(movable.num_rows, 'bundle')}"
+        f"{pluralize(owners, 'broker')} {'owns' if owners == 1 else 'own'} {owned:,} of "
+        f"{pluralize(movable.num_rows, 'bundle')}"
         + (f" that can move, beside {own:,} of the brokers' own" if own else "")
     )
     wrong = [f"{counts[state]:,} {_TOLD[state]}" for state in WRONG if state in counts]
@@ -300,7 +300,7 @@ def _sentence(snapshot: PulsarSnapshot, bundles: pa.Table, counts: dict[str, int
 def _notes(snapshot: PulsarSnapshot) -> tuple[str, ...]:
     bound = pc.sum(snapshot.bundles["is_broker_bound"]).as_py() or 0
     own = (
-        f"{counted(bound, 'bundle')} in these tables {'belongs' if bound == 1 else 'belong'} to "
+        f"{pluralize(bound, 'bundle')} in these tables {'belongs' if bound == 1 else 'belong'} to "
         "one broker each (heartbeat and SLA namespaces): nobody else can have them, no plan moves "
         "them, and counts elsewhere, as in the header, leave them out."
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 Floats = NDArray[np.float64]
 
@@ -163,7 +163,7 @@ def quota_note(snapshot: PulsarSnapshot) -> str:
         return ""
     verb = "begins" if count == 1 else "begin"
     return (
-        f"{counted(count, 'bundle')} without a stored average {verb} with the resource quota of "
+        f"{pluralize(count, 'bundle')} without a stored average {verb} with the resource quota of "
         "its own, as for a leader that starts now."
     )
 

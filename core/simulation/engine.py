@@ -23,10 +23,10 @@ from core.pulsar.shedding.unload_checks import Landing
 from core.simulation.flaps import find_flaps
 from core.simulation.ground import Ground, Here
 from core.simulation.managers import Manager, manager_of
-from core.simulation.model import Ending, Landed, RoundResult, Run, Simulation
+from core.simulation.model import Landed, RoundResult, Run, Simulation, StepResult
 from core.simulation.scenario import gone_brokers, with_brokers
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
 _SHEDDING: Final = "loadBalancerLoadSheddingStrategy"
@@ -94,7 +94,7 @@ def play(
     fleet, first = engine.start(start, run)
     before = _deviation(start.measures().throughput)
     rounds = [*first, *engine.rounds(fleet, run)]
-    ending: Ending = "settled" if engine.is_settled(fleet) else "horizon"
+    ending: StepResult = "settled" if engine.is_settled(fleet) else "horizon"
     last_move = max((done.number for done in rounds if done.moves), default=0)
     done = Simulation(
         shedding=engine.strategy.name,
@@ -185,8 +185,8 @@ class _Engine:
         if grown is snapshot and not gone:
             return self._begun(start, run), []
         ground, moves = start.changed(grown, gone, self._rng)
-        parts = [f"{counted(len(what_if.added), 'broker')} joined"] if what_if.added else []
-        parts += [f"{counted(len(gone), 'broker')} went"] if gone else []
+        parts = [f"{pluralize(len(what_if.added), 'broker')} joined"] if what_if.added else []
+        parts += [f"{pluralize(len(gone), 'broker')} went"] if gone else []
         sentence = f"What if: {' and '.join(parts)}."
         return self._begun(ground, run), [self._result((0, 0.0), ground, moves, ({}, sentence))]
 
@@ -307,7 +307,7 @@ def _notes(
 def _with_sentence(done: Simulation) -> Simulation:
     before, after = format_ratio(done.deviation_before), format_ratio(done.deviation_after)
     if done.rounds_to_settle is None:
-        start = f"{done.shedding} is not done after {counted(done.rounds[-1].number, 'round')}"
+        start = f"{done.shedding} is not done after {pluralize(done.rounds[-1].number, 'round')}"
     elif not done.move_count:
         return replace(
             done, sentence=f"{done.shedding} moves nothing; the farthest broker is {after} off."
@@ -315,14 +315,15 @@ def _with_sentence(done: Simulation) -> Simulation:
     else:
         minutes = max(one.minute for one in done.rounds if one.moves)
         start = (
-            f"{done.shedding} settles after {counted(done.rounds_to_settle, 'round')} "
+            f"{done.shedding} settles after {pluralize(done.rounds_to_settle, 'round')} "
             f"({minutes:.0f} min)"
         )
     flaps = f", {len(done.flaps):,} of them back to where a bundle was" if done.flaps else ""
     verb = "brings" if done.move_count == 1 else "bring"
     return replace(
         done,
-        sentence=f"{start}: {counted(done.move_count, 'move')} "
-        f"({format_bytes_per_s(done.moved_bytes_per_s)}, {counted(done.clients, 'client')}{flaps}) "
-        f"{verb} the farthest broker from {before} to {after} off the mean traffic.",
+        sentence=f"{start}: {pluralize(done.move_count, 'move')} "
+        f"({format_bytes_per_s(done.moved_bytes_per_s)}, "
+        f"{pluralize(done.clients, 'client')}{flaps}) {verb} the farthest broker from {before} "
+        f"to {after} off the mean traffic.",
     )

@@ -9,7 +9,7 @@ from typing import Literal
 from core.errors import InputError
 from core.snapshot import PulsarSnapshot
 
-Ending = Literal["settled", "horizon"]
+StepResult = Literal["settled", "horizon"]
 """Nothing moves any more, however long one waits; the rounds were over before that was so."""
 
 
@@ -137,7 +137,7 @@ class Simulation:
     placement: str
     interval_minutes: float
     grace_minutes: float
-    ending: Ending
+    ending: StepResult
     rounds_to_settle: int | None
     deviation_before: float | None
     rounds: tuple[RoundResult, ...]

@@ -196,7 +196,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class CachedSnapshot:
     """One kept snapshot: when it was taken, which it is, where it is."""
 
     taken_at: datetime
@@ -218,11 +218,11 @@ class Shelf:
             entry.name for entry in self.root.iterdir() if entry.is_dir() and any(_kept(entry))
         )
 
-    def entries(self, cluster: str) -> list[Shelved]:
+    def entries(self, cluster: str) -> list[CachedSnapshot]:
         """Kept snapshots of the cluster, oldest first; empty when there are none."""
         return sorted(_kept(self.root / cluster), key=lambda shelved: shelved.path.name)
 
-    def latest(self, cluster: str, now: datetime) -> Shelved | None:
+    def latest(self, cluster: str, now: datetime) -> CachedSnapshot | None:
         """The newest kept snapshot of the cluster; see :func:`current`."""
         entries = current(self.entries(cluster), now)
         return entries[-1] if entries else None
@@ -231,7 +231,7 @@ class Shelf:
         """Return the jump of the clock for which age retention of the cluster is paused."""
         return _jump(self.entries(cluster), now, retention)
 
-    def put(self, snapshot: Storable, retention: Retention | None = None) -> Shelved:
+    def put(self, snapshot: Storable, retention: Retention | None = None) -> CachedSnapshot:
         """Keep ``snapshot`` and drop what the retention no longer allows.
 
         Raises:
@@ -245,10 +245,10 @@ class Shelf:
             for shelved in expired(self.entries(snapshot.manifest.cluster), taken_at, retention):
                 _drop(shelved.path)
             _sweep(path.parent, taken_at)
-        return Shelved(taken_at, snapshot.snapshot_id, path)
+        return CachedSnapshot(taken_at, snapshot.snapshot_id, path)
 
 
-def current(entries: Sequence[Shelved], now: datetime) -> list[Shelved]:
+def current(entries: Sequence[CachedSnapshot], now: datetime) -> list[CachedSnapshot]:
     """Return the entries (oldest first) without those that a wrong clock put into the future.
 
     Where there are no others, the first of them stays: it is the least wrong one.
@@ -257,12 +257,16 @@ def current(entries: Sequence[Shelved], now: datetime) -> list[Shelved]:
     return past or list(entries[:1])
 
 
-def _jump(entries: Sequence[Shelved], now: datetime, retention: Retention) -> ClockJump | None:
+def _jump(
+    entries: Sequence[CachedSnapshot], now: datetime, retention: Retention
+) -> ClockJump | None:
     max_age = timedelta(seconds=retention.max_age_s)
     return clock_jump([one.taken_at for one in entries], now, max_age, usual=timedelta(0))
 
 
-def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> list[Shelved]:
+def expired(
+    entries: Sequence[CachedSnapshot], now: datetime, retention: Retention
+) -> list[CachedSnapshot]:
     """Return the entries (oldest first) that the retention no longer allows; never the newest.
 
     Entries from the future count as the oldest ones. Until the clock is believed after a jump, age
@@ -288,8 +292,12 @@ def expired(entries: Sequence[Shelved], now: datetime, retention: Retention) -> 
 
 
 def _over_limit(
-    entries: Sequence[Shelved], now: datetime, retention: Retention, *, has_newest: bool = True
-) -> list[Shelved]:
+    entries: Sequence[CachedSnapshot],
+    now: datetime,
+    retention: Retention,
+    *,
+    has_newest: bool = True,
+) -> list[CachedSnapshot]:
     """Return the entries over one of the limits, the first to go first.
 
     Args:
@@ -299,7 +307,7 @@ def _over_limit(
         has_newest: Whether the last entry is the newest of all, which always stays.
     """
     kept_bytes = 0
-    gone: list[Shelved] = []
+    gone: list[CachedSnapshot] = []
     for rank, entry in enumerate(reversed(entries)):
         kept_bytes += _size_bytes(entry.path)
         age_s = (now - entry.taken_at).total_seconds()
@@ -338,7 +346,7 @@ def _sweep(folder: Path, now: datetime) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _kept(directory: Path) -> Iterator[Shelved]:
+def _kept(directory: Path) -> Iterator[CachedSnapshot]:
     if not directory.is_dir():
         return
     for entry in directory.iterdir():
@@ -349,4 +357,4 @@ def _kept(directory: Path) -> Iterator[Shelved]:
             moment = datetime.strptime(stamp, _STAMP + "%fZ").replace(tzinfo=UTC)
         except ValueError:
             continue
-        yield Shelved(moment, SnapshotId(snapshot_id), entry)
+        yield CachedSnapshot(moment, SnapshotId(snapshot_id), entry)

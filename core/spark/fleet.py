@@ -22,7 +22,7 @@ from core.schemas import conform
 from core.snapshot import PulsarSnapshot
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import load_manifest, load_snapshot
-from core.units import counted
+from core.units import pluralize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,7 +211,7 @@ def each_on_spark(
     asked = pa.table({CLUSTER: pa.array(sorted(names), pa.string())})
     count = min(max(asked.num_rows, 1), _MOST_GROUPS)
     rows = spark.createDataFrame(asked).repartition(count, CLUSTER)
-    told = words or f"asking {counted(asked.num_rows, 'cluster')}"
+    told = words or f"asking {pluralize(asked.num_rows, 'cluster')}"
     with followed(spark, progress, told):
         found = lift(rows, [CLUSTER], kernel, _CARRIED).toArrow()
     by_name: dict[str, dict[str, pa.Table]] = {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from core.errors import UnknownNameError
 from dashboard.cli.config import configured
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
-from dashboard.cli.supervisor import end_with_parent, told_to_end
+from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.services import jobs as services_jobs
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _serve(config_file: Path | None) -> int:
     end_with_parent()
     config = configured(config_file)
     _show_pandas()
-    with told_to_end(threading.Event()) as stop:
+    with shutting_down(threading.Event()) as stop:
         services_jobs.serve_jobs(config, stop, note)
     return EXIT_DONE
 

@@ -226,7 +226,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def told_to_end(stop: threading.Event) -> Iterator[threading.Event]:
+def shutting_down(stop: threading.Event) -> Iterator[threading.Event]:
     """Let Ctrl-C and SIGTERM set ``stop`` for the time of the block."""
 
     def tell(*_: object) -> None:

@@ -132,7 +132,7 @@ def _refusal(ask: Ask) -> str | None:
     except OpsError as error:
         return f"{error.message} {error.hint}".strip()
     found = presenter.why_not(
-        presenter.Standing(
+        presenter.ApplyContext(
             plan=ask.plan,
             now=services.now(),
             is_past=ask.is_past,

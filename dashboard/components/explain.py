@@ -11,7 +11,7 @@ import streamlit as st
 from core.errors import OpsError, UnknownNameError
 from core.pulsar.leader.facts import LeaderFacts
 from core.pulsar.split import explain_split
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.components import frame, leader_round, tables, words
 from dashboard.presenters import explain as presenter
@@ -213,7 +213,7 @@ def _draw_resting(facts: LeaderFacts) -> None:
     if not facts.resting:
         st.caption("None: no move of a bundle was seen within the grace period of this leader.")
         return
-    st.caption(f"{counted(len(facts.resting), 'bundle')}, as far as moves were seen.")
+    st.caption(f"{pluralize(len(facts.resting), 'bundle')}, as far as moves were seen.")
     moment = st.column_config.DatetimeColumn
     tables.table(
         presenter.resting_table(facts),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from core.pegasus.snapshot import PegasusFacts
     from core.snapshot.pegasus import PegasusSnapshot
-    from core.snapshot.store import Shelved
+    from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
 
@@ -47,7 +47,7 @@ class PageContext:
     config: Config
     cluster: Cluster
     kept: ShelfState
-    shelved: Shelved
+    shelved: CachedSnapshot
     reading: Reading
     is_past: bool
     now: datetime
@@ -75,7 +75,7 @@ class PegasusPage:
     config: Config
     cluster: Cluster
     kept: ShelfState
-    shelved: Shelved
+    shelved: CachedSnapshot
     reading: PegasusReading
     is_past: bool
     now: datetime
@@ -224,7 +224,7 @@ def open_history(title: str) -> tuple[Config, Choice]:
     return _drawn(title)
 
 
-def _pegasus_context(config: Config, choice: Choice, shelved: Shelved) -> PegasusPage:
+def _pegasus_context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PegasusPage:
     chosen = pegasus_reading(shelved)
     _read_or_stop(chosen)
     return PegasusPage(
@@ -247,7 +247,7 @@ def _read_or_stop(chosen: Reading | PegasusReading) -> None:
         st.stop()
 
 
-def _context(config: Config, choice: Choice, shelved: Shelved) -> PageContext:
+def _context(config: Config, choice: Choice, shelved: CachedSnapshot) -> PageContext:
     chosen = reading(shelved)
     _read_or_stop(chosen)
     return PageContext(

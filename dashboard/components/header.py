@@ -28,7 +28,7 @@ from dashboard.queries.snapshots import ShelfState, collector_status, reading, s
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.snapshot.store import Shelved
+    from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
 NOW: Final = "now"
@@ -57,7 +57,7 @@ class Choice:
 
     cluster: Cluster
     kept: ShelfState
-    shelved: Shelved | None
+    shelved: CachedSnapshot | None
     is_past: bool
 
 
@@ -130,7 +130,7 @@ def _wanted(by_name: Mapping[str, Cluster]) -> Cluster:
 
 def _pick_time(
     config: Config, cluster: Cluster, kept: ShelfState
-) -> tuple[ShelfState, Shelved | None, bool]:
+) -> tuple[ShelfState, CachedSnapshot | None, bool]:
     """Draw the picker of the time; return what is kept, the chosen one, whether it is past."""
     by_text = {stamp(entry.taken_at): entry for entry in kept.entries}
     asked = state.from_address(state.AT)
@@ -159,7 +159,7 @@ def _pick_time(
 
 def _recorded(
     config: Config, cluster: Cluster, asked: str
-) -> tuple[Shelved | None, OpsError | str]:
+) -> tuple[CachedSnapshot | None, OpsError | str]:
     """Return the minute of the history that the address names, and what there is to say."""
     if (error := misnamed.time_error(state.AT, asked)) is not None:
         return None, error
@@ -218,7 +218,7 @@ def _pick_refresh() -> int | None:
     return REFRESH_S.get(text or "off")
 
 
-def _search_button(cluster: Cluster, shelved: Shelved | None) -> None:
+def _search_button(cluster: Cluster, shelved: CachedSnapshot | None) -> None:
     if st.button(
         "Search",
         icon=":material/search:",
@@ -236,7 +236,7 @@ def _search_button(cluster: Cluster, shelved: Shelved | None) -> None:
             return  # the page itself says why
 
 
-def _searching(cluster: Cluster, shelved: Shelved) -> Searching:
+def _searching(cluster: Cluster, shelved: CachedSnapshot) -> Searching:
     if cluster.kind == PEGASUS:
         return Searching(
             find=partial(search_pegasus, pegasus_reading(shelved).facts),
@@ -278,7 +278,7 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
         st.fragment(watch, run_every=state.ticking(every))()
 
 
-def _own_bundles(shelved: Shelved) -> int:
+def _own_bundles(shelved: CachedSnapshot) -> int:
     """How many bundles are the brokers' own and never move."""
     kept = reading(shelved)
     return int(kept.snapshot.bundles.num_rows - kept.movable.num_rows)
@@ -323,7 +323,9 @@ def _when(moment: datetime) -> str:
     return clock(moment) if is_today else f"{stamp(moment)} UTC"
 
 
-def _draw_freshness(config: Config, choice: Choice, shelved: Shelved, manifest: Manifest) -> None:
+def _draw_freshness(
+    config: Config, choice: Choice, shelved: CachedSnapshot, manifest: Manifest
+) -> None:
     name = choice.cluster.name
     status = collector_status(services.collector_status_path(config, name))
     now, every_s = services.now(), config.collect_every_s

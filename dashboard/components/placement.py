@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from core.pulsar.placement import Placement
-from core.units import counted
+from core.units import pluralize
 from dashboard.charts.bars import distribution_bars
 from dashboard.components import figures, tables, words
 from dashboard.presenters import unload as presenter
@@ -26,7 +26,7 @@ def placement_panel(placement: Placement, *, key: str) -> None:
             more = len(placement.distribution) - len(names)
             if more > 0:
                 verb = "has" if more == 1 else "have"
-                st.caption(f"{counted(more, 'more broker')} {verb} a chance.")
+                st.caption(f"{pluralize(more, 'more broker')} {verb} a chance.")
         else:
             title = "Nobody" if placement.is_known else "Unknown"
             st.warning(words.plain(placement.why), title=title, icon=":material/block:")

@@ -15,7 +15,7 @@ from core.errors import OpsError
 from core.plan.model import Plan
 from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.plan.preview import Preview
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.components import moves_plan, tables, words
 from dashboard.components.applying import Ask
@@ -83,8 +83,8 @@ def announce() -> None:
     if count:
         verb = "waits" if count == 1 else "wait"
         st.info(
-            f"{counted(count, 'change')} {verb} at the end of this page, with the plan. Nothing is "
-            "set yet.",
+            f"{pluralize(count, 'change')} {verb} at the end of this page, with the plan. Nothing "
+            "is set yet.",
             icon=":material/edit_note:",
         )
 

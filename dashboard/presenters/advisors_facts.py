@@ -16,7 +16,7 @@ from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings
 from core.pulsar.storage_policies import storage_policies
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.advisors_inputs import Knob, Live, Number
 from dashboard.presenters.naming import ORIGINS
 
@@ -258,7 +258,7 @@ def live_producer(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict
 def live_ledger(facts: NamespaceFacts, found: PartitionedTopic | None) -> dict[str, Live]:
     """Return what the cluster gives for the ledgers of one topic (of one partition)."""
     msgs, traffic, topics = facts.msgs_in, facts.bytes_in, facts.topics
-    words = f"average of {counted(topics or 0, 'topic')}"
+    words = f"average of {pluralize(topics or 0, 'topic')}"
     if found is not None:
         msgs, traffic, topics = found.msgs_in, found.bytes_in, found.partitions
         words = "average partition of it"

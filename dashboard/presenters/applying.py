@@ -9,7 +9,7 @@ from typing import Final
 from core.plan.describe import things
 from core.plan.model import Plan
 from core.step import Step
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 from dashboard.presenters.naming import clock
 from dashboard.presenters.workers import WorkerState
 
@@ -27,7 +27,7 @@ MOST_LINES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ApplyContext:
     """What decides whether a plan may be applied.
 
     Attributes:
@@ -49,14 +49,14 @@ class Standing:
     max_steps: int
 
 
-def why_not(standing: Standing) -> str | None:
+def why_not(standing: ApplyContext) -> str | None:
     """Return why the plan cannot be applied, with the remedy; ``None`` when it can."""
     if standing.is_read_only:
         return read_only_words(standing.plan.cluster)
     return _of_plan(standing) or _of_cluster(standing)
 
 
-def _of_plan(standing: Standing) -> str | None:
+def _of_plan(standing: ApplyContext) -> str | None:
     plan = standing.plan
     if standing.is_past:
         return "This is an earlier snapshot. Choose Now under Time: a plan is made on the newest."
@@ -74,7 +74,7 @@ def _of_plan(standing: Standing) -> str | None:
     return None
 
 
-def _of_cluster(standing: Standing) -> str | None:
+def _of_cluster(standing: ApplyContext) -> str | None:
     if not standing.worker.is_alive:
         return f"{standing.worker.sentence} {standing.worker.remedy}"
     if standing.open_run is not None:
@@ -108,9 +108,9 @@ def expiry_words(plan: Plan, now: datetime) -> str:
 
 def touched_brokers(plan: Plan) -> int:
     """Return how many brokers lose or gain a bundle in the most likely outcome."""
-    takers = {step.destination or next(iter(step.likely), None) for step in plan.steps}
+    destinations = {step.destination or next(iter(step.likely), None) for step in plan.steps}
     owners = {step.owner for step in plan.steps}
-    return len({broker for broker in owners | takers if broker})
+    return len({broker for broker in owners | destinations if broker})
 
 
 def emptied_nodes(plan: Plan) -> int:
@@ -141,11 +141,11 @@ def must_type_name(plan: Plan, environment: str) -> str | None:
     is_production = environment == "production" and steps > 1
     reasons = (
         (more is not None, more),
-        (clients > FREE_CLIENTS, f"{counted(clients, 'client')} will reconnect"),
-        (emptied > 1, f"{counted(emptied, 'node')} are emptied"),
+        (clients > FREE_CLIENTS, f"{pluralize(clients, 'client')} will reconnect"),
+        (emptied > 1, f"{pluralize(emptied, 'node')} are emptied"),
         (is_production, f"{counted_things} of a production cluster"),
         (steps > FREE_STEPS, f"{counted_things} at once"),
-        (steps > 1 and brokers > FREE_BROKERS, f"{counted(brokers, touched)} are touched"),
+        (steps > 1 and brokers > FREE_BROKERS, f"{pluralize(brokers, touched)} are touched"),
     )
     return next((reason for is_so, reason in reasons if is_so), None)
 

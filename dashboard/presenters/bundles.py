@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from core.ids import range_text
-from core.units import counted
+from core.units import pluralize
 from dashboard.charts.ring import NOT_OWNED, OWNER_UNKNOWN, RingData
 from dashboard.charts.treemap import REST, ROOT, TreemapData
 
@@ -96,7 +96,7 @@ def treemap_data(bundles: pa.Table, group_by: GroupBy) -> TreemapData:
     for group in groups[:MAX_GROUPS].tolist():
         rows = np.flatnonzero(code == group)
         rows = rows[np.argsort(-load[rows], kind="stable")]
-        nodes.group(names[group], float(totals[group]), counted(len(rows), "bundle"))
+        nodes.group(names[group], float(totals[group]), pluralize(len(rows), "bundle"))
         for row in rows[:MAX_LEAVES].tolist():
             name = bundles["bundle"][row].as_py()
             label = _leaf_label(bundles, row, group_by)
@@ -134,7 +134,7 @@ class _Nodes:
         total = sum(
             value for value, up in zip(self.values, self.parents, strict=True) if up == ROOT
         )
-        self._add(ROOT, "all", "", total, counted(self.parents.count(ROOT), "group"))
+        self._add(ROOT, "all", "", total, pluralize(self.parents.count(ROOT), "group"))
         values = np.array(self.values, dtype=np.float64)
         return TreemapData(self.ids, self.labels, self.parents, values, "bytes/s", self.notes)
 

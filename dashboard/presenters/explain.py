@@ -21,12 +21,12 @@ from core.pulsar.shedding import BrokerTrace
 from core.pulsar.shedding.gates import distance_in_words
 from core.pulsar.split import SplitCondition
 from core.units import (
-    counted,
     format_age,
     format_bytes_per_s,
     format_msgs_per_s,
     format_ratio,
     ms_to_datetime,
+    pluralize,
 )
 from dashboard.presenters.naming import clock
 from dashboard.presenters.rebalance import trail_table
@@ -90,7 +90,7 @@ def broker_notes(reason: BrokerReason) -> list[str]:
     shown = [f"Picked: {name}." for name in reason.bundles[:MAX_LEADER_ROWS]]
     more = len(reason.bundles) - len(shown)
     if more > 0:
-        shown.append(f"And {counted(more, 'bundle')} more.")
+        shown.append(f"And {pluralize(more, 'bundle')} more.")
     held = [f"Held back: {name}: {why}." for name, why in reason.skipped[:MAX_LEADER_ROWS]]
     return [*shown, *held]
 

@@ -14,7 +14,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
 from core.pegasus.verdict import State as Balance
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.pegasus_headline import node_status_words, trouble
 
 
@@ -119,8 +119,8 @@ def sentence_of(
     if healthy < partitions:
         ill = partitions - healthy
         verb = "misses" if ill == 1 else "miss"
-        return f"{ill:,} of {counted(partitions, 'partition')} {verb} replicas.{dead}"
-    return f"All {counted(partitions, 'partition')} are healthy.{dead} {verdict.sentence}"
+        return f"{ill:,} of {pluralize(partitions, 'partition')} {verb} replicas.{dead}"
+    return f"All {pluralize(partitions, 'partition')} are healthy.{dead} {verdict.sentence}"
 
 
 def level_words(stored: FunctionLevel | None, effective: FunctionLevel | None) -> str:

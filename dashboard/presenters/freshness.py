@@ -10,7 +10,7 @@ from typing import Final, Literal
 from core.pulsar.releases import Release
 from core.snapshot import Manifest
 from core.snapshot.clock import is_ahead
-from core.units import counted, format_age, format_ago
+from core.units import format_age, format_ago, pluralize
 
 STALE_AFTER_INTERVALS: Final = 3.0
 
@@ -152,7 +152,7 @@ def problems_badge(manifest: Manifest) -> Badge:
     number = len(manifest.problems)
     errors = sum(problem.severity == "error" for problem in manifest.problems)
     return Badge(
-        text=counted(number, "problem") if number else "no problems",
+        text=pluralize(number, "problem") if number else "no problems",
         icon=":material/error:" if errors else ":material/warning:",
         tone="red" if errors else "orange" if number else "gray",
         help="What could not be read, and what was done instead.",

@@ -12,7 +12,7 @@ from core.health.findings import Finding, Severity
 from core.planning.isolation_fixes import Mend, Mender
 from core.pulsar.anti_affinity import Crowd
 from core.pulsar.serving import Serving, ServingRow
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.naming import listed
 
 ROLE_WORDS: Final[Mapping[str, str]] = {
@@ -98,7 +98,7 @@ def violations(
         Violation(
             severity="info",
             sentence=crowd.sentence,
-            hint=f"Unload {counted(len(crowd.bundles), 'bundle')} of those with fewer there: "
+            hint=f"Unload {pluralize(len(crowd.bundles), 'bundle')} of those with fewer there: "
             "placement spreads the group.",
             bundles=crowd.bundles[:MAX_UNLOADED],
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 from dashboard.presenters.workers import LOST_AFTER_S, ended_or_lost
 
 if TYPE_CHECKING:
@@ -172,15 +172,15 @@ def answer(jobs: Sequence[Job], kinds: int, *, server: ServerState) -> str:
     waiting = [job for job in jobs if job.state == "queued"]
     if not server.is_alive:
         left = len(running) + len(waiting)
-        waits = f" {counted(left, 'job')} wait{'s' if left == 1 else ''} for one." if left else ""
+        waits = f" {pluralize(left, 'job')} wait{'s' if left == 1 else ''} for one." if left else ""
         return f"Nothing is computed now: {server.sentence[0].lower()}{server.sentence[1:]}{waits}"
     if running:
         more = f", {len(waiting):,} waiting behind it" if waiting else ""
         return f"One job is under way{more}."
     done = sum(job.state == "done" for job in jobs)
     if not jobs:
-        return f"Nothing was computed yet: {counted(kinds, 'kind')} of questions can be asked."
-    return f"Nothing is under way; {counted(done, 'finished job')} can be read."
+        return f"Nothing was computed yet: {pluralize(kinds, 'kind')} of questions can be asked."
+    return f"Nothing is under way; {pluralize(done, 'finished job')} can be read."
 
 
 def jobs_frame(jobs: Sequence[Job], kinds: Mapping[str, JobKind], now: datetime) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.pulsar.leader.prediction import Forecast, RoundPrediction
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 STALE_S: Final = 30.0
 """A prediction whose round should have begun so long ago is not shown: its collector stopped."""
@@ -52,7 +52,7 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
         prediction = msgspec.structs.replace(prediction, bundles=own)
     leaving = set(prediction.unloaded)
     count = len(leaving)
-    bundles = counted(count, "bundle") if count else "no bundles"
+    bundles = pluralize(count, "bundle") if count else "no bundles"
     of = f" of {source}" if source else ""
     sure = f", {_confidence(prediction, leaving):.0%}" if prediction.has_shares else ""
     return f"Next round {_when(prediction, now_s)}: {bundles}{of}{sure}"

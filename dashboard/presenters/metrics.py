@@ -9,12 +9,12 @@ import pyarrow as pa
 from core.health.metrics import BrokerMetrics
 from core.snapshot import PulsarSnapshot
 from core.units import (
-    counted,
     datetime_to_ms,
     format_age,
     format_bytes_per_s,
     format_msgs_per_s,
     format_ratio,
+    pluralize,
 )
 
 METRICS_FROM: Final = {"prometheus": "the Prometheus server", "scrape": "the brokers' own /metrics"}
@@ -30,7 +30,7 @@ def source_line(snapshot: PulsarSnapshot) -> str:
     over = f", rates over {format_age(max(windows))}" if windows else ", no rates yet"
     return (
         f"Traffic (metrics), GC, heap, writes, publishing and lookups: from "
-        f"{METRICS_FROM[metrics.source]}, {told:,} of {counted(brokers, 'broker')}{over}."
+        f"{METRICS_FROM[metrics.source]}, {told:,} of {pluralize(brokers, 'broker')}{over}."
     )
 
 
@@ -68,14 +68,14 @@ def counters_sentence(before: pa.Table | None, after: pa.Table, moves: int, minu
     Only a leader that led, and ran, all the time has a count to compare.
     """
     since = f"In the last {minutes:.0f} min" if minutes >= 1 else "Since the snapshot before"
-    seen = f"{counted(moves, 'change')} of owner seen between kept snapshots"
+    seen = f"{pluralize(moves, 'change')} of owner seen between kept snapshots"
     grown = None if before is None else _grown(before, after)
     if grown is None:
         return f"{since}: {seen}. No leader counted unloads all that time, so there is no count."
     unloads, splits = grown
-    said = f"{since} the leader counted {counted(unloads, 'unload')} by its own balancer"
+    said = f"{since} the leader counted {pluralize(unloads, 'unload')} by its own balancer"
     if splits:
-        said += f" and {counted(splits, 'split')}"
+        said += f" and {pluralize(splits, 'split')}"
     if moves > unloads:
         rest = "the others were people, runs, splits, or brokers that came and went"
     elif moves < unloads:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from core.units import counted
+from core.units import pluralize
 
 NOBODY = "nobody"
 
@@ -113,5 +113,5 @@ def moves_sentence(moves: Sequence[Move], minutes: float, place: str = "broker")
     if not moves:
         return f"No move was seen {span}."
     back = len(returning(moves))
-    tail = f", {counted(back, 'time')} back to a {place} it had left" if back else ""
-    return f"{counted(len(moves), 'move')} seen {span}{tail}."
+    tail = f", {pluralize(back, 'time')} back to a {place} it had left" if back else ""
+    return f"{pluralize(len(moves), 'move')} seen {span}{tail}."

@@ -6,7 +6,7 @@ import pandas as pd
 
 from core.actions.views import RunView
 from core.pegasus.steps.base import PegasusStep
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 
 def is_pegasus(view: RunView) -> bool:
@@ -58,7 +58,7 @@ def nodes_sentence(view: RunView) -> str:
     )
     if view.measured is None:
         when = "not counted yet" if view.is_ended else "counted some 20 s after the end"
-        return f"{counted(len(expected.nodes), 'node')} planned, {when}. {copied}"
+        return f"{pluralize(len(expected.nodes), 'node')} planned, {when}. {copied}"
     after = view.measured.taken_at
     late = "" if view.ended_at is None else _late((after - view.ended_at).total_seconds())
     other = view.measured.disturbed_by

@@ -13,7 +13,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NODE_STATS, minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
-from core.units import counted
+from core.units import pluralize
 from dashboard.charts.pegasus_nodes import NodeBars
 from dashboard.presenters.naming import UNKNOWN
 from dashboard.presenters.pegasus_headline import (
@@ -106,9 +106,9 @@ def forecast(facts: PegasusFacts) -> tuple[str, str]:
         f"copy_sec {counts.copy_secondary}."
     )
     if stale := waits(facts):
-        return f"{counted(counts.total, 'change')}, stale", f"{by_kind} Stale: {stale}"
+        return f"{pluralize(counts.total, 'change')}, stale", f"{by_kind} Stale: {stale}"
     if level is not None and level < FunctionLevel.STEADY:
-        return f"{counted(counts.total, 'change')}, old", (
+        return f"{pluralize(counts.total, 'change')}, old", (
             f"{by_kind} At level {level.word} nothing is counted: the number is old."
         )
     worth = (
@@ -118,7 +118,7 @@ def forecast(facts: PegasusFacts) -> tuple[str, str]:
         if level is FunctionLevel.STEADY
         else "Of one round; the next begins when all of it is carried out."
     )
-    return counted(counts.total, "change"), f"{by_kind} {worth}"
+    return pluralize(counts.total, "change"), f"{by_kind} {worth}"
 
 
 def state_figures(facts: PegasusFacts) -> list[Figure]:
@@ -210,7 +210,7 @@ def nodes_note(facts: PegasusFacts) -> str:
     unread = int((~columns.is_read).sum())
     if unread:
         return (
-            f"Counts are of the partitions that were read: {counted(unread, 'table')} "
+            f"Counts are of the partitions that were read: {pluralize(unread, 'table')} "
             f"{'is' if unread == 1 else 'are'} missing."
         )
     return "Dead nodes first. Sums over all replicas of a node; unknown where one is unknown."

@@ -13,7 +13,7 @@ import pandas as pd
 from core.actions.views import RunView, StepView
 from core.errors import UnknownNameError
 from core.pegasus.levels import level_of
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.naming import clock, listed
 from dashboard.presenters.run_ways import after_words, before_words
 from dashboard.presenters.runs import step_words
@@ -52,7 +52,7 @@ def newer_sentence(views: Sequence[RunView], taken_at: datetime) -> str:
     verb = "has" if len(newer) == 1 else "have"
     last = max(_last_change(view) for view in newer)
     return (
-        f"{counted(len(newer), 'run')} {verb} changed the cluster since this snapshot, at "
+        f"{pluralize(len(newer), 'run')} {verb} changed the cluster since this snapshot, at "
         f"{clock(last)} at last: {names}. The next capture shows the result."
     )
 

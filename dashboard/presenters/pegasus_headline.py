@@ -10,7 +10,7 @@ from typing import Final
 from core.pegasus.columns import NodeStatus, PegasusColumns
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.freshness import Badge
 from dashboard.presenters.naming import listed
 
@@ -30,9 +30,9 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
     alive, nodes = int(columns.is_alive.sum()), columns.node_count
     total = int(columns.partition_counts.sum())
     parts = (
-        f"{unhealthy:,} of {counted(total, 'partition')} unhealthy"
+        f"{unhealthy:,} of {pluralize(total, 'partition')} unhealthy"
         if unhealthy
-        else f"all {counted(read, 'partition')} healthy"
+        else f"all {pluralize(read, 'partition')} healthy"
     )
     unread = f" ({total - read:,} were not read)" if total > read else ""
     who = "all" if alive == nodes else f"{alive:,} of"
@@ -46,7 +46,7 @@ def answer(facts: PegasusFacts, verdict: BalanceVerdict) -> str:
         else f"{state}: {_lowered(verdict.sentence)}"
     )
     return (
-        f"{level_sentence(facts)}; {parts}{unread}; {who} {counted(nodes, 'node')} alive"
+        f"{level_sentence(facts)}; {parts}{unread}; {who} {pluralize(nodes, 'node')} alive"
         f"{f' ({named})' if named else ''}. {balance}"
     )
 
@@ -71,12 +71,12 @@ def trouble(facts: PegasusFacts) -> Badge | None:
     columns = facts.columns
     unhealthy = unhealthy_count(columns)
     parts = [
-        f"{counted(len(names), 'node')} {status}"
+        f"{pluralize(len(names), 'node')} {status}"
         for status in _TROUBLED
         if (names := columns.nodes_with(status))
     ]
     if unhealthy:
-        parts.append(f"{counted(unhealthy, 'partition')} unhealthy")
+        parts.append(f"{pluralize(unhealthy, 'partition')} unhealthy")
     if not parts:
         return None
     named = "".join(f"{one}. " for one in node_status_words(columns))
@@ -85,7 +85,7 @@ def trouble(facts: PegasusFacts) -> Badge | None:
         icon=":material/error:",
         tone="red",
         help=f"{named}The partitions are {len(columns.part_table):,} on "
-        f"{counted(columns.node_count, 'node')}.",
+        f"{pluralize(columns.node_count, 'node')}.",
     )
 
 
@@ -119,6 +119,6 @@ def waits(facts: PegasusFacts) -> str:
     if not unhealthy:
         return ""
     return (
-        f"{counted(unhealthy, 'partition')} {'is' if unhealthy == 1 else 'are'} unhealthy: nothing "
-        "is counted again before every partition is healthy."
+        f"{pluralize(unhealthy, 'partition')} {'is' if unhealthy == 1 else 'are'} unhealthy: "
+        "nothing is counted again before every partition is healthy."
     )

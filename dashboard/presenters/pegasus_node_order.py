@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core.pegasus.balance.node_order import LikelyPlan
 from core.pegasus.order_learning import KnownOrders
-from core.units import counted
+from core.units import pluralize
 
 
 def orders_sentence(known: KnownOrders) -> str:
@@ -19,7 +19,7 @@ def orders_sentence(known: KnownOrders) -> str:
     count = f"{len(known.orders)}" if known.is_complete else f"more than {len(known.orders)}"
     fit = "1 order fits" if count == "1" else f"{count} orders fit"
     return (
-        f"Node order learned from {counted(known.rounds, 'round')} of {known.leader}: {fit} "
+        f"Node order learned from {pluralize(known.rounds, 'round')} of {known.leader}: {fit} "
         f"{'it' if known.rounds == 1 else 'all of them'}."
     )
 
@@ -28,6 +28,6 @@ def ties_sentence(plans: Sequence[LikelyPlan]) -> str:
     """Return how many changes of the next round depend on the node order."""
     sure = sum(one.share == 1 for one in plans)
     if sure == len(plans):
-        return f"Next round: {counted(sure, 'change')}, none depends on ties."
-    tied = counted(len(plans) - sure, "possible change")
-    return f"Next round: {counted(sure, 'certain change')}, {tied} by ties."
+        return f"Next round: {pluralize(sure, 'change')}, none depends on ties."
+    tied = pluralize(len(plans) - sure, "possible change")
+    return f"Next round: {pluralize(sure, 'certain change')}, {tied} by ties."

@@ -14,7 +14,7 @@ from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.shedding import BrokerTrace, Round
 from core.pulsar.shedding.gates import distance_in_words, in_words
 from core.simulation import RoundResult, Simulation
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.charts.efficiency import Way
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, cost
 
@@ -72,19 +72,19 @@ def _of_cluster(line: Line, off: Sequence[str]) -> str:
     moves = line.first.moves
     if moves:
         return (
-            f"{line.name}, {standing}, would unload {counted(len(moves), 'bundle')} now "
+            f"{line.name}, {standing}, would unload {pluralize(len(moves), 'bundle')} now "
             f"({cost(line.impact)})"
         )
     if line.acting:
-        bundles = counted(line.impact.bundles, "bundle")
+        bundles = pluralize(line.impact.bundles, "bundle")
         return (
             f"{line.name}, {standing}, would unload nothing now, and {bundles} in round "
             f"{line.acting} if the load stays"
         )
     if line.first.skipped:
-        selected = counted(len(line.first.skipped), "bundle")
+        selected = pluralize(len(line.first.skipped), "bundle")
         reason, *others = dict.fromkeys(line.first.skipped.values())
-        more = f"; {counted(len(others), 'other reason')}" if others else ""
+        more = f"; {pluralize(len(others), 'other reason')}" if others else ""
         return (
             f"{line.name}, {standing}, would unload nothing now: "
             f"it selects {selected} and unloads none ({reason}{more})"
@@ -102,14 +102,14 @@ def _of_least(least: Proposal) -> str:
     clients = sum(move.clients or 0 for move in least.moves)
     moved = format_bytes_per_s(least.moved_bytes_per_s)
     verb = "needs" if least.verdict == "reached" else "best achievable:"
-    moves = counted(len(least.moves), "move")
+    moves = pluralize(len(least.moves), "move")
     before, after = format_ratio(least.deviation_before), format_ratio(least.deviation_after)
     if _is_relief(least):
         effect = f"to bring the busiest broker from {before} to {after} above the line"
     else:
         line = OFF_THE_MEAN if least.measure == "throughput" else "off the mean usage"
         effect = f"to bring the farthest broker from {before} to {after} {line}"
-    who = counted(clients, "client")
+    who = pluralize(clients, "client")
     return f"the smallest plan {verb} {moves} ({moved}, {who}) {effect}"
 
 
@@ -225,7 +225,7 @@ def _verdict(line: Line) -> str:
     if line.acting > 1:
         return f"Acts in round {line.acting}. {line.first.decision.sentence}{pair}"
     skipped = len(line.first.skipped)
-    tail = f" {counted(skipped, 'bundle')} held back by the load manager." if skipped else ""
+    tail = f" {pluralize(skipped, 'bundle')} held back by the load manager." if skipped else ""
     return line.first.decision.sentence + tail + pair
 
 
@@ -246,7 +246,7 @@ def ways(lines: Sequence[Line], least: Proposal | None, least_name: str) -> list
                 name=least_name,
                 moved=np.array([point.moved_bytes_per_s for point in least.curve]),
                 deviation=np.array([point.deviation for point in least.curve]),
-                texts=[counted(point.moves, "move") for point in least.curve],
+                texts=[pluralize(point.moves, "move") for point in least.curve],
                 is_ours=True,
             )
         )
@@ -264,7 +264,7 @@ def _way(done: Simulation, name: str) -> Way:
         deviation=np.array([before, *after]),
         texts=[
             "now",
-            *(f"round {one.number}, {counted(len(one.moves), 'move')}" for one in rounds),
+            *(f"round {one.number}, {pluralize(len(one.moves), 'move')}" for one in rounds),
         ],
     )
 
@@ -351,5 +351,5 @@ def bounds_words(least: Proposal) -> list[str]:
     more = len(least.binding) - MAX_SENTENCES
     if more > 0:
         verb = "is" if more == 1 else "are"
-        words.append(f"{counted(more, 'more broker')} {verb} held back likewise.")
+        words.append(f"{pluralize(more, 'more broker')} {verb} held back likewise.")
     return words

@@ -10,7 +10,7 @@ from core.health.measures import Spread
 from core.plan.model import Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import Preview
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.presenters import unload
 
 OFF_THE_MEAN: Final = "off the mean traffic"
@@ -31,7 +31,7 @@ def farthest(spread: Spread) -> tuple[float, str] | None:
 
 def cost(impact: ClientImpact) -> str:
     """Return traffic and clients of some moves."""
-    who = "unknown clients" if impact.clients is None else counted(impact.clients, "client")
+    who = "unknown clients" if impact.clients is None else pluralize(impact.clients, "client")
     return f"{format_bytes_per_s(impact.throughput_bytes_per_s)}, {who}"
 
 
@@ -40,8 +40,8 @@ def answer(plan: Plan, preview: Preview) -> str:
     steps = preview.steps
     if not steps:
         return unload.answer(plan, preview)
-    moves = f"Unloading {counted(len(steps), 'bundle')} ({cost(preview.clients)})"
-    return f"{moves} {_effect(preview)}; {unload.takers(plan, preview)}."
+    moves = f"Unloading {pluralize(len(steps), 'bundle')} ({cost(preview.clients)})"
+    return f"{moves} {_effect(preview)}; {unload.destinations(plan, preview)}."
 
 
 def _effect(preview: Preview) -> str:

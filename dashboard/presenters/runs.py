@@ -14,7 +14,7 @@ from core.actions.model import RunState, StepState
 from core.actions.views import RunView, StepView
 from core.plan import describe as plan_words
 from core.pulsar.steps.policy import policy_of
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.run_policies import asked_told, changed_told
 from dashboard.presenters.run_waits import (
@@ -349,7 +349,7 @@ def facts_line(view: RunView) -> str:
     if view.worker:
         parts.append(f"by worker {view.worker}")
     if view.takeovers:
-        parts.append(f"taken over {counted(view.takeovers, 'time')}")
+        parts.append(f"taken over {pluralize(view.takeovers, 'time')}")
     return " · ".join(parts)
 
 

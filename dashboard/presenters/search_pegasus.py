@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.pegasus.snapshot import PegasusFacts
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.search import Hit
 
 PER_KIND: Final = 5
@@ -43,7 +43,7 @@ def search_pegasus(facts: PegasusFacts, query: str) -> list[Hit]:
     named = [one.name for one in by_name.values() if str(one.app_id) == needle]
     for name in dict.fromkeys([*named, *_matching(list(by_name), needle)]):
         table = by_name[name]
-        detail = f"id {table.app_id}, {counted(table.partition_count, 'partition')}"
+        detail = f"id {table.app_id}, {pluralize(table.partition_count, 'partition')}"
         hits.append(
             Hit(
                 kind="table",

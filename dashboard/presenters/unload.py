@@ -38,10 +38,10 @@ def answer(plan: Plan, preview: Preview) -> str:
     if not preview.steps:
         is_policies = plan.steps and len(policy_steps(plan.steps)) == len(plan.steps)
         return policies_sentence(plan.steps) if is_policies else plan_sentence(preview)
-    return f"{plan_sentence(preview).removesuffix('.')}; {takers(plan, preview)}."
+    return f"{plan_sentence(preview).removesuffix('.')}; {destinations(plan, preview)}."
 
 
-def takers(plan: Plan, preview: Preview) -> str:
+def destinations(plan: Plan, preview: Preview) -> str:
     """Return who takes the bundles, or is asked to; there must be a step."""
     steps = preview.steps
     is_known = all(step.placement.is_known for step in steps)
@@ -84,12 +84,12 @@ def _takers(plan: Plan, steps: tuple[StepPreview, ...]) -> str:
             return f"{next(iter(chances))} takes it"
         best = max(chances.values())
         return f"one of {len(chances)} brokers takes it, each with at most {best * 100:.3g} %"
-    takers = sorted({broker for step in steps for broker in step.placement.distribution})
-    if not takers:
+    destinations = sorted({broker for step in steps for broker in step.placement.distribution})
+    if not destinations:
         return "no broker is eligible to take them"
-    if len(takers) == 1:
-        return f"{takers[0]} takes them all"
-    return f"{listed(takers, 3)} may take them, as {plan.strategy.name} places them"
+    if len(destinations) == 1:
+        return f"{destinations[0]} takes them all"
+    return f"{listed(destinations, 3)} may take them, as {plan.strategy.name} places them"
 
 
 def before_after(table: pa.Table, quantity: str) -> BeforeAfter:

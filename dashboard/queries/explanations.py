@@ -23,7 +23,7 @@ from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.what_if import TurningPoint
 from core.pulsar.view import LoadView
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelved, load_manifest
+from core.snapshot.store import CachedSnapshot, load_manifest
 from dashboard import services
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import ShelfState, moves_seen, reading, thinned, within
@@ -38,7 +38,7 @@ _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 # -- the next round --------------------------------------------------------------------------------
 
 
-def _explained(key: tuple[Shelved, frozenset[str]]) -> Explanation:
+def _explained(key: tuple[CachedSnapshot, frozenset[str]]) -> Explanation:
     shelved, resting = key
     one = reading(shelved)
     return Explanation(
@@ -52,7 +52,7 @@ def _explained(key: tuple[Shelved, frozenset[str]]) -> Explanation:
 _explanations = Memo(_explained, max_entries=8)
 
 
-def explanation(shelved: Shelved, resting: frozenset[str] = frozenset()) -> Explanation:
+def explanation(shelved: CachedSnapshot, resting: frozenset[str] = frozenset()) -> Explanation:
     """Return the next shedding round on a kept snapshot.
 
     Args:
@@ -62,7 +62,7 @@ def explanation(shelved: Shelved, resting: frozenset[str] = frozenset()) -> Expl
     return _explanations((shelved, resting))
 
 
-def _turned(key: tuple[Shelved, frozenset[str], str]) -> tuple[TurningPoint, ...]:
+def _turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     shelved, resting, broker = key
     return tuple(explanation(shelved, resting).turning_points(broker))
 
@@ -71,7 +71,7 @@ turning_points = Memo(_turned, max_entries=64)
 """What would turn the verdict on a broker: snapshot, resting bundles, broker id."""
 
 
-def _otherwise(key: tuple[Shelved, frozenset[str], str]) -> str:
+def _otherwise(key: tuple[CachedSnapshot, frozenset[str], str]) -> str:
     shelved, resting, broker = key
     return explanation(shelved, resting).otherwise(broker, turning_points(key))
 
@@ -80,7 +80,7 @@ otherwise = Memo(_otherwise, max_entries=64)
 """What besides one setting would turn the verdict on a broker; two settings are tried."""
 
 
-def _bundle_turned(key: tuple[Shelved, frozenset[str], str]) -> tuple[TurningPoint, ...]:
+def _bundle_turned(key: tuple[CachedSnapshot, frozenset[str], str]) -> tuple[TurningPoint, ...]:
     shelved, resting, bundle = key
     return tuple(explanation(shelved, resting).bundle_turning_points(bundle))
 
@@ -93,7 +93,7 @@ Assumed = tuple[tuple[str, object], ...]
 """Settings that are assumed against the cluster's own, by upstream key."""
 
 
-def _assumed(key: tuple[Shelved, Assumed]) -> EffectiveSettings:
+def _assumed(key: tuple[CachedSnapshot, Assumed]) -> EffectiveSettings:
     shelved, assumed = key
     return effective_settings(reading(shelved).snapshot, overrides=dict(assumed))
 
@@ -102,7 +102,7 @@ assumed_settings = Memo(_assumed, max_entries=32)
 """The settings in force with some assumed otherwise: snapshot and those settings."""
 
 
-def _explained_with(key: tuple[Shelved, Assumed]) -> Explanation:
+def _explained_with(key: tuple[CachedSnapshot, Assumed]) -> Explanation:
     shelved, assumed = key
     snapshot, settings = reading(shelved).snapshot, assumed_settings(key)
     return Explanation(
@@ -119,7 +119,7 @@ explanation_with = Memo(_explained_with, max_entries=4)
 # -- the leader ------------------------------------------------------------------------------------
 
 
-def _sighted(shelved: Shelved) -> Sighting | None:
+def _sighted(shelved: CachedSnapshot) -> Sighting | None:
     """What a kept snapshot tells of the leader; ``None`` when it was dropped meanwhile."""
     try:
         _, manifest = load_manifest(shelved.path)
@@ -139,7 +139,7 @@ _sightings = Memo(_sighted, max_entries=400)
 
 
 def leader_of(
-    kept: ShelfState, shelved: Shelved, own_moves: Mapping[str, Sequence[datetime]]
+    kept: ShelfState, shelved: CachedSnapshot, own_moves: Mapping[str, Sequence[datetime]]
 ) -> LeaderFacts:
     """Return what the kept snapshots up to one of them tell of its leader.
 
@@ -167,7 +167,9 @@ def leader_of(
 # -- load reports ----------------------------------------------------------------------------------
 
 
-def report_before(entries: Sequence[Shelved], shelved: Shelved, broker: str) -> pa.Table | None:
+def report_before(
+    entries: Sequence[CachedSnapshot], shelved: CachedSnapshot, broker: str
+) -> pa.Table | None:
     """Return the broker's row with its report before the present one, ``None``: none is kept.
 
     Only the latest hour is looked through, newest first.
@@ -183,7 +185,7 @@ def report_before(entries: Sequence[Shelved], shelved: Shelved, broker: str) -> 
     return None
 
 
-def _read_report(key: tuple[Shelved, str]) -> pa.Table | None:
+def _read_report(key: tuple[CachedSnapshot, str]) -> pa.Table | None:
     shelved, broker = key
     try:
         row = pq.read_table(shelved.path / "brokers.parquet", filters=[("broker", "=", broker)])
@@ -212,7 +214,7 @@ class SplitRequest:
         topics: The bundle's topics as they were read, ``None``: they were not.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     bundle: str
     algorithm: str | None = None
     positions: tuple[int, ...] = ()
@@ -260,7 +262,7 @@ _splits = Memo(_split, max_entries=32)
 class SettingRequest:
     """Dynamic settings to plan: upstream key to value as brokers write it, ``None``: taken away."""
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     wanted: tuple[tuple[str, str | None], ...]
 
 

@@ -18,7 +18,7 @@ from core.history.query_events import EventQueries
 from core.history.sql import HistoryReader, Period, is_local, local_paths
 from core.pulsar.load import WEIGHED, resource_weights
 from core.snapshot.clock import is_ahead
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard import services
 from dashboard.presenters.moments import parse_stamp, stamp
@@ -104,7 +104,7 @@ def _changed_at(folder: Path) -> int:
         return 0
 
 
-def weights_of(shelved: Shelved | None, system: str) -> Weights:
+def weights_of(shelved: CachedSnapshot | None, system: str) -> Weights:
     """Return the weights of the resources in force in a snapshot; all 1 without one."""
     plain = tuple((name, 1.0) for name in WEIGHED)
     if shelved is None or system != "pulsar":
@@ -298,7 +298,7 @@ _broker_tables = Memo(_brokers_over, max_entries=8)
 
 
 def brokers_over(
-    config: Config, cluster: Cluster, entries: Sequence[Shelved], period: Period
+    config: Config, cluster: Cluster, entries: Sequence[CachedSnapshot], period: Period
 ) -> list[tuple[datetime, pa.Table]]:
     """Return the brokers' load over a period: as kept, or where that is too short, as recorded.
 
@@ -327,7 +327,7 @@ _SECOND: Final = timedelta(seconds=1)
 _NEAR: Final = timedelta(minutes=30)
 
 
-def past_at(config: Config, cluster: Cluster, asked: str) -> Shelved | None:
+def past_at(config: Config, cluster: Cluster, asked: str) -> CachedSnapshot | None:
     """Return the recorded minute that the address names, as a snapshot directory.
 
     Args:
@@ -355,7 +355,7 @@ def past_at(config: Config, cluster: Cluster, asked: str) -> Shelved | None:
 
 def shelved_at(
     config: Config, cluster: Cluster, kept: ShelfState, moment: datetime
-) -> Shelved | None:
+) -> CachedSnapshot | None:
     """Return the snapshot of a recorded minute: from the shelf, else from the history.
 
     Raises:

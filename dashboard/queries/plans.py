@@ -11,7 +11,7 @@ from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.undo import undo_plan
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import reading
@@ -31,7 +31,7 @@ class UnloadRequest:
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     bundles: tuple[str, ...]
     destination: str | None = None
     strategy: str | None = None
@@ -77,7 +77,7 @@ class UndoRequest:
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     run_id: str
     last_seq: int
     view: RunView = field(compare=False, repr=False)

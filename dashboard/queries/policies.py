@@ -15,7 +15,7 @@ from core.planning.tenants import TenantUse, tenant_uses
 from core.pulsar.plan.policy import PolicyWish, build_policy_plan
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.policy import policy_steps
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import reading
@@ -40,7 +40,7 @@ class Limits:
     tenants: tuple[TenantUse, ...]
 
 
-def _limits(shelved: Shelved) -> Limits:
+def _limits(shelved: CachedSnapshot) -> Limits:
     snapshot = reading(shelved).snapshot
     use = namespace_use(snapshot)
     return Limits(
@@ -55,7 +55,7 @@ limits_of = Memo(_limits, max_entries=4)
 """The limits of a kept snapshot."""
 
 
-def _shared(key: tuple[Shelved, str, str]) -> SharedLimit:
+def _shared(key: tuple[CachedSnapshot, str, str]) -> SharedLimit:
     shelved, name, quantity = key
     one = reading(shelved)
     group = next(group for group in limits_of(shelved).groups if group.name == name)
@@ -76,7 +76,7 @@ class PolicyRequest:
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     wishes: tuple[PolicyWish, ...]
     exclusions: tuple[str, ...] = ()
 

@@ -23,7 +23,7 @@ from core.pulsar.view import LoadView
 from core.schemas import PULSAR_TABLES
 from core.schemas.pulsar import RATES, RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf, Shelved, current, load_snapshot
+from core.snapshot.store import CachedSnapshot, Shelf, current, load_snapshot
 from dashboard import services
 from dashboard.presenters.fleet import ClusterSummary, summary
 from dashboard.presenters.moves import Move, moves_between
@@ -40,7 +40,7 @@ MAX_PAIRS: Final = 4_000
 class Reading:
     """One kept snapshot and what follows from it; every part is computed when first asked for."""
 
-    def __init__(self, shelved: Shelved) -> None:
+    def __init__(self, shelved: CachedSnapshot) -> None:
         self.shelved = shelved
 
     @cached_property
@@ -101,7 +101,7 @@ reading = Memo(Reading, max_entries=MAX_READINGS)
 """The reading of a kept snapshot."""
 
 
-def _summarised(shelved: Shelved) -> ClusterSummary:
+def _summarised(shelved: CachedSnapshot) -> ClusterSummary:
     one = reading(shelved)
     return summary(one.snapshot.manifest, one.measures, one.findings, one.settings)
 
@@ -120,7 +120,7 @@ BROKER_COLUMNS: Final = (
 _UNREADABLE: Final = (OSError, pa.ArrowException)
 
 
-def _broker_columns(shelved: Shelved) -> pa.Table | None:
+def _broker_columns(shelved: CachedSnapshot) -> pa.Table | None:
     """Broker loads of one kept snapshot; ``None`` when it was dropped meanwhile or is damaged."""
     try:
         table = pq.read_table(shelved.path / "brokers.parquet", columns=list(BROKER_COLUMNS))
@@ -137,7 +137,9 @@ _broker_tables = Memo(_broker_columns, max_entries=MAX_TABLES)
 _STEPS_S: Final = (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 86_400)
 
 
-def thinned(entries: Sequence[Shelved], max_points: int = MAX_POINTS) -> list[Shelved]:
+def thinned(
+    entries: Sequence[CachedSnapshot], max_points: int = MAX_POINTS
+) -> list[CachedSnapshot]:
     """Return the last entry of each stretch of time, at most about ``max_points``, oldest first.
 
     The stretches are fixed on the clock, so that the choice among older entries stays the same
@@ -151,19 +153,21 @@ def thinned(entries: Sequence[Shelved], max_points: int = MAX_POINTS) -> list[Sh
     return list(last_of.values())
 
 
-def within(entries: Sequence[Shelved], end: datetime, span: timedelta) -> list[Shelved]:
+def within(
+    entries: Sequence[CachedSnapshot], end: datetime, span: timedelta
+) -> list[CachedSnapshot]:
     """Return the entries taken in the ``span`` up to and including ``end``."""
     return [entry for entry in entries if end - span <= entry.taken_at <= end]
 
 
-def span_minutes(entries: Sequence[Shelved]) -> float:
+def span_minutes(entries: Sequence[CachedSnapshot]) -> float:
     """Return how many minutes lie between the first and the last entry, 0 without two."""
     if len(entries) < 2:
         return 0.0
     return (entries[-1].taken_at - entries[0].taken_at).total_seconds() / 60
 
 
-def broker_history(entries: Sequence[Shelved]) -> list[tuple[datetime, pa.Table]]:
+def broker_history(entries: Sequence[CachedSnapshot]) -> list[tuple[datetime, pa.Table]]:
     """Return broker loads of each entry that is still kept, in the order given."""
     tables = [(entry.taken_at, _broker_tables(entry)) for entry in entries]
     return [(moment, table) for moment, table in tables if table is not None]
@@ -175,7 +179,7 @@ _BUNDLE_HISTORY: Final = (
 )
 
 
-def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa.Table:
+def bundle_history(entries: Sequence[CachedSnapshot], namespace: str, lower: int) -> pa.Table:
     """Return the rows of the bundles of a namespace that begin at ``lower``, with ``taken_at``.
 
     Cost:
@@ -196,7 +200,7 @@ def bundle_history(entries: Sequence[Shelved], namespace: str, lower: int) -> pa
     return pa.concat_tables(parts) if parts else pa.table({})
 
 
-def _owners(shelved: Shelved) -> pa.Table | None:
+def _owners(shelved: CachedSnapshot) -> pa.Table | None:
     """Bundles whose owner, or that they have none, is known: an unknown owner is no move."""
     columns = ["bundle", "owner", "owner_source"]
     try:
@@ -210,7 +214,7 @@ def _owners(shelved: Shelved) -> pa.Table | None:
 _owner_tables = Memo(_owners, max_entries=2)
 
 
-def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
     tables = [(entry.taken_at, _owner_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -218,7 +222,7 @@ def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
 _moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def moves_seen(entries: Sequence[Shelved]) -> list[Move]:
+def moves_seen(entries: Sequence[CachedSnapshot]) -> list[Move]:
     """Return the changes of owner from each entry to the next, oldest first.
 
     Cost:
@@ -231,18 +235,18 @@ def moves_seen(entries: Sequence[Shelved]) -> list[Move]:
 class ShelfState:
     """What is kept for a cluster: the entries, oldest first."""
 
-    entries: tuple[Shelved, ...]
+    entries: tuple[CachedSnapshot, ...]
 
     @property
-    def latest(self) -> Shelved | None:
+    def latest(self) -> CachedSnapshot | None:
         """The newest entry."""
         return self.entries[-1] if self.entries else None
 
-    def joined_by(self, past: Shelved) -> ShelfState:
+    def joined_by(self, past: CachedSnapshot) -> ShelfState:
         """Return what is kept with a minute of the history in its place."""
         return ShelfState(tuple(sorted((*self.entries, past), key=lambda one: one.taken_at)))
 
-    def find(self, snapshot_id: str) -> Shelved | None:
+    def find(self, snapshot_id: str) -> CachedSnapshot | None:
         """Return the entry with that id, if it is still kept."""
         return next((one for one in self.entries if one.snapshot_id == snapshot_id), None)
 

@@ -30,7 +30,7 @@ from core.actions.runs import RunView, run_id_at
 from core.errors import PlanConflictError
 from core.plan.model import Plan
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelf, Shelved
+from core.snapshot.store import CachedSnapshot, Shelf
 from core.units import one_line
 from dashboard.services.runbook import RunBook
 
@@ -294,7 +294,7 @@ def capture(cluster: ClusterConfig) -> PulsarSnapshot:
         collector.close()
 
 
-def keep(config: TrimtabConfig, snapshot: PulsarSnapshot) -> Shelved:
+def keep(config: TrimtabConfig, snapshot: PulsarSnapshot) -> CachedSnapshot:
     """Put a snapshot on the shelf."""
     keep_private(config.state_dir)
     return shelf(config).put(snapshot, config.keep.retention())

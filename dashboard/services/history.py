@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from connectors.recording.upkeep import Kept
     from core.history.point_in_time import PastMinutes
     from core.history.store import HistoryStore
-    from core.snapshot.store import Shelved
+    from core.snapshot.store import CachedSnapshot
     from dashboard.services import Cluster, Config
 
     Checked = CheckResult
@@ -36,7 +36,7 @@ def past_minutes(config: Config) -> PastMinutes:
     return PastMinutes(history(config), config.state_dir / PAST_FOLDER)
 
 
-def record_shelved(config: Config, cluster: Cluster, shelved: Shelved) -> bool:
+def record_shelved(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> bool:
     """Record a kept snapshot, unless a collector of this state directory records anyway.
 
     Returns:

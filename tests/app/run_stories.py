@@ -25,7 +25,7 @@ from core.actions.events import (
     StepBegun,
     StepEnded,
 )
-from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.steps.unload import UnloadBundle
@@ -111,7 +111,7 @@ class Story:
         self.running().tell(
             StepEnded(
                 step=1,
-                ending=Ending(
+                ending=StepResult(
                     state="FAILED",
                     code="refused",
                     sentence=f"{self.step(1).owner} refused: 409 The bundle is being split.",
@@ -127,7 +127,7 @@ class Story:
         self.running().tell(
             StepEnded(
                 step=1,
-                ending=Ending(
+                ending=StepResult(
                     state="UNKNOWN",
                     code="timed_out",
                     sentence="Nobody answered within 30 s: whether it was unloaded is unknown.",
@@ -190,7 +190,7 @@ class Story:
         brokers = self.snapshot.brokers["broker"].to_pylist()
         others = (name for name in brokers if name not in (wanted, step.owner))
         where = next(others) if is_elsewhere else wanted
-        ending = Ending(
+        ending = StepResult(
             state="DONE",
             code="landed_elsewhere" if is_elsewhere else "landed",
             sentence=f"{step.bundle} went to {where}.",
@@ -200,5 +200,7 @@ class Story:
 
     def skip_from(self, index: int) -> None:
         for later in range(index, len(self.plan.steps)):
-            ending = Ending(state="SKIPPED", code="stopped", sentence="Not begun: the run stopped.")
+            ending = StepResult(
+                state="SKIPPED", code="stopped", sentence="Not begun: the run stopped."
+            )
             self.tell(StepEnded(step=later, ending=ending))

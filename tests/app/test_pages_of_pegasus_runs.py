@@ -19,7 +19,7 @@ from core.actions.events import (
     StepBegun,
     StepEnded,
 )
-from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.pegasus.plan.build import AskedMove, level_plan, moves_plan
 from core.plan.options import PlanOptions
 from dashboard import services
@@ -72,7 +72,7 @@ def done_story(site, plan) -> None:
         StepEnded(
             step=0,
             took_ms=900.0,
-            ending=Ending(
+            ending=StepResult(
                 state="DONE",
                 code="moved",
                 sentence="The primary of 2.1 moved.",

@@ -13,7 +13,7 @@ from run_stories import Story, movable
 from shelf_site import PAGES, Site, assert_calm, now, texts
 
 from core.actions.events import ControlAsked, RunEnded, RunRequested, StepBegun, StepEnded
-from core.actions.model import Ending, Observation, RunId
+from core.actions.model import Observation, RunId, StepResult
 from core.plan.model import sealed
 from core.plan.options import PlanOptions
 from core.pulsar.plan.build import build_unload_plan
@@ -378,7 +378,7 @@ class OtherStory(Story):
 
     def did(self, seen, after):
         self.claimed().tell(StepBegun(step=0, seen=seen))
-        ending = Ending(state="DONE", code="done", sentence="It is so.", after=after)
+        ending = StepResult(state="DONE", code="done", sentence="It is so.", after=after)
         self.tell(StepEnded(step=0, ending=ending, took_ms=800.0))
         self.tell(RunEnded(state="DONE", sentence="All steps are done."))
         return self

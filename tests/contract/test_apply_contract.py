@@ -260,7 +260,7 @@ def test_last_look_forbids_in_these_words(
         step, **{key: text.format(**names) for key, text in changes.items()}
     )
     action = acting.action(wrong)
-    refusal = action.forbids(action.look())
+    refusal = action.check_precondition(action.look())
     assert refusal is not None
     assert refusal.code == code
     assert refusal.sentence.startswith(sentence.format(**names))
@@ -271,11 +271,11 @@ def test_last_look_allows_what_is_as_planned(site: ApplySite, acting: PulsarClus
     (step,) = site.plan(1).steps
     action = acting.action(step)
     seen = action.look()
-    assert action.forbids(seen) is None
+    assert action.check_precondition(seen) is None
     assert (seen.exists, seen.holder) == (True, step.owner)
     assert seen.token is not None
     assert action.ending(seen, action.look()) is None
-    assert action.ending_at_last(seen, action.look()).code == "not_done"
+    assert action.on_timeout(seen, action.look()).code == "not_done"
 
 
 @pytest.mark.parametrize(

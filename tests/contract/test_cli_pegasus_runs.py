@@ -76,12 +76,12 @@ def test_the_level_is_set_and_set_back(capsys, config):
 
 def test_a_primary_moves_and_undo_brings_it_back(capsys, config):
     before = partition(config, "2.3")
-    giver, taker = before["primary"], before["secondaries"][0]
-    words = ("2.3", "move_pri", "--from", giver, "--to", taker)
+    source, destination = before["primary"], before["secondaries"][0]
+    words = ("2.3", "move_pri", "--from", source, "--to", destination)
     done = applied(capsys, config, "pegasus", "move", NAME, *words, "--apply")
-    assert partition(config, "2.3")["primary"] == taker
+    assert partition(config, "2.3")["primary"] == destination
     applied(capsys, config, "undo", done["run_id"], "--yes")
-    assert partition(config, "2.3")["primary"] == giver
+    assert partition(config, "2.3")["primary"] == source
 
 
 def test_a_node_is_drained_while_its_black_list_lasts(capsys, config, sandbox):

@@ -206,11 +206,11 @@ def test_a_second_proposal_for_the_same_partition_is_of_somebody_else_is_refused
     target = site.stranger(config)
     copy = site.action(move(table, config, "copy_sec", config.secondaries[0], target))
     seen = copy.look()
-    assert copy.forbids(seen) is None
+    assert copy.check_precondition(seen) is None
     step = move(table, config, "move_pri", str(config.primary), config.secondaries[1])
     late = site.action(step)
     later = late.look()
-    assert late.forbids(later) is None
+    assert late.check_precondition(later) is None
     sandbox.look(lambda state: setattr(state, "stored_level", 300))  # it stays pending
     copy.send()
     with pytest.raises(RemoteError) as caught:
@@ -241,7 +241,7 @@ def test_a_node_gives_up_all_of_its_primaries_and_the_wait_for_it_ends(site: Peg
     node = busiest(site)
     wait = site.action(AwaitState(state="no_primaries", node=node))
     step = leaving(site, node)
-    refusal = wait.forbids(wait.look())
+    refusal = wait.check_precondition(wait.look())
     assert refusal is not None
     assert refusal.retry_s > 0
     assert refusal.sentence == f"{node}: {len(step.items)} of {len(step.items)} primaries left."
@@ -249,7 +249,7 @@ def test_a_node_gives_up_all_of_its_primaries_and_the_wait_for_it_ends(site: Peg
     assert code_of(acted) == ("DONE", "moved")
     assert acted.ending.sentence == f"{len(step.items)} of {len(step.items)} moved off {node}."
     seen = wait.look()
-    assert wait.forbids(seen) is None
+    assert wait.check_precondition(seen) is None
     assert wait.ending(seen, seen).code == "reached"
 
 
@@ -271,7 +271,7 @@ def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(
     step = leaving(site, busiest(site), 4)
     sent = site.action(step)
     before = sent.look()
-    assert sent.forbids(before) is None
+    assert sent.check_precondition(before) is None
     sent.send()
     count = proposals(sandbox)
     ending = site.settled(step, before)
@@ -299,7 +299,7 @@ def test_a_member_without_a_replica_is_no_closed_one(
     _, config = site.some()
     stranger = site.stranger(config)
     action = site.action(CloseReplicas(node=stranger, partitions=(config.gpid,)))
-    assert action.forbids(action.look()) is None
+    assert action.check_precondition(action.look()) is None
     gpid = config.app_id, config.index
     joined = replace(config, secondaries=(*config.secondaries, stranger))
     sandbox.look(lambda state: setattr(state.partitions[gpid], "config", joined))
@@ -318,7 +318,7 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
     node, stranger = str(config.primary), site.stranger(config)
     wait = site.action(AwaitState(state="closed", node=node))
     seen = wait.look()
-    refusal = wait.forbids(seen)
+    refusal = wait.check_precondition(seen)
     assert refusal is not None
     assert refusal.retry_s > 0
     held = sandbox.look(
@@ -341,7 +341,7 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
 def test_a_restart_without_a_noted_start_is_refused(site: PegasusSite) -> None:
     node = str(site.some()[1].primary)
     wait = site.action(AwaitState(state="restarted", node=node))
-    refusal = wait.forbids(wait.look())
+    refusal = wait.check_precondition(wait.look())
     assert refusal is not None
     assert (refusal.code, refusal.retry_s) == ("start_unknown", 0.0)
 
@@ -352,7 +352,7 @@ def test_clearing_what_is_pending_is_done_only_where_it_was_sent(site: PegasusSi
     before = dead.look()
     assert before.value == "steady"
     assert heir.ending(before, heir.look()) is None
-    ending = heir.ending_at_last(before, heir.look())
+    ending = heir.on_timeout(before, heir.look())
     assert (ending.state, ending.code) == ("FAILED", "not_done")
     assert code_of(site.act(step)) == ("DONE", "set")
 
@@ -386,7 +386,7 @@ def test_a_value_that_one_node_did_not_take_is_told_node_by_node(
     deaf = sandbox.nodes[-1]
     action = site.action(SetServerSetting(key=RATE, server="*", value="100"))
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     sandbox.mute_node(deaf)
     with pytest.raises(RemoteError, match=f"was set on 4 of 5 nodes, not on {deaf}") as caught:
         action.send()
@@ -394,7 +394,7 @@ def test_a_value_that_one_node_did_not_take_is_told_node_by_node(
     sandbox.mute_node(deaf, is_mute=False)
     now = action.look()
     assert action.ending(before, now) is None
-    ending = action.ending_at_last(before, now)
+    ending = action.on_timeout(before, now)
     assert (ending.state, ending.code) == ("FAILED", "partly")
     assert f"was set on 4 of 5 nodes, not on {deaf} (500)" in ending.sentence
     site.cluster.set_dynamic_setting(f"{RATE}@*", "500")
@@ -493,7 +493,7 @@ def test_the_level_says_what_it_was_and_that_pending_proposals_are_gone(site: Pe
 
 def test_balanced_is_believed_after_four_readings_at_lively(site: PegasusSite) -> None:
     wait = site.action(AwaitState(state="balanced"))
-    refusal = wait.forbids(wait.look())
+    refusal = wait.check_precondition(wait.look())
     assert refusal is not None
     assert "steady" in refusal.sentence
     site.client.apply_level(FunctionLevel.LIVELY)
@@ -502,7 +502,7 @@ def test_balanced_is_believed_after_four_readings_at_lively(site: PegasusSite) -
     def is_reached() -> bool:
         seen = wait.look()
         told.append(seen.detail)
-        return wait.forbids(seen) is None
+        return wait.check_precondition(seen) is None
 
     wait_until(is_reached, "balance")
     assert "The balancer has nothing to do on 3 of 4 readings, 0.3 s apart." in told
@@ -515,20 +515,20 @@ def test_a_restart_is_told_by_the_process_and_a_dead_node_is_gone(
     seen = site.action(AwaitState(state="running", node=node)).look()
     assert seen.detail == ""
     wait = site.action(AwaitState(state="restarted", node=node, started_at=seen.value))
-    refusal = wait.forbids(wait.look())
+    refusal = wait.check_precondition(wait.look())
     assert refusal is not None
     assert "restart it now" in refusal.sentence
     sandbox.lose_node(node)
     gone = site.action(AwaitState(state="gone", node=node))
-    wait_until(lambda: gone.forbids(gone.look()) is None, "the loss of the node")
+    wait_until(lambda: gone.check_precondition(gone.look()) is None, "the loss of the node")
     assert wait.look().detail == f"{node} is not alive: start its process."
     healthy = site.action(AwaitState(state="healthy"))
-    assert healthy.forbids(healthy.look()) is not None
+    assert healthy.check_precondition(healthy.look()) is not None
     started_s = sandbox.look(lambda state: state.nodes[node].started_s)
     sandbox.regain_node(node)
     assert sandbox.look(lambda state: state.nodes[node].started_s) > started_s
-    wait_until(lambda: wait.forbids(wait.look()) is None, "the restart")
-    wait_until(lambda: healthy.forbids(healthy.look()) is None, "health")
+    wait_until(lambda: wait.check_precondition(wait.look()) is None, "the restart")
+    wait_until(lambda: healthy.check_precondition(healthy.look()) is None, "health")
 
 
 # -- through the executor ----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.events import Record, RunClaimed, RunEnded, StepBegun, StepEnded
-from core.actions.model import Ending
+from core.actions.model import StepResult
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
@@ -49,7 +49,7 @@ def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMa
     action = site.action(step)
     run_id = site.ask(folder, site.plan(step))
     journal = site.journal(folder)
-    unknown = Ending(state="UNKNOWN", code="timed_out", sentence="Unknown.")
+    unknown = StepResult(state="UNKNOWN", code="timed_out", sentence="Unknown.")
     for event in (
         RunClaimed(worker="w", lease="here"),
         StepBegun(step=0, seen=action.look()),

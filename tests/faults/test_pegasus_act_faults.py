@@ -134,7 +134,7 @@ def test_a_proposal_that_its_leader_forgot_is_told_as_lost_and_not_sent_again(
     step = some_move(site)
     action = site.action(step)
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     sandbox.look(lambda state: setattr(state, "stored_level", 300))
     action.send()
     sandbox.lose_leader()
@@ -155,12 +155,12 @@ def test_what_may_still_come_is_unknown_until_it_is_seen(
     step = many if how == "many" else one
     action = site.action(step)
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     sandbox.look(lambda state: setattr(state, "stored_level", 300))  # nothing is carried out
     action.send()
     now = action.look()
     assert action.ending(before, now) is None
-    late = action.ending_at_last(before, now)
+    late = action.on_timeout(before, now)
     assert (late.state, late.code) == ("UNKNOWN", "timed_out")
     sandbox.look(lambda state: setattr(state, "stored_level", 400))
     ending = site.settled(step, before)
@@ -266,7 +266,7 @@ def test_a_lost_reply_to_a_level_or_a_setting_is_settled_by_looking(
 ) -> None:
     action = site.action(step)
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     sandbox.look(lambda state: state.mishaps.lose_replies(call))
     with pytest.raises(RemoteError) as caught:
         action.send()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from pegasus_site import PegasusSite, move, wait_until
 
-from connectors.pegasus.acting.sight import Eyes
+from connectors.pegasus.acting.sight import BundleReader
 from connectors.pegasus.actions.change import ChangeAction
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.actions.model import Observation
@@ -80,7 +80,7 @@ def test_what_a_new_leader_has_got_is_never_called_lost(
     step = some_step(site, how)
     action = site.action(step)
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     fail_over(sandbox, site)
     set_stored(sandbox, 300)  # it stays pending
     action.send()
@@ -94,7 +94,7 @@ def test_what_a_new_leader_has_got_is_never_called_lost(
     wait_until(was_looked_at_for_long, "a dozen looks")
     assert set(looked) == {None}
     for looking in (action, site.action(step)):
-        assert looking.ending_at_last(before, looking.look()).state == "UNKNOWN"
+        assert looking.on_timeout(before, looking.look()).state == "UNKNOWN"
     set_stored(sandbox, 400)
     ending = site.settled(step, before, action)
     assert (ending.state, ending.code) == ("DONE", "moved")
@@ -108,19 +108,19 @@ def test_what_an_old_leader_had_is_lost_after_a_while_only(
     step = some_step(site, how)
     action = site.action(step)
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     set_stored(sandbox, 300)
     action.send()
     fail_over(sandbox, site)
-    assert action.ending_at_last(before, action.look()).state == "UNKNOWN"
+    assert action.on_timeout(before, action.look()).state == "UNKNOWN"
     monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 0.0)
     later = site.action(step)  # by whoever looks again
-    ending = later.ending_at_last(before, later.look())
+    ending = later.on_timeout(before, later.look())
     assert (ending.state, ending.code) == ("FAILED", "not_done")
     assert "lost when another meta server took over" in ending.sentence
 
 
-class _Staged(Eyes):
+class _Staged(BundleReader):
     """One partition of a cluster whose leader changes at a word."""
 
     def __init__(self, config: PartitionConfig, nodes: tuple[str, ...]) -> None:
@@ -148,7 +148,7 @@ def test_an_addition_goes_on_learning_after_its_leader_died(
     step = ChangeReplica(partition=Partition.of(config, "temp"), change="ADD_SECONDARY", node="c:1")
     action = ChangeAction(step, SimpleNamespace(eyes=eyes, propose=lambda _: None))
     before = action.look()
-    assert action.forbids(before) is None
+    assert action.check_precondition(before) is None
     action.send()
     eyes.leader = "m2:34601"
     now: Observation = before
@@ -160,4 +160,4 @@ def test_an_addition_goes_on_learning_after_its_leader_died(
     assert ending is not None
     assert ending.state == "DONE"
     eyes.config = config
-    assert action.ending_at_last(before, action.look()).code == "not_done"
+    assert action.on_timeout(before, action.look()).code == "not_done"

@@ -73,7 +73,7 @@ class Unload:
 
 
 @dataclass(frozen=True)
-class Sight:
+class BundleState:
     """The cluster as captured once, while nobody's bundles changed hands."""
 
     snapshot: PulsarSnapshot = field(repr=False)
@@ -249,14 +249,14 @@ class RoundWatcher:
         self._due_at = due_at + INTERVAL_S  # unless an unload tells better
         return self._compared(last)
 
-    def _sight(self) -> Sight | None:
+    def _sight(self) -> BundleState | None:
         """Capture once; ``None`` when bundles changed hands meanwhile."""
         before = self._owners()
         taken_at = datetime.now().astimezone()
         snapshot = self._collector.collect()
-        return Sight(snapshot, before, taken_at) if self._owners() == before else None
+        return BundleState(snapshot, before, taken_at) if self._owners() == before else None
 
-    def _compared(self, sight: Sight) -> Watched:
+    def _compared(self, sight: BundleState) -> Watched:
         lost = self._wait_calm()
         logged = self.unloads()[self._seen :]
         first = min((each.at for each in logged), default=None)
@@ -279,7 +279,7 @@ class RoundWatcher:
             lost=lost,
         )
 
-    def _foretold(self, sight: Sight) -> tuple[Round, dict[str, float]]:
+    def _foretold(self, sight: BundleState) -> tuple[Round, dict[str, float]]:
         settings = effective_settings(sight.snapshot)
         view = LoadView.of(sight.snapshot, settings)
         # The leader's timer starts anew after each round, so that a bundle of exactly one grace

@@ -196,7 +196,7 @@ def _in_order(names: list[str]) -> list[str]:
 def _owned(rng: random.Random, names: list[str], monitor: str) -> dict[str, list[str]]:
     owned: dict[str, list[str]] = {name: [] for name in names}
     idle = {name for name in names if rng.random() < 0.1}
-    takers = [name for name in names if name not in idle] or names
+    destinations = [name for name in names if name not in idle] or names
     per_broker = rng.choice((1, 2, 4, 8, 20)) if len(names) <= 50 else rng.choice((1, 4, 12))
     wanted = max(1, per_broker * len(names))
     spaces = [f"acme/space-{index}" for index in range(1 + wanted // 64)]
@@ -204,9 +204,9 @@ def _owned(rng: random.Random, names: list[str], monitor: str) -> dict[str, list
         size = max(1, wanted // len(spaces)) if space != "pulsar/system" else 2
         bounds = initial_boundaries(size)
         for lower, upper in itertools.pairwise(bounds):
-            name = rng.choice(takers)
+            name = rng.choice(destinations)
             if rng.random() < 0.02:
-                name = takers[0]
+                name = destinations[0]
             owned[name].append(f"{space}/{range_text(lower, upper)}")
     for name in names:
         if rng.random() < 0.7:

@@ -234,7 +234,7 @@ HAPPENINGS: dict[str, Callable[[World], None]] = {
     "setting refused": _flip("is_setting_refused", to=True),
     "setting allowed": _flip("is_setting_refused", to=False),
     "read-only": _flip("is_read_only", to=True),
-    "told to end": lambda world: world.told_to_end.add(world.current),
+    "told to end": lambda world: world.shutting_down.add(world.current),
     "lease stolen": _steal_the_lease,
     "lease back": _give_the_lease_back,
     "moved by others": lambda world: world.move_by_others(SECOND, BROKERS[2]),

@@ -109,7 +109,7 @@ STORIES = [
     Story("moved by others", _happens((1.0, lambda one: one.move_primary_by_others("2.1")))),
     Story("dark", _happens((2.5, _flip("is_dark", to=True)), (30.0, _flip("is_dark", to=False)))),
     Story("waits in vain", steps=IN_VAIN),
-    Story("told to end", _happens((4.0, lambda world: world.told_to_end.add(world.current)))),
+    Story("told to end", _happens((4.0, lambda world: world.shutting_down.add(world.current)))),
 ]
 
 
@@ -219,7 +219,7 @@ HAPPENINGS: dict[str, Callable[[PegasusWorld], None]] = {
     "journal up": _flip("is_journal_down", to=False),
     "settings refused": _flip("is_setting_refused", to=True),
     "settings allowed": _flip("is_setting_refused", to=False),
-    "told to end": lambda world: world.told_to_end.add(world.current),
+    "told to end": lambda world: world.shutting_down.add(world.current),
     "moved by others": lambda world: world.move_primary_by_others("2.2"),
     "a new leader": PegasusWorld.fail_over,
     "level by others": lambda world: world.level_by_others("freezed"),

@@ -21,7 +21,7 @@ from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
 from core.spark.large.cluster import LargeCluster
 from core.spark.large.fleet import ask_fleet, large_answer
-from core.units import counted
+from core.units import pluralize
 
 EAGER = {
     "loadBalancerBrokerThresholdShedderPercentage": 3.0,
@@ -125,9 +125,9 @@ def test_failures_that_are_too_large_are_named_beside_the_others(tasks_here, tmp
     assert all(any(f" {name} of " in one for one in sentences) for name in too_large)
     large = LargeCluster.of(None, tmp_path, Untold())
     done = drill.large_drill(large, large.settings(), DrillRequest())
-    assert f" {counted(len(too_large), 'failure')} left out: too large" in done.sentence
+    assert f" {pluralize(len(too_large), 'failure')} left out: too large" in done.sentence
     words = left_out(found, {})
-    assert f" {counted(len(too_large), 'failure')} left out: " in words
+    assert f" {pluralize(len(too_large), 'failure')} left out: " in words
     assert "cluster could not be answered" not in words
     monkeypatch.setattr(drill, "MOST_PLACED", min(sizes.values()) - 1)
     with pytest.raises(InputError, match=r"has .* bundles, which the leader"):

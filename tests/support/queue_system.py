@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from core.actions.events import ForeignMove, RunMeasured
 from core.actions.external_changes import describe_move
-from core.actions.model import Ending, Observation, Refusal, RunId
+from core.actions.model import Observation, Refusal, RunId, StepResult
 from core.actions.ports import Action
 from core.actions.undo import check_undo, reason_of_undo
 from core.actions.views import RunView, SettingView
@@ -291,7 +291,7 @@ class QueueAction:
         holder = self.cluster.workers.get(self.step.subject)
         return Observation(exists=holder is not None, holder=holder)
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         if self.step.setting is not None or seen.holder == self.step.owner:
             return None
         sentence = f"{self.step.subject} is on {seen.holder}."
@@ -305,12 +305,14 @@ class QueueAction:
         self.cluster.before_move()
         self.cluster.workers[self.step.subject] = self.step.destination or ""
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         change = self.step.setting
         is_done = now.value == change.value if change else now.holder == self.step.destination
         if not is_done:
             return None
-        return Ending(state="DONE", code="done", sentence="It is as asked.", after=now)
+        return StepResult(state="DONE", code="done", sentence="It is as asked.", after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
-        return Ending(state="FAILED", code="not_done", sentence="It is not as asked.", after=now)
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
+        return StepResult(
+            state="FAILED", code="not_done", sentence="It is not as asked.", after=now
+        )

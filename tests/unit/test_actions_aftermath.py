@@ -31,7 +31,7 @@ from core.plan.model import BrokerExpectation, Expected, sealed
 from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
 from core.pulsar.plan.measured import measured
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 FIRST, SECOND, THIRD, FOURTH = MOVABLE[:4]
 QUICK = RunOptions(pace_per_min=600, verify_within_s=5.0)
@@ -131,7 +131,7 @@ def test_a_broker_that_left_is_told_once_with_what_it_took_along() -> None:
     rest = later.brokers.filter(pc.not_equal(later.brokers["broker"], lost))
     later = PulsarSnapshot(later.manifest, {**later.tables, "brokers": rest})
     told = list(by_lost_broker(foreign_moves(world.view, before, later), later))
-    words = f"{lost} left the cluster: {counted(len(taken), 'bundle')} lost their owner."
+    words = f"{lost} left the cluster: {pluralize(len(taken), 'bundle')} lost their owner."
     assert [move.sentence for move in told] == [words]
 
 

@@ -17,7 +17,7 @@ from core.actions.events import (
     StepBegun,
     StepEnded,
 )
-from core.actions.model import Ending, RunOptions, RunState
+from core.actions.model import RunOptions, RunState, StepResult
 from core.actions.reconcile import LANDING_GRACE_S, is_to_be_settled
 from core.actions.session import PATIENCE_S
 
@@ -48,7 +48,7 @@ def _codes(world: World) -> list[str]:
     return [step.ending.code if step.ending else step.state for step in world.view.steps]
 
 
-def _ending(world: World, step: int) -> Ending:
+def _ending(world: World, step: int) -> StepResult:
     ending = world.view.steps[step].ending
     assert ending is not None
     return ending
@@ -275,7 +275,7 @@ def test_a_paused_run_whose_plan_expired_is_not_continued() -> None:
 
 def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
     world = _asked(lifetime_s=20.0)
-    world.at(1.0, lambda: world.told_to_end.add("w1"))
+    world.at(1.0, lambda: world.shutting_down.add("w1"))
     world.faults[FIRST] = Faults(after_s=2.0)
     assert world.work() == "RUNNING"
     assert _codes(world) == ["landed", "PENDING", "PENDING"]  # it looked to the end of the step
@@ -287,7 +287,7 @@ def test_a_run_taken_over_after_its_plan_expired_is_not_continued() -> None:
 
 def test_a_process_that_is_told_to_end_leaves_the_run_to_the_next() -> None:
     world = _asked()
-    world.told_to_end.add("w1")
+    world.shutting_down.add("w1")
     assert world.work() == "RUNNING"
     assert not world.sends
     assert world.work("w2") == "DONE"
@@ -295,9 +295,9 @@ def test_a_process_that_is_told_to_end_leaves_the_run_to_the_next() -> None:
 
 def test_the_same_worker_goes_on_without_a_new_claim() -> None:
     world = _asked()
-    world.told_to_end.add("w1")
+    world.shutting_down.add("w1")
     world.work()
-    world.told_to_end.clear()
+    world.shutting_down.clear()
     assert world.work() == "DONE"
     assert len(world.events(RunClaimed)) == 1
 

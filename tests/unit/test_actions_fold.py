@@ -37,7 +37,7 @@ from core.actions.events import (
     StepEnded,
     StepWaiting,
 )
-from core.actions.model import Ending, Observation, RunId
+from core.actions.model import Observation, RunId, StepResult
 from core.actions.runs import RunView, fold, run_id_at
 from core.errors import InvariantError
 
@@ -319,7 +319,7 @@ def test_a_measure_and_a_request_are_events_of_their_own() -> None:
     [
         (begun(0), "b1:8080", ""),
         (ended(0, "DONE", "given_up", None), "", "nobody"),
-        (StepEnded(step=0, ending=Ending(state="FAILED", code="x", sentence="x")), "", ""),
+        (StepEnded(step=0, ending=StepResult(state="FAILED", code="x", sentence="x")), "", ""),
         (StepBegun(step=0, seen=Observation(exists=False)), "gone", ""),
         (StepBegun(step=0, seen=Observation(exists=True, value="false")), "false", ""),
         (SAVED, "true", "false"),

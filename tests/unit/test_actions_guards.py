@@ -10,7 +10,7 @@ from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
 
 from core.actions import guards
 from core.actions.events import Record, RunClaimed, StepBegun
-from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.actions.preconditions import admission
 from core.actions.reconcile import write_ending
 from core.actions.session import Session
@@ -109,7 +109,7 @@ def test_nothing_holds_a_step_that_may_begin() -> None:
 
 def test_the_process_is_to_end() -> None:
     world = _asked()
-    world.told_to_end.add("w1")
+    world.shutting_down.add("w1")
     hold = guards.first_hold(_session(world))
     assert hold is not None
     assert (hold.effect, hold.refusal.code) == ("leave", "told_to_end")
@@ -186,7 +186,9 @@ def test_the_pace_is_kept_and_told() -> None:
     world = _asked(pace_per_min=6)
     session = _session(world)
     session.record(StepBegun(step=0, seen=Observation(exists=True, holder=OWNERS[FIRST])))
-    write_ending(session, session.view.steps[0], Ending(state="DONE", code="landed", sentence="."))
+    write_ending(
+        session, session.view.steps[0], StepResult(state="DONE", code="landed", sentence=".")
+    )
     world.pass_time(4.0)
     hold = guards.pace(session)
     assert hold is not None

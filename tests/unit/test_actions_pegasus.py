@@ -93,7 +93,7 @@ def test_a_wait_that_lasts_too_long_fails() -> None:
 
 def test_a_wait_is_counted_from_its_first_look_also_after_a_worker_died() -> None:
     world = a_world()
-    world.at(15.0, lambda: world.told_to_end.add(world.current))
+    world.at(15.0, lambda: world.shutting_down.add(world.current))
     view = run(world, AwaitState(state="no_primaries", node=N1, within_s=20.0))
     assert codes(view) == ["not_reached"]
     assert view.takeovers == 1
@@ -102,7 +102,7 @@ def test_a_wait_is_counted_from_its_first_look_also_after_a_worker_died() -> Non
 
 def test_a_run_with_waits_goes_on_after_its_plan_expired() -> None:
     world = a_world()
-    world.at(700.0, lambda: world.told_to_end.add(world.current))
+    world.at(700.0, lambda: world.shutting_down.add(world.current))
     for index in range(4):
         world.at(800.0, lambda gpid=f"2.{index}": world.move_primary_by_others(gpid))
     view = run(world, AwaitState(state="no_primaries", node=N1), move("2.0", N3, N1))
@@ -141,7 +141,7 @@ def test_a_restart_is_noticed_also_by_a_worker_that_comes_after_it() -> None:
     world = a_world()
 
     def dies() -> None:
-        world.told_to_end.add(world.current)
+        world.shutting_down.add(world.current)
         world.restart(N1, "start 2")
 
     world.at(20.0, dies)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.pulsar.acting.sight import Sight
+from connectors.pulsar.acting.sight import BundleState
 from connectors.pulsar.actions.unload import UnloadAction
 from core.actions.model import Observation
 from core.errors import UnreachableError
@@ -22,10 +22,10 @@ ANYWHERE = UnloadBundle(bundle=BUNDLE, owner=ONE)
 class ScriptedEyes:
     """Sees one thing after the other, the last one for ever."""
 
-    def __init__(self, *sights: Sight) -> None:
+    def __init__(self, *sights: BundleState) -> None:
         self._sights = list(sights)
 
-    def look(self, step: UnloadBundle) -> Sight:
+    def look(self, step: UnloadBundle) -> BundleState:
         return self._sights.pop(0) if len(self._sights) > 1 else self._sights[0]
 
 
@@ -47,16 +47,16 @@ class Cluster:
         return self._serves
 
 
-def action_of(step: UnloadBundle, *sights: Sight, serves: bool | None = True) -> UnloadAction:
+def action_of(step: UnloadBundle, *sights: BundleState, serves: bool | None = True) -> UnloadAction:
     cluster = Cluster(serves=serves)
     return UnloadAction(step, ScriptedEyes(*sights), cluster.send, cluster.serves)
 
 
-def sight(holder: str | None, token: str | None = None) -> Sight:
-    return Sight(exists=True, holder=holder, token=token)
+def sight(holder: str | None, token: str | None = None) -> BundleState:
+    return BundleState(exists=True, holder=holder, token=token)
 
 
-GONE = Sight(
+GONE = BundleState(
     exists=False,
     parts=("acme/orders/0x00000000_0x20000000", "acme/orders/0x20000000_0x40000000"),
 )
@@ -92,7 +92,7 @@ def test_request_names_bundle_and_destination(step: UnloadBundle, path: str) -> 
     ],
 )
 def test_ending_follows_from_the_new_ownership(
-    step: UnloadBundle, after: Sight, code: str | None
+    step: UnloadBundle, after: BundleState, code: str | None
 ) -> None:
     action = action_of(step, sight(ONE, "7"), after)
     before = action.look()
@@ -133,7 +133,7 @@ def test_bundle_that_never_left_is_told_from_one_that_still_may(
     before = action.look()
     if is_answered:
         action.send()
-    ending = action.ending_at_last(before, action.look())
+    ending = action.on_timeout(before, action.look())
     assert (ending.state, ending.code) == (state, code), ending.sentence
     assert BUNDLE in ending.sentence
 
@@ -142,7 +142,7 @@ def test_bundle_that_never_left_is_told_from_one_that_still_may(
 def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str) -> None:
     action = action_of(step, sight(ONE, "7"), sight(None))
     before = action.look()
-    ending = action.ending_at_last(before, action.look())
+    ending = action.on_timeout(before, action.look())
     assert (ending.state, ending.code) == ("DONE", "given_up")
     assert "no client has asked for it" in ending.sentence
     assert words in ending.sentence
@@ -152,7 +152,7 @@ def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str
 def test_bundle_whose_owner_left_the_cluster_is_not_said_to_be_given_up(step: UnloadBundle) -> None:
     action = action_of(step, sight(ONE, "7"), replace(sight(None), is_owner_there=False))
     before = action.look()
-    ending = action.ending_at_last(before, action.look())
+    ending = action.on_timeout(before, action.look())
     assert (ending.state, ending.code) == ("DONE", "owner_lost")
     assert f"{ONE} left the cluster; {BUNDLE} lost its owner with it" in ending.sentence
     assert "gave" not in ending.sentence
@@ -171,7 +171,7 @@ def test_without_tokens_a_gap_in_between_tells_that_it_came_back() -> None:
     ("seen", "code"),
     [
         (GONE, "bundle_split"),
-        (Sight(exists=False), "unknown_bundle"),
+        (BundleState(exists=False), "unknown_bundle"),
         (replace(GONE, parts=("acme/orders/0x00000000_0x80000000",)), "unknown_bundle"),
         (sight(None), "not_owned"),
         (sight(THREE, "7"), "moved_meanwhile"),
@@ -180,9 +180,9 @@ def test_without_tokens_a_gap_in_between_tells_that_it_came_back() -> None:
         (sight(ONE, "7"), None),
     ],
 )
-def test_last_look_forbids_what_is_not_as_planned(seen: Sight, code: str | None) -> None:
+def test_last_look_forbids_what_is_not_as_planned(seen: BundleState, code: str | None) -> None:
     action = action_of(TOWARDS, seen)
-    refusal = action.forbids(action.look())
+    refusal = action.check_precondition(action.look())
     assert (refusal.code if refusal else None) == code
 
 
@@ -191,7 +191,7 @@ def test_many_parts_are_counted() -> None:
         f"acme/orders/0x{low:08x}_0x{low + 0x8000000:08x}"
         for low in range(0, 0x40000000, 0x8000000)
     )
-    sentence = Sight(exists=False, parts=parts).absence(BUNDLE)
+    sentence = BundleState(exists=False, parts=parts).absence(BUNDLE)
     assert sentence.startswith(f"{BUNDLE} was split into {parts[0]}, ")
     assert sentence.endswith("and 4 more.")
 

@@ -27,7 +27,7 @@ from dashboard.cli.supervisor import (
     answers,
     free_port,
     last_line,
-    told_to_end,
+    shutting_down,
 )
 
 DEADLINE_S = 20.0
@@ -124,7 +124,7 @@ def test_waiting_ends_when_the_command_is_told_to_end(tmp_path) -> None:
 
 def test_signals_set_the_event_and_are_given_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with told_to_end(threading.Event()) as stop:
+    with shutting_down(threading.Event()) as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.wait(DEADLINE_S)
     assert signal.getsignal(signal.SIGTERM) is before

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from dashboard.cli.supervisor import told_to_end
+from dashboard.cli.supervisor import shutting_down
 
 
 @pytest.mark.timeout(20)
 def test_a_signal_that_finds_the_events_lock_taken_does_not_hang() -> None:
     stop = threading.Event()
-    with told_to_end(stop):
+    with shutting_down(stop):
         with stop._cond:  # as a wait that is interrupted, or a first signal's handler, holds it
             signal.raise_signal(signal.SIGTERM)
         assert stop.wait(5)

@@ -326,8 +326,8 @@ class TestPreview:
         assert (part.primary_before, part.primary_after) == (NODES[0], NODES[2])
         config = PegasusFacts(snapshot).partitions[2][0]
         assert part.ballot_after == config.ballot + 4
-        taker = next(one for one in found.nodes if one.node == NODES[2])
-        assert taker.free_after_mb == taker.free_before_mb - 10.0
+        destination = next(one for one in found.nodes if one.node == NODES[2])
+        assert destination.free_after_mb == destination.free_before_mb - 10.0
 
     def test_what_is_previewed_is_what_the_steps_do(self):
         snapshot = snapshot_of(whole())

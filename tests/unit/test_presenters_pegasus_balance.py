@@ -23,7 +23,7 @@ from core.pegasus.plan.maintenance import migrate_plan
 from core.pegasus.snapshot import PegasusFacts
 from core.plan.describe import tally
 from core.plan.options import PlanOptions
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard.app_pages.pegasus.balance import changes, model
 from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground
 from dashboard.app_pages.pegasus.maintenance import model as maintenance
@@ -186,7 +186,7 @@ def test_the_line_of_a_policy_names_only_what_stands_differently():
 
 
 def test_the_lines_of_the_planner_and_of_a_move_are_what_the_command_line_takes():
-    kept = Shelved(datetime(2026, 11, 21, tzinfo=UTC), SnapshotId("a"), Path("kept"))
+    kept = CachedSnapshot(datetime(2026, 11, 21, tzinfo=UTC), SnapshotId("a"), Path("kept"))
     wish = EvenWish(shelved=kept, measure="requests", max_steps=20, may_copy=False)
     even = "trimtab pegasus even peg --by qps --within 5 --moves 20 --no-copy"
     assert model.even_command("peg", wish) == even

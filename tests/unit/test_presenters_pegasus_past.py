@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from journal_entries import NOON, RUN, plan_of
 
-from core.actions.model import Ending, Observation, RunId, RunOptions
+from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.actions.views import RunView, StepView
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
@@ -41,7 +41,7 @@ def view(*steps, run_id=RUN, done_after_s=5, state="DONE"):
                 step=step,
                 state=state,
                 before=Observation(exists=True, value="steady"),
-                ending=Ending(
+                ending=StepResult(
                     state=state,
                     code="set",
                     sentence="Set.",

@@ -5,7 +5,7 @@ import pytest
 from fleet_builder import make_history
 
 from core.ids import SnapshotId
-from core.snapshot.store import Shelf, Shelved
+from core.snapshot.store import CachedSnapshot, Shelf
 from dashboard.presenters.moves import moves_between
 from dashboard.queries.snapshots import (
     bundle_history,
@@ -21,7 +21,9 @@ START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 def entries(count, every_s):
     return [
-        Shelved(START + timedelta(seconds=step * every_s), SnapshotId(f"{step:016x}"), Path("none"))
+        CachedSnapshot(
+            START + timedelta(seconds=step * every_s), SnapshotId(f"{step:016x}"), Path("none")
+        )
         for step in range(count)
     ]
 
@@ -77,5 +79,5 @@ def test_history_of_one_bundle_is_read_from_every_kept_snapshot(tmp_path):
     found = bundle_history(kept, row["namespace"], row["lower"])
     assert found.num_rows == 4
     assert set(found["bundle"].to_pylist()) == {row["bundle"]}
-    gone = [Shelved(START, SnapshotId("x"), tmp_path / "gone"), *kept]
+    gone = [CachedSnapshot(START, SnapshotId("x"), tmp_path / "gone"), *kept]
     assert bundle_history(gone, row["namespace"], row["lower"]).num_rows == 4

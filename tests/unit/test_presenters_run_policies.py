@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.actions.model import Ending, Observation
+from core.actions.model import Observation, StepResult
 from core.actions.views import StepView
 from core.pulsar.steps.policy import SetPolicy
 from dashboard.presenters import run_policies as presenter
@@ -14,7 +14,7 @@ SET = SetPolicy(policy="publish_rate", name="acme/orders", value=RATE)
 
 
 def _done(step: SetPolicy, before: str | None, after: str | None) -> StepView:
-    ending = Ending(
+    ending = StepResult(
         state="DONE",
         code="set",
         sentence=f"It was set to {after}.",
@@ -47,7 +47,7 @@ def test_what_was_taken_away_is_not_set_any_more():
 
 
 def test_a_step_that_failed_keeps_its_own_sentence():
-    failed = Ending(state="FAILED", code="not_done", sentence="It is not as wanted.")
+    failed = StepResult(state="FAILED", code="not_done", sentence="It is not as wanted.")
     step = StepView(index=0, step=SET, state="FAILED", ending=failed)
     assert what_happened(step) == "It is not as wanted."
     assert after_words(step) == ""

@@ -70,7 +70,7 @@ def standing(**changes):
         "open_run": None,
         "max_steps": 200,
     }
-    return applying.Standing(**(fields | changes))
+    return applying.ApplyContext(**(fields | changes))
 
 
 def test_sound_plan_may_be_applied():

@@ -9,7 +9,7 @@ from core.pulsar.lookup import lookup_topic
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.preview import preview_plan
 from core.snapshot import Problem
-from core.units import counted
+from core.units import pluralize
 from dashboard.app_pages.lookup.model import answer as lookup_answer
 from dashboard.presenters import freshness, naming, search, unload
 from dashboard.queries.cache import Memo
@@ -105,8 +105,8 @@ def test_names_are_listed_up_to_three(names, text):
 
 
 def test_one_is_singular():
-    assert counted(1, "bundle") == "1 bundle"
-    assert counted(1_200, "bundle") == "1,200 bundles"
+    assert pluralize(1, "bundle") == "1 bundle"
+    assert pluralize(1_200, "bundle") == "1,200 bundles"
 
 
 # -- search ----------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def previewed(count, **options):
 def test_unload_answer_says_cost_effect_and_taker(count):
     plan, preview = previewed(count)
     told = unload.answer(plan, preview)
-    assert told.startswith(f"Unloading {counted(count, 'bundle')} (")
+    assert told.startswith(f"Unloading {pluralize(count, 'bundle')} (")
     assert "clients" in told
     assert "mean traffic" in told
 

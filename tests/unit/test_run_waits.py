@@ -19,7 +19,7 @@ from core.actions.events import (
     StepEnded,
     StepWaiting,
 )
-from core.actions.model import Ending, Observation, StepState
+from core.actions.model import Observation, StepResult, StepState
 from core.actions.run_summary import closing
 from core.actions.runs import fold
 from core.actions.views import RunView
@@ -53,7 +53,7 @@ def done(step: int, state: StepState = "DONE", code: str = "set", value: str = "
     return StepEnded(
         step=step,
         took_ms=None,
-        ending=Ending(state=state, code=code, sentence="It is so already.", after=after),
+        ending=StepResult(state=state, code=code, sentence="It is so already.", after=after),
     )
 
 

@@ -8,9 +8,9 @@ from connectors.apply.limits import Limited
 from connectors.config import ClusterConfig
 from connectors.pegasus.acting.replicas_open import ReplicasOpen
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import Eyes, Pending
+from connectors.pegasus.acting.sight import BundleReader, Pending
 from connectors.pegasus.actions import ACTIONS
-from connectors.pegasus.actions.wait import Senses
+from connectors.pegasus.actions.wait import ClusterProbe
 from connectors.pegasus.collect import PegasusCollector
 from connectors.pegasus.rpc.client import MetaClient
 from core.actions.ports import Action
@@ -47,9 +47,9 @@ class PegasusCluster(Limited):
         self.readings_apart_s = readings_apart_s
         self._client = MetaClient(config.meta_servers, timeout_s=config.timeouts.answer_s)
         self._collector = PegasusCollector(config)
-        self.eyes = Eyes(self._client, pending)
+        self.eyes = BundleReader(self._client, pending)
         self.settings = ServerSettings(self._client, config.timeouts.answer_s)
-        self.senses = Senses(
+        self.senses = ClusterProbe(
             eyes=self.eyes,
             settings=self.settings,
             info=self._client.fetch_cluster_info,

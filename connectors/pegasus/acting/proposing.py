@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
-from connectors.pegasus.acting.sight import Eyes, Members, Seen, seen_of
+from connectors.pegasus.acting.sight import BundleReader, Members, Seen, seen_of
 from connectors.pegasus.acting.verdict import (
     Verdict,
     Wanted,
     judge,
 )
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import ConflictError, GuardRefusedError, InvariantError, RemoteError
 from core.pegasus.partition import PartitionConfig, membership
 from core.pegasus.proposal import ClusterSight, Proposal
@@ -26,7 +26,7 @@ class ProposalPort(Protocol):
     """What proposals need of the cluster."""
 
     @property
-    def eyes(self) -> Eyes:
+    def eyes(self) -> BundleReader:
         """Reads nodes, partitions and who leads."""
         ...
 
@@ -126,7 +126,7 @@ class PartitionAction(ABC):
             value=Seen({planned.gpid: Members.of(found)}, self._reign).text(),
         )
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the partition may not be changed as planned."""
         now, planned = self._config, self._partition.config()
         if not seen.exists or now is None:
@@ -162,18 +162,20 @@ class PartitionAction(ABC):
             raise
         self._eyes.note_sent([self._partition.gpid], self._reign)
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of it, ``None`` while it may still come."""
         verdict = self._judged(before)
         if verdict is None:
-            return Ending(state="FAILED", code="unknown_partition", sentence=now.detail, after=now)
+            return StepResult(
+                state="FAILED", code="unknown_partition", sentence=now.detail, after=now
+            )
         if verdict.state == "waiting":
             copies = self._config is not None and self._wanted(self._config).is_copy
             is_lost = not copies and self._is_lost(before, now)  # a copy goes on without a leader
             return self._orphaned(before, now, verdict) if is_lost else None
         return self._settled(verdict, now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it was not seen in time."""
         found = self.ending(before, now)
         if found is not None:
@@ -182,7 +184,7 @@ class PartitionAction(ABC):
         sentence = verdict.sentence if verdict is not None else ""
         if self._is_lost(before, now):
             return self._orphaned(before, now, verdict)
-        return Ending(
+        return StepResult(
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._partition.gpid} will still change is unknown: {sentence}",
@@ -201,13 +203,13 @@ class PartitionAction(ABC):
         was = planned.config() if members is None else members.config(planned)
         return judge(self._wanted(was), was, self._config)
 
-    def _settled(self, verdict: Verdict, now: Observation) -> Ending:
+    def _settled(self, verdict: Verdict, now: Observation) -> StepResult:
         if verdict.state == "done":
-            return Ending(state="DONE", code="moved", sentence=self._done(), after=now)
+            return StepResult(state="DONE", code="moved", sentence=self._done(), after=now)
         if verdict.state == "returned":
             sentence = f"{self._done()} The guardian has added it again since: {verdict.sentence}"
-            return Ending(state="DONE", code="returned", sentence=sentence, after=now)
-        return Ending(
+            return StepResult(state="DONE", code="returned", sentence=sentence, after=now)
+        return StepResult(
             state="FAILED",
             code="landed_elsewhere" if verdict.state == "elsewhere" else "half_done",
             sentence=f"It was not done as asked. {verdict.sentence}",
@@ -221,11 +223,13 @@ class PartitionAction(ABC):
         reign = seen_of(before, [planned]).reign
         return now.holder is not None and self._eyes.is_lost(planned.gpid, reign)
 
-    def _orphaned(self, before: Observation, now: Observation, verdict: Verdict | None) -> Ending:
+    def _orphaned(
+        self, before: Observation, now: Observation, verdict: Verdict | None
+    ) -> StepResult:
         is_untouched = before.token == now.token
         lost = "It" if is_untouched else "What was left of it"
         told = verdict.sentence if verdict is not None else ""
-        return Ending(
+        return StepResult(
             state="FAILED",
             code="not_done" if is_untouched else "half_done",
             sentence=f"{lost} was lost when another meta server took over ({self._reign}). {told}",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from connectors.pegasus.acting.sight import Eyes
+from connectors.pegasus.acting.sight import BundleReader
 from connectors.pegasus.http.client import HttpClient
 from connectors.pegasus.rpc.client import MetaClient, ServerClient
 from core.errors import (
@@ -48,7 +48,7 @@ class ServerSettings:
 
     def __init__(self, client: MetaClient, timeout_s: float) -> None:
         self._client = client
-        self._eyes = Eyes(client)
+        self._eyes = BundleReader(client)
         self._timeout_s = timeout_s
 
     # -- by name --------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def seen_of(observation: Observation, planned: Iterable[Partition]) -> Seen:
     return Seen({one.gpid: Members.of(one.config()) for one in planned})
 
 
-class Eyes:
+class BundleReader:
     """Reads from the leading meta server, every time anew.
 
     Args:

@@ -24,26 +24,30 @@ class Wanted:
 
     Attributes:
         actions: What is proposed.
-        giver: Node that gives up its role; ``None``: nobody does.
-        taker: Node that takes one; ``None``: nobody does.
+        source: Node that gives up its role; ``None``: nobody does.
+        destination: Node that takes one; ``None``: nobody does.
         is_primary: The role is that of the primary, else that of a secondary.
         is_copy: The taker has to be given the data first; the giver ends without a replica.
     """
 
     actions: tuple[ProposalAction, ...]
-    giver: str | None
-    taker: str | None
+    source: str | None
+    destination: str | None
     is_primary: bool
     is_copy: bool = False
 
     def is_reached(self, now: PartitionConfig) -> bool:
         """Return whether the roles are as wanted, whatever else has changed."""
-        if self.is_primary and now.primary != self.taker:
+        if self.is_primary and now.primary != self.destination:
             return False
-        if not self.is_primary and self.taker is not None and self.taker not in now.secondaries:
+        if (
+            not self.is_primary
+            and self.destination is not None
+            and self.destination not in now.secondaries
+        ):
             return False
         leaves = self.is_copy or not self.is_primary
-        return not (leaves and self.giver is not None and self.giver in now.members)
+        return not (leaves and self.source is not None and self.source in now.members)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
     if found.state in ("not_begun", "under_way"):
         return Verdict("waiting", found.sentence)
     sentence = f"{found.sentence} Before it was {membership(before)}."
-    if wanted.is_primary and now.primary not in (None, wanted.giver, wanted.taker):
+    if wanted.is_primary and now.primary not in (None, wanted.source, wanted.destination):
         return Verdict("elsewhere", sentence)
     if _has_stepped_back(wanted, before, now):
         return Verdict("half_done", sentence)
@@ -86,7 +90,7 @@ def judge(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> Verd
 
 def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
     """Return whether the taker of a move is no member any more: it can never be the primary."""
-    if not wanted.is_primary or wanted.is_copy or wanted.taker in now.members:
+    if not wanted.is_primary or wanted.is_copy or wanted.destination in now.members:
         return False
     return now.primary is not None and now.ballot >= before.ballot + 2
 
@@ -94,10 +98,10 @@ def _has_stepped_back(wanted: Wanted, before: PartitionConfig, now: PartitionCon
 def _has_returned(wanted: Wanted, before: PartitionConfig, now: PartitionConfig) -> bool:
     """Return whether a secondary that was taken away is there again: it is the last one then."""
     return (
-        wanted.taker is None
+        wanted.destination is None
         and now.ballot >= before.ballot + 2
         and bool(now.secondaries)
-        and now.secondaries[-1] == wanted.giver
+        and now.secondaries[-1] == wanted.source
         and set(now.members) == set(before.members)
     )
 
@@ -106,8 +110,8 @@ def wanted_of_move(kind: PlanKind, before: PartitionConfig, source: str, target:
     """Return what a move or a copy is for."""
     return Wanted(
         actions=move_actions(kind, before.primary or source, source, target),
-        giver=source,
-        taker=target,
+        source=source,
+        destination=target,
         is_primary=kind is not PlanKind.COPY_SECONDARY,
         is_copy=kind is not PlanKind.MOVE_PRIMARY,
     )
@@ -120,8 +124,8 @@ def wanted_of_change(change: ConfigType, before: PartitionConfig, node: str) -> 
     target = node if is_primary else before.primary or node
     return Wanted(
         actions=(ProposalAction(change, target, node),),
-        giver=None if is_taking else node,
-        taker=node if is_taking else None,
+        source=None if is_taking else node,
+        destination=node if is_taking else None,
         is_primary=is_primary,
         is_copy=change is ConfigType.ADD_SECONDARY,
     )

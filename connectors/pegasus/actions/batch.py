@@ -21,7 +21,7 @@ from connectors.pegasus.acting.verdict import (
     wanted_of_change,
     wanted_of_move,
 )
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import ConflictError, GuardRefusedError, RemoteError
 from core.pegasus.balance.model import ConfigType, PlanKind
 from core.pegasus.levels import FunctionLevel
@@ -74,7 +74,7 @@ class BatchAction:
             else f"None of the partitions planned for {self._step.node} is left.",
         )
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why nothing may be proposed; single partitions that do not fit are left out."""
         if not seen.exists:
             return Refusal(code="unknown_partition", sentence=seen.detail, hint=_PLAN_ANEW)
@@ -140,14 +140,14 @@ class BatchAction:
         if not queued and failure is not None:
             raise failure
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of them, ``None`` while some may still come."""
         verdicts = self._verdicts(before)
         if self._waiting(verdicts):
             return None
         return self._told(verdicts, now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when not all were seen in time."""
         verdicts = self._verdicts(before)
         waiting = self._waiting(verdicts)
@@ -155,7 +155,7 @@ class BatchAction:
         reign = seen_of(before, ()).reign
         pending = [gpid for gpid in waiting if not self._eyes.is_lost(gpid, reign)]
         if pending:
-            return Ending(
+            return StepResult(
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"{self._sum(verdicts)}; {self._named(pending)} may still do.",
@@ -223,16 +223,18 @@ class BatchAction:
             if verdict.state == "waiting" and gpid not in self._left
         ]
 
-    def _told(self, verdicts: dict[str, Verdict], now: Observation) -> Ending:
+    def _told(self, verdicts: dict[str, Verdict], now: Observation) -> StepResult:
         has_left = {"done", "elsewhere"} if self._step.verb == "move_pri" else {"done"}
         failed = [gpid for gpid, verdict in verdicts.items() if verdict.state not in has_left]
         if not failed:
             code = "moved" if self._step.verb == "move_pri" else "taken_out"
-            return Ending(state="DONE", code=code, sentence=f"{self._sum(verdicts)}.", after=now)
+            return StepResult(
+                state="DONE", code=code, sentence=f"{self._sum(verdicts)}.", after=now
+            )
         for gpid in failed:
             self._left.setdefault(gpid, verdicts[gpid].sentence)
         none_left = len(failed) == len(verdicts)
-        return Ending(
+        return StepResult(
             state="FAILED",
             code="not_done" if none_left else "partly",
             sentence=f"{self._sum(verdicts)}; {self._named(failed)} did not: "

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import Eyes
-from core.actions.model import Ending, Observation, Refusal
+from connectors.pegasus.acting.sight import BundleReader
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import ConflictError, NotFoundError, RemoteError, UnreachableError
 from core.pegasus.answers import NodeEntry
 from core.pegasus.steps.close import CloseReplicas
-from core.units import counted
+from core.units import pluralize
 
 COMMAND: Final = "replica.kill_partition"
 FLUSH: Final = "flush-log"
@@ -33,7 +33,7 @@ class ClosePort(Protocol):
     """What it needs of the cluster."""
 
     @property
-    def eyes(self) -> Eyes:
+    def eyes(self) -> BundleReader:
         """Reads nodes and partitions."""
         ...
 
@@ -101,7 +101,7 @@ class CloseAction:
             return None
         return str(answer.get("start_time", "")) if isinstance(answer, Mapping) else ""
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why nothing may be closed."""
         step = self._step
         if not seen.exists:
@@ -200,30 +200,30 @@ class CloseAction:
             )
         return True
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that all are closed: by the answers, or because the process has ended."""
         step = self._step
         if before.token and now.token and now.token != before.token:
             sentence = f"{step.node} was restarted meanwhile: what it had open is closed."
-            return Ending(state="DONE", code="closed", sentence=sentence, after=now)
+            return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
         if not now.exists:
             sentence = f"{step.node} is not alive any more: nothing is open there."
-            return Ending(state="DONE", code="closed", sentence=sentence, after=now)
+            return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
         if len(self._closed) + len(self._absent) < len(step.partitions):
             return None
-        sentence = f"{step.node} closed {counted(len(self._closed), 'replica')} on request."
+        sentence = f"{step.node} closed {pluralize(len(self._closed), 'replica')} on request."
         if self._absent:
             sentence += f" {len(self._absent):,} had been closed before."
         sentence += self._flushed
-        return Ending(state="DONE", code="closed", sentence=sentence, after=now)
+        return StepResult(state="DONE", code="closed", sentence=sentence, after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when not every answer came."""
         found = self.ending(before, now)
         if found is not None:
             return found
         total, confirmed = len(self._step.partitions), len(self._closed) + len(self._absent)
-        return Ending(
+        return StepResult(
             state="FAILED",
             code="partly" if confirmed else "not_done",
             sentence=f"{self._step.node} confirmed {confirmed:,} of {total:,} closings; it "

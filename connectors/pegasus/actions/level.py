@@ -9,9 +9,9 @@ from operator import eq
 from typing import Protocol
 
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import Eyes
+from connectors.pegasus.acting.sight import BundleReader
 from core.actions.compare_and_set import PLAN_ANEW, CompareAndSet
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import InputError
 from core.pegasus.levels import clears_proposals, parse_level
 from core.pegasus.steps.level import LEVEL_KEY, SetMetaLevel
@@ -26,7 +26,7 @@ class LevelPort(Protocol):
         ...
 
     @property
-    def eyes(self) -> Eyes:
+    def eyes(self) -> BundleReader:
         """Reads the level in effect."""
         ...
 
@@ -51,7 +51,7 @@ class LevelAction:
         """Read the stored level."""
         return Observation(exists=True, value=self._cluster.settings.value(LEVEL_KEY))
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why it may not be set as planned."""
         step = self._step
         try:
@@ -67,7 +67,7 @@ class LevelAction:
         self._cluster.settings.set_value(LEVEL_KEY, self._step.level)
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
         if now.value != step.level or self._cannot_tell(before):
@@ -77,7 +77,7 @@ class LevelAction:
             "" if in_force.word == step.level else f" In force is {in_force.word}: too few nodes."
         )
         cleared = " What was pending is thrown away." if self._clears else ""
-        return Ending(
+        return StepResult(
             state="DONE",
             code="set",
             sentence=f"The meta level was set to {step.level}; it was "
@@ -86,13 +86,13 @@ class LevelAction:
             after=now,
         )
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it does not read as asked."""
         found = self.ending(before, now)
         if found is not None:
             return found
         if now.value == self._step.level:
-            return Ending(
+            return StepResult(
                 state="FAILED",
                 code="not_done",
                 sentence=f"The meta level is {now.value} as before; nobody saw the request that was"

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from connectors.pegasus.acting.settings import DEFAULT, ServerSettings, is_same
 from core.actions.compare_and_set import CompareAndSet
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.pegasus.server_settings import BLACK_LIST, LIVE_PERCENTAGE, changeable, dangers
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.setting import SetServerSetting
@@ -57,7 +57,7 @@ class SettingAction:
         """Read the value."""
         return Observation(exists=True, value=self._cluster.settings.value(self._step.subject))
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why it may not be changed as planned."""
         refusal = self._rule.check_unset(seen.value)
         if refusal is None and self._step.before is not None:
@@ -80,13 +80,13 @@ class SettingAction:
         self._cluster.settings.set_value(self._step.subject, self._step.value)
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
         is_default = step.value == DEFAULT and self._is_answered
         if not is_default and not self._is_same(now.value, step.value):
             return None
-        return Ending(
+        return StepResult(
             state="DONE",
             code="set",
             sentence=f"{step.subject} was set to {_shown(now.value)}; it was "
@@ -95,14 +95,14 @@ class SettingAction:
             after=now,
         )
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it does not read as asked."""
         step = self._step
         found = self.ending(before, now)
         if found is not None:
             return found
         if now.value is None:
-            return Ending(
+            return StepResult(
                 state="UNKNOWN",
                 code="timed_out",
                 sentence=f"Whether {step.subject} was set is unknown: nobody tells its value.",

@@ -11,14 +11,14 @@ from time import monotonic
 from typing import Any, Final, Protocol
 
 from connectors.pegasus.acting.settings import ServerSettings
-from connectors.pegasus.acting.sight import Eyes
-from core.actions.model import Ending, Observation, Refusal
+from connectors.pegasus.acting.sight import BundleReader
+from core.actions.model import Observation, Refusal, StepResult
 from core.actions.waits import not_reached
 from core.errors import RemoteError
 from core.pegasus.answers import ClusterInfo, NodeEntry
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.steps.wait import AwaitState
-from core.units import counted
+from core.units import pluralize
 
 READINGS: Final = 4
 _TICKS_APART: Final = 3
@@ -31,7 +31,7 @@ Info = Callable[[], ClusterInfo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Senses:
+class ClusterProbe:
     """What a wait asks.
 
     Attributes:
@@ -41,7 +41,7 @@ class Senses:
         open_replicas: Asks a node how many replicas it has open.
     """
 
-    eyes: Eyes
+    eyes: BundleReader
     settings: ServerSettings
     info: Info
     open_replicas: Callable[[NodeEntry], int]
@@ -51,7 +51,7 @@ class WaitPort(Protocol):
     """What it needs of the cluster."""
 
     @property
-    def senses(self) -> Senses:
+    def senses(self) -> ClusterProbe:
         """Whom to ask."""
         ...
 
@@ -82,7 +82,7 @@ class AwaitAction:
     def __init__(
         self,
         step: AwaitState,
-        senses: Senses,
+        senses: ClusterProbe,
         *,
         apart_s: float | None = None,
         now_s: Callable[[], float] = monotonic,
@@ -120,7 +120,7 @@ class AwaitAction:
         self._took_s = self._now_s() - began_s
         return Observation(exists=True, holder=self._step.node, value=self._start, detail=lacking)
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return what is still lacking."""
         if self._step.state == "restarted" and self._step.started_at is None:
             return Refusal(
@@ -139,14 +139,14 @@ class AwaitAction:
     def send(self) -> None:
         """Send nothing."""
 
-    def ending(self, before: Observation, now: Observation) -> Ending:
+    def ending(self, before: Observation, now: Observation) -> StepResult:
         """Return that it is reached, unless it was begun because its time was up."""
         if before.detail and now.detail:  # who began it had no time to say so
             return not_reached(self._step.wait, now.detail, now)
         state = self._step.wait.description
-        return Ending(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
+        return StepResult(state="DONE", code="reached", sentence=f"Reached: {state}.", after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the same."""
         return self.ending(before, now)
 
@@ -260,7 +260,7 @@ class AwaitAction:
             lacking = self._ill(_is_whole)  # one replica too many is the balancer's own doing
             if lacking:
                 return f"Balancing waits until every partition is healthy: {lacking}"
-            return f"The balancer counts {counted(counts.total, 'change')} of one round."
+            return f"The balancer counts {pluralize(counts.total, 'change')} of one round."
         return self._unhealthy()  # the count is from before while anything is ill
 
 

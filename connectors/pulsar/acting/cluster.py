@@ -12,7 +12,12 @@ from connectors.collect import PulsarCollector
 from connectors.config import ClusterConfig
 from connectors.pulsar.acting.addresses import Addresses
 from connectors.pulsar.acting.policies import read_policy
-from connectors.pulsar.acting.sight import AdminEyes, Eyes, OwnersAsked, ZnodeEyes
+from connectors.pulsar.acting.sight import (
+    AdminBundleReader,
+    BundleReader,
+    OwnersAnswer,
+    ZnodeBundleReader,
+)
 from connectors.pulsar.actions import ACTIONS
 from connectors.pulsar_admin.capture import ADMIN
 from connectors.pulsar_admin.client import AdminAnswer, AdminClient
@@ -92,18 +97,18 @@ class PulsarCluster(Limited):
             return make(step, self)
         raise InvariantError(f"A Pulsar cluster has no step of kind {step.kind}.")
 
-    def owners(self) -> OwnersAsked:
+    def owners(self) -> OwnersAnswer:
         """Return who asks the brokers what they own."""
-        return OwnersAsked(
+        return OwnersAnswer(
             self._client, self._addresses, self._pulsar_cluster, self._config.rest_fan_out
         )
 
-    def eyes(self, asked: OwnersAsked) -> Eyes:
+    def eyes(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         is_modular = self.load_manager() == "modular"  # the cluster's facts are known from here on
         if self._session is None:
-            return AdminEyes(self._client, self._addresses, asked, self._bases)
-        return ZnodeEyes(self._session, self._addresses, None if is_modular else asked)
+            return AdminBundleReader(self._client, self._addresses, asked, self._bases)
+        return ZnodeBundleReader(self._session, self._addresses, None if is_modular else asked)
 
     def send(self, base: str, request: AdminRequest) -> None:
         """Send a request, once.

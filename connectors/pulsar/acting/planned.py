@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.pulsar.acting.sight import Sight
+from connectors.pulsar.acting.sight import BundleState
 from core.actions.model import Observation, Refusal
 from core.pulsar.steps.base import BundleStep
 
@@ -12,7 +12,7 @@ SPLIT_HINT: Final = "Take a fresh snapshot and name the parts."
 
 
 def not_as_planned(
-    step: BundleStep, seen: Observation, sight: Sight | None, idle: str = ""
+    step: BundleStep, seen: Observation, sight: BundleState | None, idle: str = ""
 ) -> Refusal | None:
     """Return why a bundle is not where the plan found it; ``None``: it is.
 

@@ -33,7 +33,7 @@ _MOST_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class BundleState:
     """What was seen of a bundle at one moment.
 
     Attributes:
@@ -70,10 +70,10 @@ class Sight:
         return len(self.parts) > 1 and (min(bounds), max(bounds)) == (lowest, highest)
 
 
-class Eyes(Protocol):
+class BundleReader(Protocol):
     """Looks at bundles of one cluster."""
 
-    def look(self, step: BundleStep) -> Sight:
+    def look(self, step: BundleStep) -> BundleState:
         """Return what is to be seen of a step's bundle.
 
         Raises:
@@ -82,7 +82,7 @@ class Eyes(Protocol):
         ...
 
 
-class OwnersAsked:
+class OwnersAnswer:
     """Who owns a bundle, as the brokers themselves answer.
 
     Args:
@@ -158,7 +158,7 @@ class OwnersAsked:
         return self._client.get(url, path, dict[str, object])
 
 
-class ZnodeEyes:
+class ZnodeBundleReader:
     """Looks by ZooKeeper; owners are asked of the brokers where ZooKeeper does not tell them.
 
     Args:
@@ -168,13 +168,13 @@ class ZnodeEyes:
     """
 
     def __init__(
-        self, session: ZooKeeperSession, addresses: Addresses, asked: OwnersAsked | None
+        self, session: ZooKeeperSession, addresses: Addresses, asked: OwnersAnswer | None
     ) -> None:
         self._session = session
         self._addresses = addresses
         self._asked = asked
 
-    def look(self, step: BundleStep) -> Sight:
+    def look(self, step: BundleStep) -> BundleState:
         """Return what is to be seen of a step's bundle."""
         namespace = namespace_of(step.bundle)
         destination = step.destination or step.owner
@@ -192,7 +192,7 @@ class ZnodeEyes:
             holder = self._asked.find(step.bundle, likely=likely) if exists else None
         else:
             holder = None if owner is None else self._holder(step.bundle, owner)
-        return Sight(
+        return BundleState(
             exists=exists,
             parts=parts,
             holder=holder,
@@ -216,7 +216,7 @@ class ZnodeEyes:
         return found
 
 
-class AdminEyes:
+class AdminBundleReader:
     """Looks by the brokers' REST alone.
 
     Args:
@@ -230,7 +230,7 @@ class AdminEyes:
         self,
         client: AdminClient,
         addresses: Addresses,
-        asked: OwnersAsked,
+        asked: OwnersAnswer,
         bases: Callable[[], Iterable[str]],
     ) -> None:
         self._client = client
@@ -238,7 +238,7 @@ class AdminEyes:
         self._asked = asked
         self._bases = bases
 
-    def look(self, step: BundleStep) -> Sight:
+    def look(self, step: BundleStep) -> BundleState:
         """Return what is to be seen of a step's bundle."""
         namespace = namespace_of(step.bundle)
         live = msgspec.json.decode(self._body(f"{ADMIN}/brokers"), type=list[str])
@@ -247,12 +247,12 @@ class AdminEyes:
         try:
             raw = self._body(f"{ADMIN}/namespaces{quoted(*namespace.split('/'))}/bundles")
         except NotFoundError:
-            return Sight(exists=False)
+            return BundleState(exists=False)
         readings.boundaries = {namespace: raw}
         bounds = decode_spaces(readings, ProblemLog()).boundaries.get(namespace)
         exists, parts = _covered(step.bundle, namespace, bounds)
         likely = (step.owner, step.destination)
-        return Sight(
+        return BundleState(
             exists=exists,
             parts=parts,
             holder=self._asked.find(step.bundle, likely=likely) if exists else None,

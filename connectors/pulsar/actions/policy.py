@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from core.actions.compare_and_set import CompareAndSet
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.steps.policy import NOT_THERE, SetPolicy
 
@@ -50,7 +50,7 @@ class PolicyAction:
         """Read what is set now."""
         return Observation(exists=True, value=self._cluster.policy(self._step))
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why it may not be changed as planned."""
         return self._rule.check(seen.value)
 
@@ -58,7 +58,7 @@ class PolicyAction:
         """Ask for the change, once."""
         self._cluster.send_policy(self._step)
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is as wanted, ``None`` while it is not."""
         step = self._step
         if not self._rule.is_same(now.value, step.value):
@@ -69,9 +69,9 @@ class PolicyAction:
             if step.value is None
             else f"The {step.subject} was set to {step.value}, it was {was}."
         )
-        return Ending(state="DONE", code="set", sentence=sentence, after=now)
+        return StepResult(state="DONE", code="set", sentence=sentence, after=now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the change was not seen in time."""
         if (done := self.ending(before, now)) is not None:
             return done

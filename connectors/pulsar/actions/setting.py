@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from core.actions.compare_and_set import CompareAndSet
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.pulsar.setting_values import is_same_setting
 from core.pulsar.settings import known_setting
 from core.pulsar.steps.base import AdminRequest
@@ -80,7 +80,7 @@ class SettingAction:
             self._followers |= running.keys() - self._behind.keys()
         return Observation(exists=True, value=value, detail=self._told_behind())
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the setting may not be changed as planned."""
         return self._rule.check(seen.value)
 
@@ -88,13 +88,13 @@ class SettingAction:
         """Ask for the change, once."""
         self._cluster.send_to_any(self._step.request())
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not or some broker is behind."""
         if not self._is_wanted(now.value) or self._behind:
             return None
         return self._set(before, now)
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the change was not seen everywhere in time."""
         step = self._step
         if not self._is_wanted(now.value):
@@ -105,7 +105,7 @@ class SettingAction:
                 others=" Somebody else changed it since the step began.",
             )
         if any(text is not None for text in self._behind.values()):
-            return Ending(
+            return StepResult(
                 state="FAILED",
                 code="not_followed",
                 sentence=f"{step.key} is stored as {_text(step.value)}, but not followed. "
@@ -115,7 +115,7 @@ class SettingAction:
             )
         return self._set(before, now)
 
-    def _set(self, before: Observation, now: Observation) -> Ending:
+    def _set(self, before: Observation, now: Observation) -> StepResult:
         step = self._step
         was = _text(before.value)
         if step.value is None:
@@ -126,7 +126,7 @@ class SettingAction:
             sentence = f"{step.key} was set to {step.value}, it was {was}{run}."
         if now.detail:
             sentence = f"{sentence} {now.detail}"
-        return Ending(state="DONE", code="set", sentence=sentence, hint=self._hint(), after=now)
+        return StepResult(state="DONE", code="set", sentence=sentence, hint=self._hint(), after=now)
 
     def _hint(self) -> str:
         if self._setting.takes_effect == "restart":

@@ -14,9 +14,9 @@ from typing import Final, Protocol
 import msgspec
 
 from connectors.pulsar.acting.planned import not_as_planned
-from connectors.pulsar.acting.sight import Eyes, OwnersAsked, Sight
+from connectors.pulsar.acting.sight import BundleReader, BundleState, OwnersAnswer
 from connectors.pulsar.actions.unload import Send, Serves
-from core.actions.model import Ending, Observation, Refusal
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import RemoteError
 from core.ids import parse_range
 from core.pulsar.steps.base import AdminRequest
@@ -30,11 +30,11 @@ was over before the first look leaves no trace of itself."""
 class SplitPort(Protocol):
     """What it needs of the cluster."""
 
-    def owners(self) -> OwnersAsked:
+    def owners(self) -> OwnersAnswer:
         """Return who asks the brokers what they own."""
         ...
 
-    def eyes(self, asked: OwnersAsked) -> Eyes:
+    def eyes(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -67,14 +67,14 @@ class SplitAction:
         serves: Asks a broker whether nothing is under way there.
     """
 
-    def __init__(self, step: SplitBundle, eyes: Eyes, send: Send, serves: Serves) -> None:
+    def __init__(self, step: SplitBundle, eyes: BundleReader, send: Send, serves: Serves) -> None:
         self._step = step
         self._eyes = eyes
         self._send = send
         self._serves = serves
-        self._seen: Sight | None = None
-        self._parts: dict[str, Sight] = {}
-        self._first: dict[str, Sight] = {}
+        self._seen: BundleState | None = None
+        self._parts: dict[str, BundleState] = {}
+        self._first: dict[str, BundleState] = {}
         self._moved: set[str] = set()
         self._calm = 0
         self._is_answered = False
@@ -96,7 +96,7 @@ class SplitAction:
         detail = self._told() if seen.is_split(step.bundle) else seen.absence(step.bundle)
         return Observation(exists=False, detail=detail)
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the bundle may not be split as planned."""
         idle = "A split would assign it first, to whomever."
         return not_as_planned(self._step, seen, self._seen, idle)
@@ -106,7 +106,7 @@ class SplitAction:
         self._send(self._step.request())
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return into what it was split, ``None`` while it is whole or its parts are on the way."""
         if now.exists:
             return None
@@ -118,7 +118,7 @@ class SplitAction:
         is_placed = not self._step.is_unloaded or self._moved >= self._parts.keys()
         return self._split(now) if is_placed or self._calm >= CALM_LOOKS else None
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it was not split in time."""
         found = self.ending(before, now)
         if found is not None:
@@ -138,12 +138,12 @@ class SplitAction:
 
     # -- words --------------------------------------------------------------------------------
 
-    def _split(self, now: Observation) -> Ending:
+    def _split(self, now: Observation) -> StepResult:
         step, found = self._step, self._inner()
         is_other = bool(step.boundaries) and found != tuple(sorted(step.boundaries))
         asked = ", ".join(f"0x{bound:08x}" for bound in step.boundaries)
         other = f" It was expected to be cut at {asked}." if is_other else ""
-        return Ending(
+        return StepResult(
             state="DONE",
             code="split_elsewhere" if is_other else "split",
             sentence=now.detail + other,
@@ -162,7 +162,7 @@ class SplitAction:
         ranges = sorted(parse_range(name.rpartition("/")[2]) for name in self._parts)
         return tuple(upper for (_, upper), _ in pairwise(ranges))
 
-    def _whole(self, now: Observation, holder: str | None) -> Ending:
+    def _whole(self, now: Observation, holder: str | None) -> StepResult:
         """Tell "it did not happen" from "it may still happen"."""
         if self._is_answered:
             return self._not_done(now, "although the request was answered")
@@ -174,8 +174,8 @@ class SplitAction:
             return self._not_done(now, f"{holder} answers that it serves it whole")
         return self._unknown(now, f"{holder} is still busy with it.")
 
-    def _not_done(self, now: Observation, why: str) -> Ending:
-        return Ending(
+    def _not_done(self, now: Observation, why: str) -> StepResult:
+        return StepResult(
             state="FAILED",
             code="not_done",
             sentence=f"{self._step.bundle} was not split, {why}: its boundaries are as before.",
@@ -184,8 +184,8 @@ class SplitAction:
             after=now,
         )
 
-    def _lost(self, now: Observation) -> Ending:
-        return Ending(
+    def _lost(self, now: Observation) -> StepResult:
+        return StepResult(
             state="FAILED",
             code="unknown_bundle",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}",
@@ -193,8 +193,8 @@ class SplitAction:
             after=now,
         )
 
-    def _unknown(self, now: Observation, why: str) -> Ending:
-        return Ending(
+    def _unknown(self, now: Observation, why: str) -> StepResult:
+        return StepResult(
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._step.bundle} will still be split is unknown. {why}",

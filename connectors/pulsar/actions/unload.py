@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from connectors.pulsar.acting.planned import SPLIT_HINT, not_as_planned
-from connectors.pulsar.acting.sight import Eyes, OwnersAsked, Sight
-from core.actions.model import Ending, Observation, Refusal
+from connectors.pulsar.acting.sight import BundleReader, BundleState, OwnersAnswer
+from core.actions.model import Observation, Refusal, StepResult
 from core.errors import RemoteError
 from core.pulsar.steps.base import AdminRequest
 from core.pulsar.steps.unload import UnloadBundle
@@ -27,11 +27,11 @@ Serves = Callable[[str, str], bool]
 class UnloadPort(Protocol):
     """What it needs of the cluster."""
 
-    def owners(self) -> OwnersAsked:
+    def owners(self) -> OwnersAnswer:
         """Return who asks the brokers what they own."""
         ...
 
-    def eyes(self, asked: OwnersAsked) -> Eyes:
+    def eyes(self, asked: OwnersAnswer) -> BundleReader:
         """Return what looks at bundles."""
         ...
 
@@ -77,12 +77,12 @@ class UnloadAction:
         serves: Asks a broker whether nothing is under way there.
     """
 
-    def __init__(self, step: UnloadBundle, eyes: Eyes, send: Send, serves: Serves) -> None:
+    def __init__(self, step: UnloadBundle, eyes: BundleReader, send: Send, serves: Serves) -> None:
         self._step = step
         self._eyes = eyes
         self._send = send
         self._serves = serves
-        self._seen: Sight | None = None
+        self._seen: BundleState | None = None
         self._was_gone = False
         self._is_answered = False
 
@@ -101,7 +101,7 @@ class UnloadAction:
             detail="" if seen.exists else seen.absence(self._step.bundle),
         )
 
-    def forbids(self, seen: Observation) -> Refusal | None:
+    def check_precondition(self, seen: Observation) -> Refusal | None:
         """Return why the bundle may not be unloaded as planned."""
         refusal = not_as_planned(self._step, seen, self._seen, "There is nothing to unload.")
         if refusal is not None or seen.holder is None:
@@ -130,7 +130,7 @@ class UnloadAction:
         self._send(self._step.request())
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> Ending | None:
+    def ending(self, before: Observation, now: Observation) -> StepResult | None:
         """Return where the bundle landed, ``None`` while it has not."""
         if not now.exists:
             return self._split_meanwhile(now)
@@ -139,7 +139,7 @@ class UnloadAction:
             return None
         return self._landed(before, now) if self._has_changed_hands(before, now) else None
 
-    def ending_at_last(self, before: Observation, now: Observation) -> Ending:
+    def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the bundle did not land in time."""
         found = self.ending(before, now)
         if found is not None:
@@ -151,7 +151,7 @@ class UnloadAction:
             return self._landed(before, now)
         return self._never_left(now, now.holder)
 
-    def _never_left(self, now: Observation, holder: str) -> Ending:
+    def _never_left(self, now: Observation, holder: str) -> StepResult:
         """Tell "it did not happen" from "it may still happen"."""
         if self._is_answered:
             return self._not_done(now, f"although the request was answered, {holder} never")
@@ -170,7 +170,7 @@ class UnloadAction:
             return before.token != now.token
         return before.holder != now.holder or self._was_gone
 
-    def _landed(self, before: Observation, now: Observation) -> Ending:
+    def _landed(self, before: Observation, now: Observation) -> StepResult:
         step, source = self._step, before.holder or self._step.owner
         bundle, target = step.bundle, step.destination
         wish = f"{target} was asked for." if target else "the cluster placed it there."
@@ -178,16 +178,16 @@ class UnloadAction:
             sentence = f"{bundle} moved from {source} to {now.holder}" + (
                 ", as asked." if target else "; the cluster placed it there."
             )
-            return Ending(state="DONE", code="landed", sentence=sentence, after=now)
+            return StepResult(state="DONE", code="landed", sentence=sentence, after=now)
         if now.holder == source:
-            return Ending(
+            return StepResult(
                 state="DONE",
                 code="returned",
                 sentence=f"{bundle} was closed on {source} and came back to it; {wish}",
                 hint=self._next_move(source),
                 after=now,
             )
-        return Ending(
+        return StepResult(
             state="DONE",
             code="landed_elsewhere",
             sentence=f"{bundle} moved from {source} to {now.holder}, not to {target}: the cluster "
@@ -206,7 +206,7 @@ class UnloadAction:
             f"`trimtab unload SNAPSHOT --bundle {step.bundle} --to {step.destination} --plan OUT`."
         )
 
-    def _given_up(self, before: Observation, now: Observation) -> Ending:
+    def _given_up(self, before: Observation, now: Observation) -> StepResult:
         kept = (
             f"Until then the leader may keep {self._step.destination} in mind for it."
             if self._step.destination is not None
@@ -214,7 +214,7 @@ class UnloadAction:
         )
         source, bundle = before.holder or self._step.owner, self._step.bundle
         if self._seen is not None and not self._seen.is_owner_there:
-            return Ending(
+            return StepResult(
                 state="DONE",
                 code="owner_lost",
                 sentence=f"{source} left the cluster; {bundle} lost its owner with it, and no "
@@ -222,7 +222,7 @@ class UnloadAction:
                 hint="Take a fresh snapshot and plan anew.",
                 after=now,
             )
-        return Ending(
+        return StepResult(
             state="DONE",
             code="given_up",
             sentence=f"{source} gave up {bundle}, and nobody owns it: no client has asked for it "
@@ -230,8 +230,8 @@ class UnloadAction:
             after=now,
         )
 
-    def _split_meanwhile(self, now: Observation) -> Ending:
-        return Ending(
+    def _split_meanwhile(self, now: Observation) -> StepResult:
+        return StepResult(
             state="FAILED",
             code="bundle_split",
             sentence=f"{self._step.bundle} is gone since the step began. {now.detail}".strip(),
@@ -239,8 +239,8 @@ class UnloadAction:
             after=now,
         )
 
-    def _not_done(self, now: Observation, why: str) -> Ending:
-        return Ending(
+    def _not_done(self, now: Observation, why: str) -> StepResult:
+        return StepResult(
             state="FAILED",
             code="not_done",
             sentence=f"{self._step.bundle} was not unloaded: {why} gave it up.",
@@ -248,8 +248,8 @@ class UnloadAction:
             after=now,
         )
 
-    def _unknown(self, now: Observation, why: str) -> Ending:
-        return Ending(
+    def _unknown(self, now: Observation, why: str) -> StepResult:
+        return StepResult(
             state="UNKNOWN",
             code="timed_out",
             sentence=f"Whether {self._step.bundle} will still leave {now.holder} is unknown. {why}",

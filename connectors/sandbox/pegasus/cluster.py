@@ -146,12 +146,12 @@ class Cluster:
         self._bury_unless_back(node)
 
     def _bury_unless_back(self, node: Node) -> None:
-        node.silence += 1
-        self.mind.spawn(self._bury_later(node, node.silence))
+        node.pause_balancer += 1
+        self.mind.spawn(self._bury_later(node, node.pause_balancer))
 
-    async def _bury_later(self, node: Node, silence: int) -> None:
+    async def _bury_later(self, node: Node, pause_balancer: int) -> None:
         await asyncio.sleep(self.options.grace_s)
-        if not node.is_working and node.silence == silence:
+        if not node.is_working and node.pause_balancer == pause_balancer:
             self.mind.bury(node.name)
 
     async def freeze_node(self, name: str) -> None:

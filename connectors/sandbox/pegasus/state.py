@@ -42,7 +42,7 @@ class Node:
         has_collected: It has reported its replicas since it came alive.
         is_mute: It answers no remote command: ``unknown command`` to all of them.
         is_frozen: It accepts connections and answers nothing, as after SIGSTOP.
-        silence: How often its beacons stopped; tells one silence from the next.
+        pause_balancer: How often its beacons stopped; tells one silence from the next.
         started_s: Monotonic seconds: its counters count from then.
         disk_stats: How often it has counted what its disks hold since then.
         holdings: What it counted the last time, by gpid: disk tag, and whether it led.
@@ -55,7 +55,7 @@ class Node:
     has_collected: bool = True
     is_mute: bool = False
     is_frozen: bool = False
-    silence: int = 0
+    pause_balancer: int = 0
     started_s: float = 0.0
     disk_stats: int = 0
     holdings: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)

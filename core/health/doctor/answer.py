@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.health.doctor.examine import Examination
 from core.health.doctor.groups import BrokerGroup
-from core.units import counted
+from core.units import pluralize
 
 
 def answer(found: Examination) -> str:
@@ -16,15 +16,15 @@ def answer(found: Examination) -> str:
     start = (
         "Nothing contradicts"
         if not warned and not doubted
-        else f"{counted(doubted, 'thing')} may need a look: it rests on settings that were not read"
+        else f"{pluralize(doubted, 'thing')} may need a look: some settings were not read"
         if not warned
         else "One thing needs a look"
         if warned == 1
         else f"{warned} things need a look"
     )
     apart = (
-        f"the {counted(compared.brokers, 'broker')} differ in "
-        f"{counted(len(compared.rows), 'thing')}"
+        f"the {pluralize(compared.brokers, 'broker')} differ in "
+        f"{pluralize(len(compared.rows), 'thing')}"
         if compared.rows
         else f"all {compared.brokers} brokers are alike in what was read"
         if compared.brokers > 1

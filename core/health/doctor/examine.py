@@ -16,7 +16,7 @@ from core.health.recorded import RecordedPast
 from core.health.rules.silence import silent_brokers
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS, EffectiveSettings, effective_settings
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 DOCTOR_RULES: Final[tuple[DoctorRule, ...]] = (
     *contradictions.RULES,
@@ -119,7 +119,7 @@ def _unjudged(context: HealthContext) -> list[str]:
     silent = [item for item in silent_brokers(context) if item.code == "broker_silent"]
     if silent:
         told.append(
-            f"{counted(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
+            f"{pluralize(len(silent), 'broker')} of {brokers} gave no answer: their settings are "
             "taken for those of the others."
         )
     known = int(np.isfinite(context.measures.throughput.values).sum())

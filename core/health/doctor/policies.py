@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from core.health.doctor.model import Diagnosis, DoctorRule, Fix, some
 from core.health.findings import HealthContext
 from core.pulsar.isolation import parse_failure_domains
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 DOMAINS: Final = "failureDomainsEnabled"
 TRANSPORT: Final = "resourceUsageTransportClassName"
@@ -33,15 +33,15 @@ def domains(context: HealthContext) -> Iterator[Diagnosis]:
     is_on = context.settings.flag(DOMAINS)
     brokers = context.measures.usage.brokers
     outside = tuple(name for name in brokers if name not in domain_of)
-    told = f"{counted(len(groups), 'anti-affinity group')}"
+    told = f"{pluralize(len(groups), 'anti-affinity group')}"
     if domain_of and not is_on:
         yield Diagnosis(
             code="domains_unused",
             area="policies",
             severity="warning" if groups else "info",
             keys=(DOMAINS,),
-            evidence=f"{counted(len(set(domain_of.values())), 'failure domain')} with "
-            f"{counted(len(domain_of), 'broker')} and {told}; {DOMAINS} is false.",
+            evidence=f"{pluralize(len(set(domain_of.values())), 'failure domain')} with "
+            f"{pluralize(len(domain_of), 'broker')} and {told}; {DOMAINS} is false.",
             consequence="Groups are spread over brokers only: two members may be in one domain, "
             "and go down together.",
             fix=Fix.of("", {DOMAINS: True}),
@@ -77,7 +77,7 @@ def crowded_groups(context: HealthContext) -> Iterator[Diagnosis]:
                 severity="warning",
                 keys=(DOMAINS,),
                 evidence=f"The anti-affinity group {group} has {members} namespaces, and there are "
-                f"{counted(places, noun)}.",
+                f"{pluralize(places, noun)}.",
                 consequence="Some members share a place whatever the load manager does.",
                 fix=Fix(sentence="Smaller groups, or more places."),
                 facts={"members": members, "places": places},
@@ -103,8 +103,8 @@ def groups_without_transport(context: HealthContext) -> Iterator[Diagnosis]:
         area="policies",
         severity="unknown" if not is_told else "warning" if attached else "info",
         keys=(TRANSPORT,),
-        evidence=f"{counted(len(names), 'resource group')} with "
-        f"{counted(len(attached), 'namespace')} attached; {TRANSPORT} is "
+        evidence=f"{pluralize(len(names), 'resource group')} with "
+        f"{pluralize(len(attached), 'namespace')} attached; {TRANSPORT} is "
         f"{'empty' if is_told else 'not known, and empty by default'}.",
         consequence="Resource groups are off on the brokers: their limits hold nobody back.",
         fix=Fix.of("", {TRANSPORT: TRANSPORT_CLASS}),

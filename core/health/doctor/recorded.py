@@ -12,7 +12,7 @@ from core.health.doctor.groups import flow_words, speed_words
 from core.health.doctor.model import Diagnosis, DoctorRule, Fix
 from core.health.findings import HealthContext
 from core.health.measures import Floats, column_values
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 NIC_SPEED: Final = "loadBalancerOverrideBrokerNicSpeedGbps"
 _BYTES_PER_KBIT: Final = 125.0
@@ -45,7 +45,7 @@ def limit_below_peak(context: HealthContext) -> Iterator[Diagnosis]:
             evidence=f"{names[row]} carried {flow_words(float(peaks[row]))} of messages ({side}; "
             f"{peaks[row] / 1e6:,.3g} Gbit/s) "
             f"{when[row]}, and reports a network limit of {speed_words(float(limits[row]))}"
-            + (f"; {counted(others, 'more broker')} likewise." if others else "."),
+            + (f"; {pluralize(others, 'more broker')} likewise." if others else "."),
             consequence="Either the limit is not what its cards carry, and usage is reckoned "
             "wrong; or the cards are full at the peak, and clients wait.",
             fix=Fix(
@@ -95,8 +95,8 @@ def counts_against_record(context: HealthContext) -> Iterator[Diagnosis]:
         keys=(),
         brokers=(count.broker,),
         evidence=f"In {span} the leader {count.broker} counted "
-        f"{counted(count.unloads, 'unload')} by its own balancer in its metrics, and the recorded "
-        f"history shows {counted(count.seen, 'change')} of owner in the same time.",
+        f"{pluralize(count.unloads, 'unload')} by its own balancer in its metrics, and the "
+        f"recorded history shows {pluralize(count.seen, 'change')} of owner in the same time.",
         consequence="The others came back to the same broker before the next capture, or never "
         "left: clients were cut off, and neither History nor a back-test knows of it.",
         fix=Fix(

@@ -13,7 +13,7 @@ from core.pulsar.isolation import (
     governing_policy,
     parse_isolation_policies,
 )
-from core.units import counted
+from core.units import pluralize
 
 _SHOWN: Final = 10
 _NAMED: Final = 3
@@ -99,7 +99,7 @@ def _overlapping(
                 subject_kind="policy",
                 subject=other.name,
                 sentence=(
-                    f"{counted(len(shared), 'namespace')} ({_named(shared)}) are matched by "
+                    f"{pluralize(len(shared), 'namespace')} ({_named(shared)}) are matched by "
                     f"isolation policies {policy.name!r} and {other.name!r}: only "
                     f"{policy.name!r}, which brokers come to first, counts for them."
                     if len(shared) > 1
@@ -128,7 +128,7 @@ def _idle(policy: IsolationPolicy) -> Finding:
 
 def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
     what = (
-        f"{counted(others, 'secondary broker')} {'steps' if others == 1 else 'step'} in"
+        f"{pluralize(others, 'secondary broker')} {'steps' if others == 1 else 'step'} in"
         if others
         else "there is no secondary broker to step in"
     )
@@ -138,7 +138,7 @@ def _short(policy: IsolationPolicy, primaries: int, others: int) -> Finding:
         subject_kind="policy",
         subject=policy.name,
         sentence=(
-            f"Isolation policy {policy.name!r} has {counted(primaries, 'primary broker')} of the "
+            f"Isolation policy {policy.name!r} has {pluralize(primaries, 'primary broker')} of the "
             f"{policy.min_limit} that its min_limit asks for: {what}."
         ),
         evidence={"primary": primaries, "min_limit": policy.min_limit, "secondary": others},
@@ -154,7 +154,7 @@ def _nothing_shared(brokers: int, namespaces: int) -> Finding:
         subject="",
         sentence=(
             f"All {brokers} brokers are primary in isolation policies: "
-            f"{counted(namespaces, 'namespace')} without a policy lose their owners at the next "
+            f"{pluralize(namespaces, 'namespace')} without a policy lose their owners at the next "
             "unload."
         ),
         hint="Leave a broker out of every policy's primaries, or match these namespaces too.",
@@ -170,9 +170,9 @@ def _intruders(guests: Guests, kept: Mapping[str, str]) -> Finding:
         subject_kind="policy",
         subject=policies[0],
         sentence=(
-            f"{counted(bundles, 'bundle')} of {counted(len(spaces), 'namespace')} without a "
+            f"{pluralize(bundles, 'bundle')} of {pluralize(len(spaces), 'namespace')} without a "
             f"policy ({_named(spaces)}) {'lies' if bundles == 1 else 'lie'} on "
-            f"{counted(len(owners), 'broker')} that "
+            f"{pluralize(len(owners), 'broker')} that "
             f"{'is' if len(owners) == 1 else 'are'} primary in isolation "
             f"{'policy' if len(policies) == 1 else 'policies'} {_named(policies)}."
         ),
@@ -203,7 +203,7 @@ def _outside(brokers: Sequence[str]) -> Finding:
         subject_kind="cluster",
         subject="",
         sentence=(
-            f"{counted(len(brokers), 'broker')} ({_named(brokers)}) "
+            f"{pluralize(len(brokers), 'broker')} ({_named(brokers)}) "
             f"{'is' if len(brokers) == 1 else 'are'} in no failure domain: anti-affinity takes "
             'them for one domain named "default".'
         ),

@@ -19,7 +19,7 @@ from core.pulsar.owners import (
     ownership_of,
     worst_first,
 )
-from core.units import counted
+from core.units import pluralize
 
 
 def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def unowned_bundles(context: HealthContext) -> Iterator[Finding]:
             code="unowned_with_traffic",
             severity="warning",
             sentence=(
-                f"The last reports show traffic on {counted(found.busy.count, 'bundle')} that "
+                f"The last reports show traffic on {pluralize(found.busy.count, 'bundle')} that "
                 "nobody owns now: the clients are waiting or moving."
             ),
             hint="Look again in a minute; if it stays, no broker is allowed to take them.",
@@ -97,7 +97,9 @@ def conflicting_ownership(context: HealthContext) -> Iterator[Finding]:
             Picked(rows, count),
             code=code,
             severity=severity,
-            sentence=f"{counted(count, 'bundle')} {words}." if count > 1 else _of_one(rows, state),
+            sentence=f"{pluralize(count, 'bundle')} {words}."
+            if count > 1
+            else _of_one(rows, state),
             hint=(
                 f"{meaning_of(state)} The page of ownership lists them; look again after the "
                 "session time-out."
@@ -123,7 +125,7 @@ def reported_elsewhere(context: HealthContext) -> Iterator[Finding]:
             code="moved_since_report",
             severity="info",
             sentence=(
-                f"Since the last load reports {counted(moved.count, 'bundle')} changed owner; "
+                f"Since the last load reports {pluralize(moved.count, 'bundle')} changed owner; "
                 "the brokers' loads still count the traffic at the old one."
             ),
             hint="The numbers settle with the next load reports.",

@@ -19,7 +19,7 @@ from core.pulsar.isolation import (
     matcher_differences,
     parse_isolation_policies,
 )
-from core.units import counted
+from core.units import pluralize
 
 _SHOWN: Final = 10
 
@@ -86,7 +86,7 @@ def _violated(namespace: str, policy: str, wrong: list[dict[str, Any]]) -> Findi
         subject_kind="namespace",
         subject=namespace,
         sentence=(
-            f"{counted(count, 'bundle')} of {namespace} on {counted(len(wrong), 'broker')} "
+            f"{pluralize(count, 'bundle')} of {namespace} on {pluralize(len(wrong), 'broker')} "
             f"should not be there by isolation policy {policy!r}: {wrong[0]['owner']} for one."
         ),
         evidence={
@@ -134,7 +134,7 @@ def _crowded(group: str, rows: pa.Table, most: int, unused: int) -> Finding:
         subject=group,
         sentence=(
             f"{first} serves {most} namespaces of anti-affinity group {group!r} while "
-            f"{counted(unused, 'broker')} {'serves' if unused == 1 else 'serve'} none."
+            f"{pluralize(unused, 'broker')} {'serves' if unused == 1 else 'serve'} none."
         ),
         evidence={
             "rows": [
@@ -165,7 +165,7 @@ def _misleading_view(policy: str, differing: Sequence[MatcherDifference]) -> Fin
         subject_kind="policy",
         subject=policy,
         sentence=(
-            f"Isolation policy {policy!r} works for {counted(len(differing), 'broker')} by the "
+            f"Isolation policy {policy!r} works for {pluralize(len(differing), 'broker')} by the "
             "host, but pulsar-admin's list of brokers with policies does not show it: that list "
             "compares with host:port."
         ),

@@ -12,7 +12,7 @@ import pyarrow as pa
 from core.health.findings import Finding, HealthContext
 from core.health.measures import column_values, row_of
 from core.health.metrics import BrokerMetrics, broker_finding
-from core.units import counted, format_msgs_per_s, format_ratio
+from core.units import format_msgs_per_s, format_ratio, pluralize
 
 SLOW_FACTOR: Final = 3.0
 """Clients of a broker wait that many times as long as the median of all brokers."""
@@ -137,7 +137,7 @@ def bundles_against_reports(context: HealthContext) -> Iterator[Finding]:
         severity="warning",
         subject_kind="cluster",
         subject="",
-        sentence=f"{counted(apart.size, 'bundle')} of {np.count_nonzero(compared)} that were "
+        sentence=f"{pluralize(apart.size, 'bundle')} of {np.count_nonzero(compared)} that were "
         f"compared have rates that differ {BUNDLE_FACTOR:g} times between metrics and load "
         f"reports, {bundle} most: {format_msgs_per_s(float(told[worst]))} by its metrics, "
         f"{format_msgs_per_s(float(reported[worst]))} by its report.",

@@ -19,7 +19,7 @@ from core.history.backtest.ranking import order_of, really, the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest.wording import PULSAR, Wording
 from core.pulsar.settings import SETTING_BY_KEY, SHEDDING_SWITCHES
-from core.units import counted, format_ratio, ms_to_datetime
+from core.units import format_ratio, ms_to_datetime, pluralize
 
 WORSE_BY: Final = 0.01
 """So much more deviation is no matter, as a share of the mean."""
@@ -99,7 +99,7 @@ def _changes(
         f"{format_ratio(best['deviation_p95'])}, and unloads from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, against the "
         f"recorded settings, replayed, over "
-        f"{counted(best['minutes'], 'minute')} and {counted(best['seeds'], 'seed')}."
+        f"{pluralize(best['minutes'], 'minute')} and {pluralize(best['seeds'], 'seed')}."
     )
     return [
         {
@@ -213,12 +213,12 @@ def _gap_words(runs: pa.Table, cluster: str) -> Iterator[str]:
         first, last = (f"{ms_to_datetime(at):%Y-%m-%d %H:%M}Z" for at in max(gaps, key=_length))
         longest = "from" if len(gaps) == 1 else "the longest from"
         yield (
-            f"The record has {counted(len(gaps), 'gap')}, {longest} {first} to {last}; that time "
+            f"The record has {pluralize(len(gaps), 'gap')}, {longest} {first} to {last}; that time "
             "counts for nobody."
         )
     unread = [row["problem"] for row in rows if row["problem"] is not None]
     if unread:
-        yield f"{counted(len(unread), 'window')} of {len(rows)} counted for nobody: {unread[0]}"
+        yield f"{pluralize(len(unread), 'window')} of {len(rows)} counted for nobody: {unread[0]}"
 
 
 def _length(gap: tuple[int, int]) -> int:

@@ -15,7 +15,7 @@ from typing import Final
 
 from core.errors import InputError
 from core.pulsar.shedding.setting_ranges import LEVERS
-from core.units import counted, datetime_to_ms
+from core.units import datetime_to_ms, pluralize
 
 RECORDED: Final = "recorded"
 """In place of a strategy: the one that the record's own settings name."""
@@ -271,7 +271,7 @@ def backtest_units(
         )
     if len(units) > MOST_UNITS:
         raise InputError(
-            f"The grid makes {counted(len(units), 'run')}; {MOST_UNITS:,} are the most.",
+            f"The grid makes {pluralize(len(units), 'run')}; {MOST_UNITS:,} are the most.",
             hint="Try fewer values of the settings, fewer seeds or longer windows.",
         )
     return units

@@ -22,7 +22,7 @@ import pyarrow as pa
 from core.history.backtest.model import PLAYED_AGAIN, Target
 from core.history.backtest.schemas import CANDIDATES, METRICS
 from core.history.backtest.wording import PULSAR, Wording
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 _MAXIMA: Final = ("deviation_max",)
 
@@ -136,7 +136,7 @@ def _candidate(
     last = (played or rows)[-1]  # the recorded strategies are those of the last window
     problem = next((row["problem"] for row in rows if row["problem"]), None)
     if problem and played:
-        counts = f"{len(rows) - len(played)} of {counted(len(rows), 'run')}"
+        counts = f"{len(rows) - len(played)} of {pluralize(len(rows), 'run')}"
         problem = f"Not ranked: {counts} could not be played. {problem}"
     played = played if is_whole else []
     seeds = sorted({row["seed"] for row in played})

@@ -14,7 +14,7 @@ from core.history.backtest.ranking import the
 from core.history.backtest.schemas import RECOMMENDED
 from core.history.backtest_pegasus.rules import LEVEL
 from core.pegasus.settings import server_setting
-from core.units import counted, format_mb, format_ratio
+from core.units import format_mb, format_ratio, pluralize
 
 _POLICY: Final = "balance_cluster"
 _NEXT_ROUND: Final = "next round"
@@ -86,6 +86,6 @@ def _why(best: Mapping[str, Any], again: Mapping[str, Any], copied_mb: float) ->
         f"100 minutes) from {format_ratio(again['deviation_p95'])} to "
         f"{format_ratio(best['deviation_p95'])}, and moves of the balancer from "
         f"{again['unloads_per_day']:,.1f} to {best['unloads_per_day']:,.1f} a day, with "
-        f"{format_mb(copied_mb)} copied a day, over {counted(best['minutes'], 'minute')} and "
-        f"{counted(best['seeds'], 'seed')}, against the recorded settings, replayed."
+        f"{format_mb(copied_mb)} copied a day, over {pluralize(best['minutes'], 'minute')} and "
+        f"{pluralize(best['seeds'], 'seed')}, against the recorded settings, replayed."
     )

@@ -100,17 +100,17 @@ def move_along(view: ClusterView, table: int, path: FlowPath) -> list[BalancePla
             held[nodes[0]].append(at)
     taker_load = _load(held[path.nodes[-1]], disks)
     plans = []
-    for giver, taker in reversed(hops):
-        giver_load = _load(held[giver], disks)
+    for source, destination in reversed(hops):
+        giver_load = _load(held[source], disks)
         candidates = [
-            (at, disks[at][0], disks[at][members[at].index(taker)])
-            for at in held[giver]
-            if taker in members[at]
+            (at, disks[at][0], disks[at][members[at].index(destination)])
+            for at in held[source]
+            if destination in members[at]
         ]
         picked = _pick(candidates, path.amount, giver_load, taker_load)
-        counts = len(held[giver]), len(held[taker])
+        counts = len(held[source]), len(held[destination])
         plans += [
-            BalancePlan(rows.start + at, PlanKind.MOVE_PRIMARY, giver, taker, *counts)
+            BalancePlan(rows.start + at, PlanKind.MOVE_PRIMARY, source, destination, *counts)
             for at in picked
         ]
         taker_load = giver_load

@@ -135,8 +135,8 @@ class _Copies:
         spread = int(self.totals.max() - self.totals.min())
         if widest == 0 or (widest <= 1 and spread <= 1):
             return None
-        for at, givers, takers in self._candidates(widest):
-            made = self._move(at, givers, takers, pick)
+        for at, source_nodes, destination_nodes in self._candidates(widest):
+            made = self._move(at, source_nodes, destination_nodes, pick)
             if made is not None:
                 return made
         return None
@@ -147,37 +147,41 @@ class _Copies:
         own = self.counts[at]
         least, most = own.min(axis=1), own.max(axis=1)
         emptiest, fullest = own == least[:, None], own == most[:, None]
-        takers = emptiest & (self.totals == self.totals.min())
-        givers = fullest & (self.totals == self.totals.max())
-        has_taker, has_giver = takers.any(axis=1), givers.any(axis=1)
-        is_settled = (most <= least + 1) & ~(has_taker & has_giver)
+        destination_nodes = emptiest & (self.totals == self.totals.min())
+        source_nodes = fullest & (self.totals == self.totals.max())
+        has_destination, has_source = destination_nodes.any(axis=1), source_nodes.any(axis=1)
+        is_settled = (most <= least + 1) & ~(has_destination & has_source)
         for index in np.nonzero(~is_settled)[0]:
             yield (
                 int(at[index]),
-                givers[index] if has_giver[index] else fullest[index],
-                takers[index] if has_taker[index] else emptiest[index],
+                source_nodes[index] if has_source[index] else fullest[index],
+                destination_nodes[index] if has_destination[index] else emptiest[index],
             )
 
-    def _move(self, at: int, givers: Flags, takers: Flags, pick: Pick) -> BalancePlan | None:
-        disks = self._fullest_disks(int(self.tables[at]), givers)
+    def _move(
+        self, at: int, source_nodes: Flags, destination_nodes: Flags, pick: Pick
+    ) -> BalancePlan | None:
+        disks = self._fullest_disks(int(self.tables[at]), source_nodes)
         if not disks:
             return None  # PB-3
         disk = disks[pick(len(disks))]
         ranks = self.view.host_ranks
-        for target in sorted(np.nonzero(takers)[0].tolist(), key=lambda node: ranks[node]):
+        for target in sorted(
+            np.nonzero(destination_nodes)[0].tolist(), key=lambda node: ranks[node]
+        ):
             for row in disk.rows:
                 if row not in self.targets and not self._serves(row, target):
                     return self._book(at, row, disk.node, target)
         return None
 
-    def _fullest_disks(self, table: int, givers: Flags) -> list[_Disk]:
+    def _fullest_disks(self, table: int, source_nodes: Flags) -> list[_Disk]:
         """Return the disks with most replicas of the table and role, in upstream's set order."""
         rows = self.view.rows_of(table)
         found: dict[tuple[int, int], _Disk] = {}
         members = self.view.members[rows.start : rows.stop]
         roles = slice(1, None) if self.kind is PlanKind.COPY_SECONDARY else slice(0, 1)
         chosen = members[:, roles]
-        wanted = (chosen != NOBODY) & givers[chosen]
+        wanted = (chosen != NOBODY) & source_nodes[chosen]
         tags = self.view.member_disks[rows.start : rows.stop, roles]
         for offset, column in zip(*np.nonzero(wanted), strict=True):
             row, node = rows.start + int(offset), int(chosen[offset, column])

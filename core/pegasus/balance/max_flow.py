@@ -94,12 +94,12 @@ def capacities(view: ClusterView, imbalance: Imbalance, tables: Ints) -> Ints:
     slot[tables] = np.arange(count)
     slot_of_row = slot[view.table_of_row]
     wanted = np.nonzero((slot_of_row != NOBODY) & (view.members[:, 0] != NOBODY))[0]
-    givers = view.members[wanted, 0].astype(np.int64)
+    sources = view.members[wanted, 0].astype(np.int64)
     flat = net.reshape(-1)
     for role in range(1, view.members.shape[1]):
-        takers = view.members[wanted, role]
-        is_there = takers != NOBODY
-        at = (slot_of_row[wanted] * size + givers + 1) * size + takers + 1
+        destinations = view.members[wanted, role]
+        is_there = destinations != NOBODY
+        at = (slot_of_row[wanted] * size + sources + 1) * size + destinations + 1
         np.add.at(flat, at[is_there], np.int32(1))  # of the same type: the fast way
     _widen_when_none_is_low(net, imbalance, tables)
     return net

@@ -8,7 +8,7 @@ from core.pegasus.balance.model import Policy
 from core.pegasus.health import Membership, guardian_healthy
 from core.pegasus.ids import parse_node
 from core.pegasus.view import ClusterView, Flags
-from core.units import counted
+from core.units import pluralize
 
 _FEWEST_NODES = 3
 _MAX_NAMED = 4
@@ -29,12 +29,12 @@ def obstacles(view: ClusterView, *, min_live_node_count: int = _FEWEST_NODES) ->
     ill = int((~guardian_healthy(Membership.of(view), pending)).sum())
     if ill:
         found.append(
-            f"{counted(ill, 'partition')} without exactly the wanted replicas: the meta server "
+            f"{pluralize(ill, 'partition')} without exactly the wanted replicas: the meta server "
             "repairs first and balances then."
         )
     if len(view.nodes) < min_live_node_count:
         found.append(
-            f"{counted(len(view.nodes), 'node')}: below {min_live_node_count} the level in force "
+            f"{pluralize(len(view.nodes), 'node')}: below {min_live_node_count} the level in force "
             "is freezed, and nothing happens."
         )
     return found
@@ -69,7 +69,7 @@ def disk_doubts(view: ClusterView, policy: Policy) -> list[str]:
     more = f" and {len(tables) - _MAX_NAMED} more" if len(tables) > _MAX_NAMED else ""
     on = ", ".join(nodes[:_MAX_NAMED]) + (" and others" if nodes[_MAX_NAMED:] else "")
     rest = "" if len(tables) == view.table_count else " Plans for other tables are exact."
-    count = counted(len(where), "replica")
+    count = pluralize(len(where), "replica")
     sentence = (
         f"Disk unknown for {count} on {on}: "
         f"the meta server may pick other partitions of {names}{more}.{rest}"

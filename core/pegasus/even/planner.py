@@ -155,35 +155,37 @@ class _Search:
     def next_step(self) -> BalancePlan | None:
         """Return the next step and book it; ``None`` when none helps."""
         mean = self.loads.mean()
-        for giver in np.argsort(-self.loads, kind="stable"):
-            if self.loads[giver] <= mean:
+        for source in np.argsort(-self.loads, kind="stable"):
+            if self.loads[source] <= mean:
                 return None
-            best = self._role_change(int(giver))
+            best = self._role_change(int(source))
             if best is None and self._may_copy:
-                best = self._copy(int(giver))
+                best = self._copy(int(source))
             if best is not None:
-                return self._book(int(giver), best)
+                return self._book(int(source), best)
         return None
 
-    def _role_change(self, giver: int) -> _Choice | None:
+    def _role_change(self, source: int) -> _Choice | None:
         members = self.view.members
-        rows = np.nonzero((members[:, 0] == giver) & self._is_free)[0]
-        takers = members[rows, 1:]
+        rows = np.nonzero((members[:, 0] == source) & self._is_free)[0]
+        destinations = members[rows, 1:]
         weight = (self._primary - self._secondary)[rows][:, None]
-        gain = weight * (self.loads[giver] - self.loads[takers] - weight)
-        gain = np.where(takers == NOBODY, 0.0, gain)
+        gain = weight * (self.loads[source] - self.loads[destinations] - weight)
+        gain = np.where(destinations == NOBODY, 0.0, gain)
         at = _best(gain)
         if at is None:
             return None
-        row, taker = int(rows[at[0]]), int(takers[at])
-        return _Choice(float(gain[at]), PlanKind.MOVE_PRIMARY, row, taker, float(weight[at[0], 0]))
+        row, destination = int(rows[at[0]]), int(destinations[at])
+        return _Choice(
+            float(gain[at]), PlanKind.MOVE_PRIMARY, row, destination, float(weight[at[0], 0])
+        )
 
-    def _copy(self, giver: int) -> _Choice | None:
+    def _copy(self, source: int) -> _Choice | None:
         members = self.view.members
-        rows = np.nonzero((members == giver).any(axis=1) & self._is_free)[0]
-        is_primary = members[rows, 0] == giver
+        rows = np.nonzero((members == source).any(axis=1) & self._is_free)[0]
+        is_primary = members[rows, 0] == source
         weight = np.where(is_primary, self._primary[rows], self._secondary[rows])[:, None]
-        gain = weight * (self.loads[giver] - self.loads[None, :] - weight)
+        gain = weight * (self.loads[source] - self.loads[None, :] - weight)
         serves = np.zeros(gain.shape, dtype=np.bool_)
         for role in range(members.shape[1]):
             there = members[rows, role] != NOBODY
@@ -203,18 +205,18 @@ class _Search:
         kind = PlanKind.COPY_PRIMARY if is_primary[at[0]] else PlanKind.COPY_SECONDARY
         return _Choice(float(gain[at]), kind, int(rows[at[0]]), int(at[1]), float(weight[at[0], 0]))
 
-    def _book(self, giver: int, choice: _Choice) -> BalancePlan:
-        source_count, target_count = int(self._counts[giver]), int(self._counts[choice.target])
-        self.loads[giver] -= choice.weight
+    def _book(self, source: int, choice: _Choice) -> BalancePlan:
+        source_count, target_count = int(self._counts[source]), int(self._counts[choice.target])
+        self.loads[source] -= choice.weight
         self.loads[choice.target] += choice.weight
         self._is_free[choice.row] = False
         if choice.kind is not PlanKind.MOVE_PRIMARY:
-            self._counts[giver] -= 1
+            self._counts[source] -= 1
             self._counts[choice.target] += 1
             if self._room is not None and self._sizes is not None:
                 self._room[choice.target] -= self._sizes[choice.row]
         return BalancePlan(
-            choice.row, choice.kind, giver, choice.target, source_count, target_count
+            choice.row, choice.kind, source, choice.target, source_count, target_count
         )
 
 

@@ -18,7 +18,7 @@ from core.pegasus.view import ClusterView
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted
+from core.units import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _tell_frozen(draft: Draft, wanted: FunctionLevel) -> None:
 def _tell_effect(draft: Draft, wanted: FunctionLevel) -> None:
     ill = draft.course.unhealthy
     if clears_proposals(wanted):
-        now = f"; {counted(len(ill), 'partition')} now without exactly the replicas wanted"
+        now = f"; {pluralize(len(ill), 'partition')} now without exactly the replicas wanted"
         draft.tell(
             "warning" if ill else "info",
             "clears_pending",
@@ -244,11 +244,11 @@ def _tell_effect(draft: Draft, wanted: FunctionLevel) -> None:
 def _tell_lively(draft: Draft) -> None:
     counts = draft.facts.operations
     if draft.course.unhealthy:
-        ill = counted(len(draft.course.unhealthy), "partition")
+        ill = pluralize(len(draft.course.unhealthy), "partition")
         sentence = f"Balancing waits until every partition is healthy: {ill} to go."
         draft.tell("warning", "balance_waits", sentence)
     if counts is not None and counts.total >= 0:
-        sentence = f"The balancer counts {counted(counts.total, 'change')} now"
+        sentence = f"The balancer counts {pluralize(counts.total, 'change')} now"
         sentence += ", primaries and secondaries together." if counts.total else "."
         hint = "Its first round moves primaries, so it makes fewer; other rounds follow."
         draft.tell("info", "forecast", sentence, hint=hint if counts.total else "")
@@ -267,6 +267,6 @@ def _tell_lively(draft: Draft) -> None:
 def _tell_ill(draft: Draft, asked: set[str]) -> None:
     ill = [config.gpid for config in draft.course.unhealthy if config.gpid not in asked]
     if ill:
-        number = counted(len(ill), "other partition")
+        number = pluralize(len(ill), "other partition")
         sentence = f"The guardian is repairing {number}, {ill[0]} first; that may take longer now."
         draft.tell("info", "unhealthy", sentence)

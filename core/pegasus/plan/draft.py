@@ -33,7 +33,7 @@ from core.plan.model import Diagnostic, DiagnosticSeverity, Expected, Plan, Poli
 from core.plan.options import PlanOptions, in_order
 from core.snapshot.pegasus import PegasusSnapshot
 from core.step import Step
-from core.units import counted, format_age, format_mb
+from core.units import format_age, format_mb, pluralize
 
 _MOST_TOLD: Final = 5
 
@@ -89,7 +89,7 @@ class Draft:
         for gpid, exc in refused[:_MOST_TOLD]:
             self.refuse(exc, gpid)
         if len(refused) > _MOST_TOLD:
-            more = counted(len(refused) - _MOST_TOLD, "more partition")
+            more = pluralize(len(refused) - _MOST_TOLD, "more partition")
             self.tell("error", "guard_refused", f"{more} cannot be taken along for such reasons.")
 
     @property
@@ -376,7 +376,7 @@ def _check_single(draft: Draft, largest_mb: dict[str, int]) -> None:
 
 def _tell_time(draft: Draft) -> None:
     known = [size for size in draft.course.received_mb.values() if size is not None]
-    total_mb, nodes = sum(known), counted(len(draft.course.received_mb), "node")
+    total_mb, nodes = sum(known), pluralize(len(draft.course.received_mb), "node")
     unknown = len(draft.course.received_mb) - len(known)
     about = f"{format_mb(total_mb)}{' or more' if unknown else ''} is copied onto {nodes}"
     rate = _slowest_rate(draft)

@@ -15,7 +15,7 @@ from core.pegasus.ids import gpid_text
 from core.pegasus.levels import FunctionLevel
 from core.pegasus.steps.base import PegasusStep
 from core.snapshot import PegasusSnapshot
-from core.units import counted
+from core.units import pluralize
 
 _KEYS = ["app_id", "index"]
 _MEMBERS = ["primary", "secondaries"]
@@ -43,7 +43,7 @@ def foreign_changes(
         elif not is_balancing:
             yield move
     for node, gone in lost.items():
-        sentence = f"{node} is not alive any more: {counted(len(gone), 'partition')} lost it."
+        sentence = f"{node} is not alive any more: {pluralize(len(gone), 'partition')} lost it."
         yield ForeignMove(bundle=gone[0].bundle, source=node, destination=None, sentence=sentence)
 
 

@@ -40,7 +40,7 @@ from core.pegasus.steps.wait import Awaited, AwaitState
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted
+from core.units import pluralize
 
 OFFLINE_RATE_MB_PER_S: Final = 50
 REBALANCE_RATE_MB_PER_S: Final = 100
@@ -195,7 +195,7 @@ def rolling_update_plan(
         for gpid in dropped:
             draft.course.come_back(draft.course.config(gpid), node)
         _await(draft, "healthy")
-    waits = f"The run waits for {counted(len(wanted), 'restart')} by the operator."
+    waits = f"The run waits for {pluralize(len(wanted), 'restart')} by the operator."
     draft.tell("info", "operator_acts", waits, hint="Nobody but the operator restarts a process.")
     draft.tell(
         "info",
@@ -237,7 +237,7 @@ def rebalance_plan(
         draft.check_level()
     ill = draft.course.unhealthy
     if ill:
-        number = counted(len(ill), "partition")
+        number = pluralize(len(ill), "partition")
         sentence = f"Balancing waits until every partition is healthy: {number} to go."
         draft.tell("warning", "balance_waits", sentence)
         _await(draft, "healthy")
@@ -372,7 +372,7 @@ def _tell_batches(draft: Draft, max_under_replicated: int) -> None:
     draft.tell(
         "info",
         "batches",
-        f"At most {max_under_replicated:,} of {counted(total, 'partition')} lack a replica at a "
+        f"At most {max_under_replicated:,} of {pluralize(total, 'partition')} lack a replica at a "
         f"time: {'1 batch' if len(batches) == 1 else f'{len(batches):,} batches'}, the next one "
         "when every partition is healthy again.",
         hint="A larger limit is faster, a smaller one safer.",

@@ -8,7 +8,7 @@ from typing import Final
 
 from core.pegasus.plan.draft import Draft
 from core.pegasus.server_settings import LIVE_PERCENTAGE
-from core.units import counted
+from core.units import pluralize
 
 _LEVEL_LEAST_NODES: Final = 3
 
@@ -74,8 +74,8 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
         draft.tell(
             "error",
             "too_few_nodes",
-            f"{counted(len(left), 'node')} would be left, and table {tables[0].name} wants "
-            f"{counted(most, 'replica')}.",
+            f"{pluralize(len(left), 'node')} would be left, and table {tables[0].name} wants "
+            f"{pluralize(most, 'replica')}.",
             hint="Name fewer nodes, or add some first.",
         )
     least = _Rule.of(draft).least_nodes
@@ -83,7 +83,7 @@ def check_left(draft: Draft, leaving: Sequence[str]) -> None:
         draft.tell(
             "error",
             "would_freeze",
-            f"{counted(len(left), 'node')} would be left: with fewer than {least} the level in "
+            f"{pluralize(len(left), 'node')} would be left: with fewer than {least} the level in "
             "force is freezed, and nothing is repaired.",
             hint="Name fewer nodes, or add some first.",
         )
@@ -108,7 +108,7 @@ def check_healthy(draft: Draft) -> None:
         draft.tell(
             "error",
             "unhealthy",
-            f"{counted(len(ill), 'partition')} not healthy ({names}): taking more replicas away "
+            f"{pluralize(len(ill), 'partition')} not healthy ({names}): taking more replicas away "
             "may lose them.",
             hint="Wait until the guardian has repaired them.",
         )

@@ -19,7 +19,7 @@ from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep
 from core.plan.model import Plan
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted, format_mb
+from core.units import format_mb, pluralize
 
 GUARDIANS_CHOICE: Final = (
     "Where the replicas go is the guardian's choice, made one by one while the run lasts: replicas "
@@ -234,10 +234,10 @@ def _sentence(plan: Plan) -> str:
     if moved:
         parts.append(f"moves {'1 primary' if moved == 1 else f'{moved:,} primaries'}")
     if copied:
-        parts.append(f"copies {counted(copied, 'replica')}")
+        parts.append(f"copies {pluralize(copied, 'replica')}")
     if taken:
         limit = f"at most {_under_replicated(plan):,} partitions under-replicated at a time"
-        parts.append(f"takes {counted(taken, 'replica')} away ({limit})")
+        parts.append(f"takes {pluralize(taken, 'replica')} away ({limit})")
     parts += _others(own)
     if not parts:
         return "Nothing would be done."

@@ -20,7 +20,7 @@ from core.pegasus.steps.change import add_again, propose_line
 from core.pegasus.steps.partition import Partition
 from core.pegasus.steps.proposal import ProposalStep, moved_since, stays
 from core.step import Diagnostic, Executed, Inverse, Phrase
-from core.units import counted
+from core.units import pluralize
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ class ProposeMany(ProposalStep, frozen=True, kw_only=True, tag="propose_many"):
         if self.verb == "move_pri":
             primaries = "1 primary" if number == 1 else f"{number:,} primaries"
             return f"{move} {primaries} off {self.node}"
-        return f"{take} {self.node} out of {counted(number, 'partition')}"
+        return f"{take} {self.node} out of {pluralize(number, 'partition')}"
 
     def command_lines(self) -> tuple[str, ...]:
         """Return one line of the shell a partition."""

@@ -23,7 +23,7 @@ from core.pegasus.steps.proposal import (
     stays,
 )
 from core.step import Diagnostic, Executed, Inverse, Phrase
-from core.units import counted
+from core.units import pluralize
 
 _VERBS: Final[Mapping[Change, tuple[str, str]]] = {
     "ASSIGN_PRIMARY": ("Make {node} the primary of", "Making {node} the primary of"),
@@ -101,7 +101,7 @@ class ChangeReplica(ProposalStep, frozen=True, kw_only=True, tag="change_replica
     @classmethod
     def summarize(cls, steps: Sequence[Self]) -> str:
         """Return ``changes 2 partitions``."""
-        return f"changes {counted(len(steps), 'partition')}"
+        return f"changes {pluralize(len(steps), 'partition')}"
 
     def command_lines(self) -> tuple[str, ...]:
         """Return the ``propose`` line of the shell."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, Phrase
-from core.units import counted
+from core.units import pluralize
 
 
 class CloseReplicas(PegasusStep, frozen=True, kw_only=True, tag="close_replicas"):
@@ -61,11 +61,11 @@ class CloseReplicas(PegasusStep, frozen=True, kw_only=True, tag="close_replicas"
 
     def describe(self) -> str:
         """Return ``Close 2 replicas on n1:34801``."""
-        return f"Close {counted(len(self.partitions), 'replica')} on {self.node}"
+        return f"Close {pluralize(len(self.partitions), 'replica')} on {self.node}"
 
     def describe_progress(self) -> str:
         """Return ``Closing 2 replicas on n1:34801``."""
-        return f"Closing {counted(len(self.partitions), 'replica')} on {self.node}"
+        return f"Closing {pluralize(len(self.partitions), 'replica')} on {self.node}"
 
     def command_lines(self) -> tuple[str, ...]:
         """Return one remote command a replica."""

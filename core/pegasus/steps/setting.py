@@ -14,7 +14,7 @@ from msgspec import structs
 from core.pegasus.server_settings import CHANGEABLE, changeable, value_before
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, Phrase, SettingChange, Step
-from core.units import counted
+from core.units import pluralize
 from core.values import by_server, inverse_value
 
 LEADER: Final = ""
@@ -92,7 +92,7 @@ class SetServerSetting(PegasusStep, frozen=True, kw_only=True, tag="set_server_s
     @classmethod
     def summarize(cls, steps: Sequence[Self]) -> str:
         """Return ``changes 2 settings``."""
-        return f"changes {counted(len({step.subject for step in steps}), 'setting')}"
+        return f"changes {pluralize(len({step.subject for step in steps}), 'setting')}"
 
     def command_lines(self) -> tuple[str, ...]:
         """Return the line of Pegasus' shell, or the request of a flag."""

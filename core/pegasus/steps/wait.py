@@ -12,7 +12,7 @@ from msgspec import structs
 
 from core.pegasus.steps.base import PegasusStep, PlanBuilder, ProjectedState
 from core.step import Diagnostic, Executed, Inverse, NodeAction, Phrase, Step, Wait
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 Awaited = Literal[
     "no_primaries",
@@ -139,7 +139,7 @@ class AwaitState(PegasusStep, frozen=True, kw_only=True, tag="await_state"):
     @classmethod
     def summarize(cls, steps: Sequence[Self]) -> str:
         """Return ``waits 2 times``."""
-        return f"waits {counted(len(steps), 'time')}"
+        return f"waits {pluralize(len(steps), 'time')}"
 
     def command_lines(self) -> tuple[str, ...]:
         """Return no line."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from core.planning.advisors.bundle_count import BundleCount, advise
 from core.pulsar.settings import EffectiveSettings
-from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
 Bound = Literal["least", "most", "cost"]
 
@@ -163,7 +163,7 @@ def advise_bundles(
 
 
 def _spread(demand: Demand, even: BundleCount | None, most: int) -> BundleReason:
-    name, brokers = "even brokers", counted(demand.brokers, "broker")
+    name, brokers = "even brokers", pluralize(demand.brokers, "broker")
     if even is None:
         return BundleReason(
             name=name,
@@ -264,11 +264,11 @@ def _znodes(bundles: int) -> BundleReason:
 def _sentence(
     demand: Demand, reasons: Sequence[BundleReason], bundles: int, *, is_even: bool
 ) -> str:
-    brokers = counted(demand.brokers, "broker")
+    brokers = pluralize(demand.brokers, "broker")
     if not is_even:
         return (
-            f"{counted(bundles, 'bundle')} is the most there may be, and {brokers} would still be "
-            f"more than {format_ratio(demand.within)} apart from the mean."
+            f"{pluralize(bundles, 'bundle')} is the most there may be, and {brokers} would still "
+            f"be more than {format_ratio(demand.within)} apart from the mean."
         )
     binding = next(
         (one for one in reasons if one.bound == "least" and one.bundles == bundles), None
@@ -276,4 +276,4 @@ def _sentence(
     because = f"the {binding.name} asks for it" if binding else "no more are allowed"
     if binding and binding.name == "even brokers":
         because = f"fewer cannot keep every broker within {format_ratio(demand.within)} of the mean"
-    return f"{counted(bundles, 'bundle')} for {brokers}: {because}."
+    return f"{pluralize(bundles, 'bundle')} for {brokers}: {because}."

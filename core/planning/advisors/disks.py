@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.planning.advisors.ledger import DiskSpread, RolloverRule, spread_over_disks
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def _ledger_bytes(rule: RolloverRule, bytes_per_s: Floats, entries_per_s: Floats
 def disks_words(found: DiskPicture, directories: int) -> str:
     """Return how even the disks are, in one sentence."""
     return (
-        f"{counted(found.ledgers, 'ledger')}, the largest {found.largest_ratio:.1f} times the "
+        f"{pluralize(found.ledgers, 'ledger')}, the largest {found.largest_ratio:.1f} times the "
         f"mean, go to directory number modulo {directories}: the fullest is "
         f"{format_ratio(found.uneven.unevenness)} above the mean, with ledgers all alike it would "
         f"be {format_ratio(found.even.unevenness)}."

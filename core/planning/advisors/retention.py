@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.errors import InputError
-from core.units import counted
+from core.units import pluralize
 
 FOREVER: Final = -1
 _MIB_BYTES: Final = 1024**2
@@ -130,7 +130,7 @@ def held_words(rule: RetentionRule, phases: Sequence[Phase], bytes_per_s: float)
     gigabytes = last * 60 * bytes_per_s / 1e9
     return (
         f"the topic holds up to {gigabytes:,.1f} GB, {gigabytes * rule.copies:,.1f} GB on the "
-        f"bookies with {counted(rule.copies, 'copy')}"
+        f"bookies with {pluralize(rule.copies, 'copy')}"
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from core.errors import InputError
 from core.ids import range_text
 from core.planning.advisors.partitions import Ints, PartitionSpread, spread_of
-from core.units import counted
+from core.units import pluralize
 
 
 @dataclass(frozen=True)
@@ -162,13 +162,13 @@ def _verdict(
     bundles = before.boundaries.size - 1
     if before.worst <= wanted:
         return (
-            f"No bundle holds more than {counted(before.worst, 'partition')}: there is nothing to "
-            "cut."
+            f"No bundle holds more than {pluralize(before.worst, 'partition')}: there is nothing "
+            "to cut."
         )
-    spent = f"{counted(cuts, 'split')} ({bundles} to {bundles + cuts} bundles)"
+    spent = f"{pluralize(cuts, 'split')} ({bundles} to {bundles + cuts} bundles)"
     verb = "leaves" if cuts == 1 else "leave"
     if after.worst <= wanted:
-        most = counted(after.worst, "partition")
+        most = pluralize(after.worst, "partition")
         return f"{spent} {verb} at most {most} in a bundle, from {before.worst}."
     if needed <= room:
         return (

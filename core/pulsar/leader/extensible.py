@@ -40,7 +40,7 @@ from core.snapshot.znodes import readings as roots
 from core.snapshot.znodes.assemble import assemble
 from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import Readings
-from core.units import counted, ms_to_datetime
+from core.units import ms_to_datetime, pluralize
 
 UNKNOWN: Final = (
     (
@@ -445,7 +445,7 @@ class ExtensibleReplay:
         silent = sorted(set(self._readings.brokers) - set(self._topics.broker_loads))
         if silent:
             found.append(
-                f"{counted(len(silent), 'broker')} of {len(self._readings.brokers)} published no "
+                f"{pluralize(len(silent), 'broker')} of {len(self._readings.brokers)} published no "
                 f"load since watching began, and cannot be judged: {', '.join(silent[:_NAMED])}"
                 f"{' ...' if len(silent) > _NAMED else ''}."
             )

@@ -13,7 +13,7 @@ from typing import Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.snapshot import LoadManager
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _ROUND: Final = "loadBalancerSheddingIntervalMinutes"
@@ -292,7 +292,7 @@ def _notes(*, is_modular: bool, count: int) -> tuple[str, ...]:
     if count:
         rests = "rests" if count == 1 else "rest"
         notes.append(
-            f"{counted(count, 'bundle')} {rests} if shedding moved it: a bundle that an "
+            f"{pluralize(count, 'bundle')} {rests} if shedding moved it: a bundle that an "
             "administrator unloaded, or whose broker ended, may be shed at once."
         )
     return tuple(notes)

@@ -53,7 +53,7 @@ from core.snapshot.znodes.assemble import decode_dynamic
 from core.snapshot.znodes.problems import ProblemLog
 from core.snapshot.znodes.readings import Readings
 from core.snapshot.znodes.records import Leader, Ownership
-from core.units import counted
+from core.units import pluralize
 
 STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
@@ -760,7 +760,7 @@ class LeaderReplay:
         due = [name for name, one in zip(known, is_due.tolist(), strict=True) if one]
         if not due:
             return ()
-        more = f" and of {counted(len(due) - 1, 'other broker')}" if len(due) > 1 else ""
+        more = f" and of {pluralize(len(due) - 1, 'other broker')}" if len(due) > 1 else ""
         return (f"A report of {due[0]}{more} is due within {_NEAR_S:g} s of the round.",)
 
     def _decide(self, view: LoadView, resting: frozenset[str]) -> tuple[Round, Any]:
@@ -799,7 +799,7 @@ class LeaderReplay:
         if self.confidence.unreadable:
             path, why = next(iter(self.confidence.unreadable.items()))
             more = len(self.confidence.unreadable) - 1
-            others = f", nor {counted(more, 'other znode')}" if more else ""
+            others = f", nor {pluralize(more, 'other znode')}" if more else ""
             found.append(f"Znode {path} cannot be read{others}: {why.rstrip('.')}.")
         return tuple(found)
 

@@ -35,7 +35,7 @@ from core.pulsar.placement.selectors import (
     Selector,
 )
 from core.pulsar.view import Flags, Floats
-from core.units import counted
+from core.units import pluralize
 
 _CLOSE_RATIO: Final = 0.05
 _NAMED: Final = 3
@@ -172,7 +172,7 @@ def _group_reason(context: PlacementContext, namespace: int, before: Flags) -> R
     domains = view.failure_domains
 
     def reason(row: int) -> str:
-        held = counted(counts[row], context.group_unit)
+        held = pluralize(counts[row], context.group_unit)
         words = f"{held} of anti-affinity group {view.groups[group]!r}"
         if context.domains is None:
             return f"{words}, the least is {least}"
@@ -185,7 +185,7 @@ def _serving_reason(context: PlacementContext, namespace: int, before: Flags) ->
     counts = context.range_counts(np.array([namespace]))[0]
     least = int(counts[before].min())
     name = context.view.namespaces[namespace]
-    return lambda row: f"{counted(counts[row], 'bundle')} of {name}, the least is {least}"
+    return lambda row: f"{pluralize(counts[row], 'bundle')} of {name}, the least is {least}"
 
 
 def _class_reason(context: PlacementContext, _namespace: int, _before: Flags) -> ReasonOf:

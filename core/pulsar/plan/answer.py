@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.pulsar.plan.preview import Preview
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 
 def plan_sentence(preview: Preview) -> str:
@@ -17,14 +17,14 @@ def plan_sentence(preview: Preview) -> str:
     if not count:
         return "Nothing would happen: none of these bundles can be unloaded."
     clients = preview.clients.clients
-    who = "an unknown number of clients" if clients is None else counted(clients, "client")
+    who = "an unknown number of clients" if clients is None else pluralize(clients, "client")
     moved = format_bytes_per_s(preview.clients.throughput_bytes_per_s)
     effect = _effect(preview)
-    unloading = f"unloading {counted(count, 'bundle')} ({moved}, {who}) {effect}."
+    unloading = f"unloading {pluralize(count, 'bundle')} ({moved}, {who}) {effect}."
     if not preview.others:
         return unloading.replace("u", "U", 1)
     changes = [other.step.describe_progress() for other in preview.others]
-    also = changes[0] if len(changes) == 1 else f"Making {counted(len(changes), 'change')}"
+    also = changes[0] if len(changes) == 1 else f"Making {pluralize(len(changes), 'change')}"
     return f"{also}, and {unloading}"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.units import counted, format_bytes_per_s, format_msgs_per_s
+from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 
 _COLUMNS = ("producer_count", "consumer_count", "topic_count", "cache_size_bytes")
 
@@ -48,12 +48,14 @@ class ClientImpact:
         if self.clients is None:
             return "How many clients reconnect is unknown: the bundles' statistics are missing."
         topics = (
-            "an unknown number of topics" if self.topics is None else counted(self.topics, "topic")
+            "an unknown number of topics"
+            if self.topics is None
+            else pluralize(self.topics, "topic")
         )
-        producers = counted(self.producers or 0, "producer")
-        consumers = counted(self.consumers or 0, "consumer")
+        producers = pluralize(self.producers or 0, "producer")
+        consumers = pluralize(self.consumers or 0, "consumer")
         return (
-            f"{counted(self.clients, 'client')} reconnect ({producers}, {consumers}) and "
+            f"{pluralize(self.clients, 'client')} reconnect ({producers}, {consumers}) and "
             f"{topics} close and open again; {format_msgs_per_s(self.msg_rate_msgs_per_s)}, "
             f"{format_bytes_per_s(self.throughput_bytes_per_s)} move."
         )

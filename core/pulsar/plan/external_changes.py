@@ -13,7 +13,7 @@ from core.actions.views import RunView, StepView
 from core.pulsar.steps.base import PulsarStep
 from core.snapshot import PulsarSnapshot
 from core.snapshot.diff import diff_snapshots
-from core.units import counted
+from core.units import pluralize
 
 
 def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Iterator[ForeignMove]:
@@ -26,7 +26,7 @@ def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Itera
         else:
             lost.setdefault(move.source, []).append(move)
     for broker, gone in lost.items():
-        sentence = f"{broker} left the cluster: {counted(len(gone), 'bundle')} lost their owner."
+        sentence = f"{broker} left the cluster: {pluralize(len(gone), 'bundle')} lost their owner."
         yield ForeignMove(bundle=gone[0].bundle, source=broker, destination=None, sentence=sentence)
 
 

@@ -23,7 +23,7 @@ from core.pulsar.plan.policy_scope import SCOPES, has_scope
 from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 _INT_MAX: Final = 2**31 - 1
 
@@ -193,7 +193,7 @@ def _check_matchers(basis: Basis, own: IsolationPolicy, step: SetPolicy) -> Iter
             "info",
             "isolation_view",
             step,
-            f"It works for {counted(hidden, 'broker')} by the host, as it should; pulsar-admin's "
+            f"It works for {pluralize(hidden, 'broker')} by the host, as it should; pulsar-admin's "
             "list of brokers with policies compares with host:port and will not show it.",
         )
 
@@ -229,16 +229,17 @@ def _check_candidates(
             "info",
             "isolation_unloads",
             step,
-            f"Brokers unload {counted(len(impact.unloaded), 'bundle')} by themselves as soon as it "
-            f"is set, in no order; {counted(len(impact.misplaced), 'bundle')} must change broker.",
+            f"Brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves as soon as "
+            f"it is set, in no order; {pluralize(len(impact.misplaced), 'bundle')} must change "
+            "broker.",
         )
     if impact.astray and not stranded:
         yield finding(
             "info",
             "isolation_astray",
             step,
-            f"{counted(len(impact.astray), 'bundle')} would lie on brokers that may not serve them "
-            "and that nobody unloads: they stay until they are unloaded.",
+            f"{pluralize(len(impact.astray), 'bundle')} would lie on brokers that may not serve "
+            "them and that nobody unloads: they stay until they are unloaded.",
             "Unload them with the change.",
         )
 

@@ -16,7 +16,7 @@ from core.pulsar.plan.policy_state import policies_of, with_policies
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.pulsar.steps.policy import SetPolicy
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 
 _INT_MAX: Final = 2**31 - 1
 _LONG_MAX: Final = 2**63 - 1
@@ -175,7 +175,7 @@ def _check_group(basis: Basis, before: PulsarSnapshot, step: SetPolicy) -> Itera
             "error",
             "group_in_use",
             step,
-            f"{step.name} limits {counted(len(held), 'namespace')} ({listed(held)}): brokers "
+            f"{step.name} limits {pluralize(len(held), 'namespace')} ({listed(held)}): brokers "
             "would refuse to delete it.",
             "Detach it from them first.",
         )

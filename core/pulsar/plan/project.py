@@ -54,10 +54,10 @@ def _with_owners(
     is_moved = np.zeros(bundles.num_rows, np.bool_)
     is_moved[rows] = True
     in_order = np.argsort(rows, kind="stable")
-    takers = pa.array([destinations[step] for step in in_order.tolist()], pa.string())
+    owners = pa.array([destinations[step] for step in in_order.tolist()], pa.string())
     for name in ("owner", "reported_by"):
         column = bundles[name].combine_chunks()
-        moved = pc.replace_with_mask(column, pa.array(is_moved), takers)
+        moved = pc.replace_with_mask(column, pa.array(is_moved), owners)
         bundles = _set(bundles, name, moved)
     return bundles
 

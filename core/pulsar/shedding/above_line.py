@@ -19,7 +19,7 @@ from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.shedding.selection import candidates_of, pick_until
 from core.pulsar.view import Flags, Floats
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 EXTRA_MARGIN_RATIO: Final = 0.05
 """Given away beyond the line, so that the broker does not come to rest on it."""
@@ -118,8 +118,8 @@ class LineTrial:
         if moves:
             sources = source_count(moves)
             return (
-                f"{name} unloads {counted(len(moves), 'bundle')} from "
-                f"{counted(sources, 'broker')} over {self.line_words}."
+                f"{name} unloads {pluralize(len(moves), 'bundle')} from "
+                f"{pluralize(sources, 'broker')} over {self.line_words}."
             )
         if not self.basis.brokers.size:
             return "Nothing to unload: of no broker the load is known."
@@ -131,7 +131,7 @@ class LineTrial:
             return f"{head} {format_ratio(self.usage[top])}, {gap} under {self.line_words}."
         over = int(np.count_nonzero(self.is_over))
         verb = "is" if over == 1 else "are"
-        head = f"Nothing to unload: {counted(over, 'broker')} {verb} over {self.line_words}, but"
+        head = f"Nothing to unload: {pluralize(over, 'broker')} {verb} over {self.line_words}, but"
         if self._reason() == "no_bundles":
             return f"{head} none of them has a bundle to give."
         most = format_bytes_per_s(float(self.needed[self.is_over].max()))
@@ -155,7 +155,7 @@ class LineTrial:
             sheds=True,
             gates=gates,
             sentence=(
-                f"gives away {counted(rows.size, 'bundle')} of {format_bytes_per_s(given)}, "
+                f"gives away {pluralize(rows.size, 'bundle')} of {format_bytes_per_s(given)}, "
                 f"{format_bytes_per_s(float(self.needed[position]))} wanted"
             ),
         )

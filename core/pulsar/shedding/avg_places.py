@@ -28,14 +28,14 @@ def idle_half(
     """
     names = [basis.view.brokers[row] for row in basis.brokers]
     count = len(names)
-    givers = [
+    sources = [
         busy
         for idle, busy in zip(pairs.idle.tolist(), pairs.busy.tolist(), strict=True)
         if idle != busy
     ]
-    if not givers:
+    if not sources:
         return
-    bound = float(score[givers[-1]])
+    bound = float(score[sources[-1]])
     for pair, at in enumerate(pairs.idle.tolist()):
         busy = int(pairs.busy[pair])
         part = "has no pair" if at == busy else f"would receive from {names[busy]}"
@@ -44,7 +44,7 @@ def idle_half(
         gate = replace(gate, name="usage of the half that gives")
         if ranks_by_points:
             told = f"{told} {score[at]:.1f}% is ranked by whole points"
-            gate = place_by_usage(count - pair, len(givers), told)
+            gate = place_by_usage(count - pair, len(sources), told)
         yield BrokerTrace(
             broker=names[at],
             sheds=False,

@@ -24,7 +24,7 @@ from core.pulsar.shedding.picking import Turn, without_traffic
 from core.pulsar.shedding.selection import candidates_of, pick_within
 from core.pulsar.shedding.tim_sort import ContractError, java_sorted
 from core.pulsar.view import Flags, Floats, LoadView
-from core.units import counted
+from core.units import pluralize
 
 _COUNTED_FROM_NOW: Final = (
     "Rounds in a row are counted from here on: what the leader has counted so far is in its memory "
@@ -241,7 +241,7 @@ class _Trial:
         sheds = gates[-1].is_open
         sentence = gates[-1].sentence
         if sheds:
-            given = counted(self.rows_of(pair).size, "bundle")
+            given = pluralize(self.rows_of(pair).size, "bundle")
             sentence = f"gives {given} to {names[brokers[idle]]}"
         return BrokerTrace(
             broker=names[brokers[busy]], sheds=sheds, gates=tuple(gates), sentence=sentence
@@ -397,8 +397,8 @@ def _unsorted(basis: SheddingBasis) -> Decision:
 def _decision(trial: _Trial, picked: dict[int, Ints], destinations: dict[int, int]) -> Decision:
     moves = moves_of(trial.basis, picked, destinations)
     if moves:
-        label = counted(len(moves), "bundle")
-        sources = counted(len({move.broker for move in moves}), "pair")
+        label = pluralize(len(moves), "bundle")
+        sources = pluralize(len({move.broker for move in moves}), "pair")
         sentence = f"AvgShedder unloads {label} to level {sources} of brokers."
     else:
         sentence = f"Nothing to unload: {_why_not(trial, picked)}."
@@ -433,7 +433,7 @@ def _why_not(trial: _Trial, picked: dict[int, Ints]) -> str:
         case "hit_count":
             waiting = np.flatnonzero(trial.is_wide)
             verb = "waits" if waiting.size == 1 else "wait"
-            count = counted(waiting.size, "pair")
+            count = pluralize(waiting.size, "pair")
             nearest = min(
                 (gate for pair in waiting if (gate := trial.hit_gate(int(pair)))),
                 key=lambda gate: gate.distance,

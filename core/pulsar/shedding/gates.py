@@ -9,16 +9,16 @@ from typing import Final
 
 from core.pulsar.shedding.basis import SheddingBasis
 from core.pulsar.shedding.model import Gate
-from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
 _WORDS: Final[Mapping[str, Callable[[float], str]]] = {
     "ratio": format_ratio,
     "bytes/s": format_bytes_per_s,
     "msg/s": format_msgs_per_s,
-    "bundles": lambda value: counted(int(value), "bundle"),
-    "topics": lambda value: counted(int(value), "topic"),
-    "rounds": lambda value: counted(int(value), "round"),
-    "places": lambda value: counted(int(value), "place"),
+    "bundles": lambda value: pluralize(int(value), "bundle"),
+    "topics": lambda value: pluralize(int(value), "topic"),
+    "rounds": lambda value: pluralize(int(value), "round"),
+    "places": lambda value: pluralize(int(value), "place"),
     "points": lambda value: f"{value:.1f} points",
     "percent": lambda value: f"{value:.1f} %",
     "times": lambda value: f"{value:.2f} times",
@@ -144,4 +144,4 @@ def missing_reports(basis: SheddingBasis) -> tuple[str, ...]:
     if not missing:
         return ()
     verb = "is" if missing == 1 else "are"
-    return (f"{counted(missing, 'broker')} without a known load report {verb} left out.",)
+    return (f"{pluralize(missing, 'broker')} without a known load report {verb} left out.",)

@@ -17,7 +17,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.transfer_shedder import TransferShedder
 from core.pulsar.shedding.unload_checks import UnloadChecks
 from core.pulsar.view import LoadView
-from core.units import counted
+from core.units import pluralize
 
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
@@ -143,7 +143,7 @@ def _idle(view: LoadView, settings: EffectiveSettings) -> Decision | None:
             ),
         )
     if len(view.brokers) <= 1:
-        there = counted(len(view.brokers), "broker")
+        there = pluralize(len(view.brokers), "broker")
         return Decision(
             label="skip",
             reason="no_brokers",

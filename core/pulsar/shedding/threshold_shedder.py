@@ -28,7 +28,7 @@ from core.pulsar.shedding.java_order import ordered_sum
 from core.pulsar.shedding.model import BrokerTrace, Decision
 from core.pulsar.shedding.picking import biggest_gate
 from core.pulsar.view import Flags, Floats, LoadView
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 
 _MIB_BYTES: Final = 1024.0 * 1024.0
 _LOWER_BOUNDARY_SHARE: Final = 0.5
@@ -158,7 +158,7 @@ def _unknown_past(past: Floats, history_ratio: float) -> tuple[str, ...]:
     unknown = int(np.count_nonzero(np.isnan(past)))
     if not unknown or not history_ratio:
         return ()
-    who = counted(unknown, "broker")
+    who = pluralize(unknown, "broker")
     note = f"The past usage of {who} is in the leader's memory only: it counts as it is now."
     return (note,)
 
@@ -238,8 +238,8 @@ class _LowerBoundary:
             reason="underloaded",
             moves=moves,
             sentence=(
-                f"ThresholdShedder unloads {counted(len(moves), 'bundle')} from the busiest broker "
-                f"{moves[0].broker}, because {lowest} is below the lower boundary of "
+                f"ThresholdShedder unloads {pluralize(len(moves), 'bundle')} from the busiest "
+                f"broker {moves[0].broker}, because {lowest} is below the lower boundary of "
                 f"{format_ratio(self.bound)}."
             ),
             explain=lambda: (trace, *self.trial.trace()),

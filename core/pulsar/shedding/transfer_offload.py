@@ -21,7 +21,7 @@ from core.pulsar.shedding.gates import at_least
 from core.pulsar.shedding.model import Gate, Move, Reason
 from core.pulsar.shedding.picking import fact, fit
 from core.pulsar.view import Flags, LoadView
-from core.units import counted
+from core.units import pluralize
 
 _SWAP_LIMIT: Final = 0.75
 """A swap must leave the giver with less than this part of its throughput."""
@@ -283,7 +283,9 @@ class Cycle:
     def why_done(self) -> str:
         """Return why no further broker had its turn."""
         if sum(pair.given > 0 for pair in self.handled) >= self.config.most_brokers:
-            return f"no more than {counted(self.config.most_brokers, 'broker')} may give in a round"
+            return (
+                f"no more than {pluralize(self.config.most_brokers, 'broker')} may give in a round"
+            )
         if self._low >= self._high:
             return "nobody is left to give to"
         return "then the load is even enough"

@@ -19,7 +19,7 @@ from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Move, Reason
 from core.pulsar.shedding.transfer_offload import Cycle, Handled, Spread, TransferConfig
 from core.pulsar.view import LoadView
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 
 _NO_LOADS: Final = (
     "What the brokers publish about their load was not read: TransferShedder decides by it. "
@@ -204,7 +204,7 @@ def _lack(
         return "no_brokers", "no broker published its load."
     missing = [view.brokers[row] for row in np.flatnonzero(~loads.has_load)]
     if missing:
-        who = f"{counted(len(missing), 'broker')} published no load yet, {missing[0]} for one"
+        who = f"{pluralize(len(missing), 'broker')} published no load yet, {missing[0]} for one"
         return "no_load_data", f"{who}, and the class waits for all."
     return None
 
@@ -236,7 +236,7 @@ def _waiting(cycle: Cycle, hits: Gate, *, is_uneven: bool) -> str:
         target = format_ratio(cycle.config.target_std)
         return f"{spread}, the target is {target}, and nobody is idle or overloaded"
     left = int(hits.distance)
-    return f"{spread}; the class acts after {counted(left, 'more uneven round')} in a row"
+    return f"{spread}; the class acts after {pluralize(left, 'more uneven round')} in a row"
 
 
 def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
@@ -248,8 +248,8 @@ def _decided(cycle: Cycle, before: float, gates: tuple[Gate, ...]) -> Decision:
             label="success",
             reason=cycle.reasons[0],
             moves=moves,
-            sentence=f"TransferShedder moves {counted(len(moves), 'bundle')} between "
-            f"{counted(pairs, 'pair')} of brokers; the spread of usage goes from "
+            sentence=f"TransferShedder moves {pluralize(len(moves), 'bundle')} between "
+            f"{pluralize(pairs, 'pair')} of brokers; the spread of usage goes from "
             f"{format_ratio(before)} to {format_ratio(cycle.spread.std)}.",
             explain=lambda: trace,
             pick=cycle.pick,

@@ -21,7 +21,7 @@ from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn
 from core.pulsar.shedding.selection import candidates_of, java_int, pick_within
 from core.pulsar.view import Flags, Floats, LoadView
-from core.units import counted
+from core.units import pluralize
 
 _LARGEST_INT: Final = 2_147_483_647
 _NEARLY_ZERO: Final = 1e-6
@@ -290,7 +290,7 @@ class _Trial:
             broker=name,
             sheds=sheds,
             gates=tuple(gates),
-            sentence=f"gives away {counted(self.rows(by).size, 'bundle')}"
+            sentence=f"gives away {pluralize(self.rows(by).size, 'bundle')}"
             if sheds
             else gates[-1].sentence,
         )
@@ -396,8 +396,8 @@ def _decision(trial: _Trial) -> Decision:
             reason="overloaded",
             moves=moves_of(trial.basis, {by.high: rows}),
             sentence=(
-                f"UniformLoadShedder unloads {counted(rows.size, 'bundle')} from {busiest}, which "
-                f"carries {gap}."
+                f"UniformLoadShedder unloads {pluralize(rows.size, 'bundle')} from {busiest}, "
+                f"which carries {gap}."
             ),
             explain=trial.trace,
             pick=trial.pick,

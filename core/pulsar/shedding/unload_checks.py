@@ -25,7 +25,7 @@ from core.pulsar.placement.place import bound_namespaces, place_namespaces
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.model import Move
 from core.pulsar.view import LoadView
-from core.units import counted
+from core.units import pluralize
 
 _AVG: Final = "AvgShedder"
 _PLACEMENT: Final = "loadBalancerLoadPlacementStrategy"
@@ -150,7 +150,7 @@ class UnloadChecks:
             return ""
         return (
             f"anti-affinity group {self.view.groups[group]!r}: every candidate already holds "
-            f"{counted(least, 'namespace')} of it"
+            f"{pluralize(least, 'namespace')} of it"
         )
 
     def _distribution(self, move: Move, *, many: bool) -> tuple[dict[str, float], str]:

@@ -32,7 +32,7 @@ from core.pulsar.split.model import (
 from core.pulsar.split.parts import split_parts
 from core.pulsar.split.subject import split_subject
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 
 DOMINANT_RATIO: Final = 2 / 3
 """A topic with this share of the load or more makes a split pointless: its part keeps it all."""
@@ -274,7 +274,7 @@ def _nearest(conditions: tuple[SplitCondition, ...]) -> str:
 
 def _cost(case: _Case) -> SplitCost:
     subject, more = case.subject, len(case.positions.values)
-    before = counted(subject.bundles_in_namespace, "bundle")
+    before = pluralize(subject.bundles_in_namespace, "bundle")
     if not more:
         return _no_cost(case, before)
     view = case.settings.text("loadManagerServiceUnitStateTableViewClassName")
@@ -310,8 +310,8 @@ def cost_of(namespace: str, bundles: tuple[int, int], *, maximum: int, znodes: i
         bundles_after=after,
         maximum_bundles=maximum,
         znodes_added=znodes,
-        sentence=f"{namespace} goes from {counted(before, 'bundle')} to {after:,}, with "
-        f"{counted(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be merged again.",
+        sentence=f"{namespace} goes from {pluralize(before, 'bundle')} to {after:,}, with "
+        f"{pluralize(znodes, 'ZooKeeper node')} more{over}. Bundles cannot be merged again.",
     )
 
 
@@ -342,7 +342,7 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
         )
     elif case.subject.topic_count not in (None, case.topics.hashes.size):
         notes.append(
-            f"The report counts {counted(case.subject.topic_count or 0, 'topic')}, "
+            f"The report counts {pluralize(case.subject.topic_count or 0, 'topic')}, "
             f"{case.topics.hashes.size} were read: the rest came or went in between."
         )
     if case.algorithm == BY_HAND and case.topics is None:

@@ -27,7 +27,7 @@ from core.spark.large.map_order import BucketOrders
 from core.spark.large.place import sendable
 from core.spark.large.reduced import Reduced
 from core.spark.large.size import MOST_PLACED
-from core.units import counted
+from core.units import pluralize
 
 _GROUPS: Final = 16
 _DRILLED: Final = (*NEEDED, "producer_count", "consumer_count")
@@ -75,7 +75,7 @@ def large_drill(cluster: LargeCluster, settings: EffectiveSettings, request: Dri
     done = drill_of(told)
     if not left_out:
         return done
-    words = f"{done.sentence} {counted(len(left_out), 'failure')} left out: too large for Spark."
+    words = f"{done.sentence} {pluralize(len(left_out), 'failure')} left out: too large for Spark."
     return replace(done, sentence=words, left_out=left_out)
 
 
@@ -121,5 +121,5 @@ def _played(
         done = [pack(one, play(snapshot, settings, groups[one], request, view)) for one in numbers]
         return pa.concat_tables(done)
 
-    words = f"failure drill, {counted(len(wave), 'failure')} from {wave[0].name} on"
+    words = f"failure drill, {pluralize(len(wave), 'failure')} from {wave[0].name} on"
     return each(cluster.spark, groups, kernel, cluster.progress, words)

@@ -31,7 +31,7 @@ from core.spark.large.cluster import LargeCluster
 from core.spark.large.map_order import BucketOrders
 from core.spark.large.scan import CODE, NAMED, OWN, ROW
 from core.spark.large.sums import Chosen
-from core.units import counted
+from core.units import pluralize
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class Reduced:
             ComputeError: They have too many bundles for one process.
         """
         here = frozenset(wanted) | _always(cluster)
-        words = f"reading the bundles of {counted(len(here), 'broker')}"
+        words = f"reading the bundles of {pluralize(len(here), 'broker')}"
         chosen = _chosen(cluster, here, namespace, owners)
         return cls(cluster, here, cluster.fetch(chosen, words))
 
@@ -210,15 +210,15 @@ class Reduced:
     def _range_counts(self, view: LoadView, placed: Collection[str] | None) -> RangeCounts:
         """Count the bundles of namespaces by broker, of the whole cluster."""
         names = pa.array(view.namespaces, pa.string())
-        counted = view.namespaces
+        pluralize = view.namespaces
         if placed is not None:  # and of the groups, whose counts are of all their namespaces
             grouped = [
                 name
-                for name, group in zip(counted, view.namespace_group, strict=True)
+                for name, group in zip(pluralize, view.namespace_group, strict=True)
                 if group >= 0
             ]
-            counted = tuple({*grouped, *placed}.intersection(counted))
-        pairs = self.cluster.pairs(counted)
+            pluralize = tuple({*grouped, *placed}.intersection(pluralize))
+        pairs = self.cluster.pairs(pluralize)
         namespace = pc.index_in(pairs["namespace"], value_set=names).to_numpy()
         broker = pairs[CODE].to_numpy()
         order = np.lexsort((broker, namespace))

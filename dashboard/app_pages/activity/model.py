@@ -11,7 +11,7 @@ import pandas as pd
 
 from core.actions import describe
 from core.actions.views import RunView
-from core.units import counted
+from core.units import pluralize
 
 KINDS: Final = describe.KINDS
 """Kind of an entry in the journal to the word for people (and for the URL)."""
@@ -93,12 +93,12 @@ def answer(views: Sequence[RunView], now: datetime) -> str:
     going = [view for view in views if not view.is_ended]
     steps = [step.step for view in day for step in view.steps if step.state == "DONE"]
     is_moves = all(step.is_placed_by_cluster for step in steps)
-    did = f"moved {counted(len(steps), 'bundle')}"
+    did = f"moved {pluralize(len(steps), 'bundle')}"
     if not is_moves:
-        did = f"carried out {counted(len(steps), 'step')}"
+        did = f"carried out {pluralize(len(steps), 'step')}"
     bad = sum(view.state in ("FAILED", "REFUSED") for view in day)
     head = (
-        f"{counted(len(day), 'run')} in the last 24 hours {did}"
+        f"{pluralize(len(day), 'run')} in the last 24 hours {did}"
         if day
         else f"No run in the last 24 hours; {len(views):,} in all"
     )

@@ -9,7 +9,7 @@ import streamlit as st
 from core.errors import InputError, UnknownNameError
 from core.planning.advisors.bundle_reasons import BundleAdvice, BundleLimits, Demand
 from core.planning.advisors.lookups import unload_pressure
-from core.units import counted
+from core.units import pluralize
 from dashboard.app_pages.advisors import inputs, model, queries
 from dashboard.app_pages.advisors.charts import count_lines, pressure_bars
 from dashboard.app_pages.advisors.inputs import Subject, topics_button
@@ -112,8 +112,8 @@ def draw_lookups(subject: Subject) -> None:
     with said:
         words.answer(found.sentence)
     st.caption(
-        f":material/sensors: Live: {counted(facts.producers or 0, 'producer')} and "
-        f"{counted(facts.consumers or 0, 'consumer')} on {counted(found.bundles, 'bundle')}. "
+        f":material/sensors: Live: {pluralize(facts.producers or 0, 'producer')} and "
+        f"{pluralize(facts.consumers or 0, 'consumer')} on {pluralize(found.bundles, 'bundle')}. "
         "Assumed: each looks its topic up once."
     )
     owned = [row for row, owner in enumerate(facts.owners) if owner]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from core.errors import InputError, RemoteError
-from core.units import counted
+from core.units import pluralize
 from dashboard import services, state
 from dashboard.app_pages.advisors import queries
 from dashboard.components import choice, words
@@ -145,7 +145,7 @@ def topics_button(subject: Subject) -> None:
     if not asked:
         return
     try:
-        with st.spinner(f"Asking {counted(len(addresses), 'broker')}", show_time=True):
+        with st.spinner(f"Asking {pluralize(len(addresses), 'broker')}", show_time=True):
             topics = queries.read_topics(page.cluster, addresses, facts.namespace)
     except (RemoteError, InputError) as error:
         words.failed(error, what="The topics could not be read")
@@ -157,13 +157,13 @@ def topics_button(subject: Subject) -> None:
 def _told(subject: Subject, brokers: int) -> str:
     if subject.topics is not None and subject.read_at is not None:
         return (
-            f"{counted(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
+            f"{pluralize(subject.topics.num_rows, 'topic')} of {subject.facts.namespace}, "
             f"{len(subject.partitioned):,} of them partitioned. "
             f"{read_words(subject.read_at, services.now())}"
         )
     if not brokers:
         return "Nobody whose address is known owns a bundle of it: its topics cannot be read."
-    return f"Its topics were not read; {counted(brokers, 'broker')} would be asked."
+    return f"Its topics were not read; {pluralize(brokers, 'broker')} would be asked."
 
 
 def topic_choice(subject: Subject) -> PartitionedTopic | None:

@@ -28,7 +28,7 @@ from core.planning.advisors.retention import (
 )
 from core.planning.advisors.stalls import RoutedStall
 from core.planning.advisors.surgery import PartitionNeed, Surgery
-from core.units import counted, format_age, format_bytes_per_s, format_ratio
+from core.units import format_age, format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.advisors.charts import CompactionCurve, Filling, Tally, span
 from dashboard.charts.ring import RingData
 from dashboard.presenters.advisors_inputs import Number
@@ -86,7 +86,7 @@ def basis_words(advice: BundleAdvice, topics: int | None) -> str:
             "The topics are assumed uniform and random. Fetch the topics to compute "
             "with their real places and loads."
         )
-    return f"Computed from the real places and loads of {counted(topics or 0, 'topic')}."
+    return f"Computed from the real places and loads of {pluralize(topics or 0, 'topic')}."
 
 
 # -- partitions over bundles -----------------------------------------------------------------------
@@ -99,8 +99,8 @@ def spread_answer(surgery: Surgery, expected: float, partitions: int) -> str:
     share = before.worst / partitions
     luck = "as a random name would" if before.worst <= np.ceil(expected) else "worse than chance"
     return (
-        f"{counted(partitions, 'partition')} over {counted(bundles, 'bundle')}: the fullest bundle "
-        f"gets {before.worst} of them, {format_ratio(share)} of the topic's traffic, "
+        f"{pluralize(partitions, 'partition')} over {pluralize(bundles, 'bundle')}: the fullest "
+        f"bundle gets {before.worst} of them, {format_ratio(share)} of the topic's traffic, "
         f"{share * bundles:.1f} times the mean bundle; {luck} ({expected:.1f} expected)."
     )
 
@@ -161,7 +161,7 @@ def owners_words(owners: Mapping[str, int]) -> str:
     total = sum(owners.values())
     return (
         f"With the present owners {name} serves most of them, {most} of {total}; "
-        f"{counted(len(owners), 'broker')} serve at least one."
+        f"{pluralize(len(owners), 'broker')} serve at least one."
     )
 
 
@@ -174,7 +174,7 @@ def need_words(need: PartitionNeed, partitions: int) -> str:
         return f"One partition carries {each}, within the {limit} of a bundle: splits can help."
     return (
         f"One partition alone carries {each}, over the {limit} that a bundle may: no split helps. "
-        f"The topic needs {counted(need.least, 'partition')} or more, not {partitions}."
+        f"The topic needs {pluralize(need.least, 'partition')} or more, not {partitions}."
     )
 
 
@@ -237,12 +237,12 @@ def pressure_words(found: UnloadPressure) -> list[str]:
     per_bundle = found.clients / found.bundles if found.bundles else 0.0
     worst = found.worst_bundle.rpartition("/")[2]
     told = [
-        f"At once: {counted(found.bundles, 'bundle')}, {found.at_once:,} lookups at one moment.",
+        f"At once: {pluralize(found.bundles, 'bundle')}, {found.at_once:,} lookups at one moment.",
         f"One by one: {per_bundle:,.0f} clients a bundle, {found.worst_clients:,} in {worst}.",
         f"Then {found.clients:,} / ({found.minutes:,.1f} min x 60) = {found.per_s:,.1f} a second.",
     ]
     if found.unknown_bundles:
-        unknown = counted(found.unknown_bundles, "bundle")
+        unknown = pluralize(found.unknown_bundles, "bundle")
         told.append(f"The clients of {unknown} are unknown and not counted.")
     return told
 
@@ -290,7 +290,7 @@ def load_of(given: Mapping[str, Number]) -> ProducerLoad:
 def answer(load: ProducerLoad, found: RoutedStall) -> str:
     """Return what may wait and what a bad broker does, in one sentence."""
     queue = (
-        f"{load.queue:,} messages may wait for each of {counted(load.partitions, 'partition')}, "
+        f"{load.queue:,} messages may wait for each of {pluralize(load.partitions, 'partition')}, "
         f"{seconds(buffered_s(load))} of its traffic"
         if load.queue
         else f"only the client's memory limits what waits for {load.partitions:,} partitions"
@@ -318,7 +318,7 @@ def seconds(value: float) -> str:
 
 def _stall_words(found: RoutedStall) -> str:
     stall = found.stall
-    broker = f"a bad broker with {counted(found.silent, 'partition')}"
+    broker = f"a bad broker with {pluralize(found.silent, 'partition')}"
     if stall.blocked_after_s is None:
         return f"{broker} never fills a queue, but messages to it fail or wait"
     full = "a queue is" if stall.by == "queue" else "the client's memory is"

@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import IncompleteSnapshotError, InputError, OpsError, UnknownNameError
 from core.planning.advisors.surgery import Surgery, partitions_needed
 from core.pulsar.lookup import parse_topic_name
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.advisors import inputs, model, queries
 from dashboard.app_pages.advisors.charts import (
@@ -261,8 +261,8 @@ def _rings(asked: queries.SpreadAsked, surgery: Surgery) -> None:
     for column, (moment, spread) in zip(st.columns(2, gap="small"), shown, strict=False):
         with column:
             bundles = spread.boundaries.size - 1
-            most = counted(spread.worst, "partition")
-            st.caption(f"{counted(bundles, 'bundle')} {moment}: at most {most} in one")
+            most = pluralize(spread.worst, "partition")
+            st.caption(f"{pluralize(bundles, 'bundle')} {moment}: at most {most} in one")
             ring = model.thin_ring(model.spread_ring(spread, most=asked.wanted))
             figures.chart(
                 by_crowding(namespace_ring(ring, height=_RING_PX)),

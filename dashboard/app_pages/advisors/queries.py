@@ -32,7 +32,7 @@ from core.planning.advisors.partitions import (
 from core.planning.advisors.surgery import Surgery, plan_cuts
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.split import build_cuts_plan
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.advisors_facts import NamespaceFacts, namespace_facts, topic_loads
 from dashboard.queries.cache import Memo
@@ -48,7 +48,7 @@ _RENEW_AFTER_S: Final = 300
 _READERS: Final = 8
 
 
-def _facts(key: tuple[Shelved, str]) -> NamespaceFacts:
+def _facts(key: tuple[CachedSnapshot, str]) -> NamespaceFacts:
     shelved, namespace = key
     one = reading(shelved)
     return namespace_facts(one.movable, namespace, one.snapshot.brokers.num_rows)
@@ -193,7 +193,7 @@ class CutsAsked:
         read_at: When they were read, so that a request with other topics is another one.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     cuts: tuple[tuple[str, tuple[int, ...]], ...]
     exclusions: tuple[str, ...] = ()
     topics: pa.Table | None = field(default=None, compare=False, repr=False)

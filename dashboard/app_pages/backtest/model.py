@@ -24,7 +24,7 @@ from core.pulsar.placement import STRATEGY_NAMES
 from core.pulsar.setting_values import typed_value
 from core.pulsar.settings import SETTING_BY_KEY, EffectiveSettings, known_setting
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES
-from core.units import counted, format_age
+from core.units import format_age, pluralize
 from dashboard.app_pages.backtest.charts import Line, Point
 from dashboard.presenters.dials import DIALS, Dial
 
@@ -292,7 +292,7 @@ def asked_words(grid: Mapping[str, Any]) -> str:
             parts.append(f"{key} {', '.join(json.dumps(value) for value in values)}")
     seeds = grid.get("seeds")
     if isinstance(seeds, list):
-        parts.append(counted(len(seeds), "seed"))
+        parts.append(pluralize(len(seeds), "seed"))
     return "Asked: " + " · ".join(parts)
 
 
@@ -658,9 +658,9 @@ def size_words(size: Size, seconds: float, *, is_measured: bool) -> str:
     if not size.windows:
         return "No recorded minute lies in this range."
     basis = "as the last one here" if is_measured else "a guess until one has run here"
-    way = counted(size.candidates, "way")
+    way = pluralize(size.candidates, "way")
     return (
         f"{way} to try on {size.minutes / max(size.runs, 1) * size.windows:,.0f} recorded minutes: "
-        f"{counted(size.runs, 'run')}, {size.minutes:,.0f} minutes played, "
+        f"{pluralize(size.runs, 'run')}, {size.minutes:,.0f} minutes played, "
         f"about {format_age(seconds)} ({basis})."
     )

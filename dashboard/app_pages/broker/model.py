@@ -16,7 +16,7 @@ from core.pulsar.load import limiting_resource, resource_weights
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RESOURCES
 from core.snapshot import PulsarSnapshot
-from core.units import KBIT_BYTES, counted, format_age, format_bytes_per_s, format_ratio
+from core.units import KBIT_BYTES, format_age, format_bytes_per_s, format_ratio, pluralize
 from dashboard.presenters.moves import Move
 from dashboard.presenters.naming import RESOURCE_NAMES, resource_name
 
@@ -66,7 +66,7 @@ def answer(measures: Measures, broker: str, limiting: str | None) -> str:
     owned = (
         "how many bundles it owns is unknown"
         if bundles is None
-        else f"it owns {counted(int(bundles), 'bundle')} that can move"
+        else f"it owns {pluralize(int(bundles), 'bundle')} that can move"
     )
     return (
         f"{broker} runs at {format_ratio(usage.value_of(broker))}, limited by "

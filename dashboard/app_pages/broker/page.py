@@ -7,7 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from core.errors import UnknownNameError
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.broker import model
 from dashboard.charts.bars import resource_bars
@@ -103,7 +103,7 @@ else:
     state.note_ticked(is_any=bool(chosen))
     with st.container(horizontal=True):
         st.button(
-            f"Preview unload of {counted(len(chosen), 'bundle')}" if chosen else "Preview unload",
+            f"Preview unload of {pluralize(len(chosen), 'bundle')}" if chosen else "Preview unload",
             type="primary",
             icon=":material/swap_horiz:",
             disabled=not chosen,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from core.errors import SnapshotError
 from core.schemas.pulsar import BROKER_METRICS
-from core.snapshot.store import Shelved, read_table
+from core.snapshot.store import CachedSnapshot, read_table
 from dashboard.presenters.metrics import counters_sentence
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import moves_seen, span_minutes
@@ -17,7 +17,7 @@ from dashboard.queries.snapshots import moves_seen, span_minutes
 _MAX_TABLES = 64
 
 
-def _read(shelved: Shelved) -> pa.Table | None:
+def _read(shelved: CachedSnapshot) -> pa.Table | None:
     try:
         table = read_table(shelved.path, "broker_metrics")
         return table.cast(BROKER_METRICS)
@@ -29,7 +29,7 @@ broker_metrics_of = Memo(_read, max_entries=_MAX_TABLES)
 """``broker_metrics`` of a kept snapshot; ``None`` where it has none."""
 
 
-def counted_and_seen(entries: Sequence[Shelved], shown: pa.Table, end: datetime) -> str:
+def counted_and_seen(entries: Sequence[CachedSnapshot], shown: pa.Table, end: datetime) -> str:
     """Return what the leader counted beside what the kept snapshots show.
 
     Args:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.health.metrics import BrokerMetrics
 from core.ids import namespace_of, parse_range
 from core.snapshot import PulsarSnapshot
-from core.units import counted, format_bytes_per_s, format_msgs_per_s
+from core.units import format_bytes_per_s, format_msgs_per_s, pluralize
 from dashboard.charts.lines import Series
 from dashboard.presenters.metrics import METRICS_FROM
 from dashboard.presenters.moves import NOBODY, Move
@@ -66,8 +66,8 @@ def answer(row: Row, fleet_total: float | None) -> str:
         return f"{row['bundle']} {where}; what it carries is unknown."
     share = f" ({throughput / fleet_total * 100:.1f} % of the fleet)" if fleet_total else ""
     topics, clients = _number(row["topic_count"]), _clients(row)
-    who = "" if topics is None else f" over {counted(int(topics), 'topic')}"
-    whom = "" if clients is None else f" for {counted(clients, 'client')}"
+    who = "" if topics is None else f" over {pluralize(int(topics), 'topic')}"
+    whom = "" if clients is None else f" for {pluralize(clients, 'client')}"
     return (
         f"{row['bundle']} {where} and carries {format_bytes_per_s(throughput)}{share}, "
         f"{format_msgs_per_s(_number(row['msg_rate']))}{who}{whom}."
@@ -135,7 +135,7 @@ def samples_note(row: Row) -> str:
     if short is None or long is None:
         return "The leader holds no averages of this bundle: only the hottest are written."
     return (
-        f"{counted(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
+        f"{pluralize(int(short), 'sample')} in the short average, {int(long):,} in the long one; "
         "placement goes by the long one."
     )
 
@@ -193,10 +193,10 @@ def topics_note(topics: pa.Table) -> str:
     traffic = _column(topics, "msg_throughput_in") + _column(topics, "msg_throughput_out")
     total = float(np.nansum(traffic))
     if total <= 0 or topics.num_rows < 2:
-        return f"{counted(topics.num_rows, 'topic')}."
+        return f"{pluralize(topics.num_rows, 'topic')}."
     top = float(np.nanmax(traffic)) / total
     tail = " A split cannot divide one topic." if top > 0.5 else ""
-    return f"{counted(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
+    return f"{pluralize(topics.num_rows, 'topic')}; the hottest carries {top * 100:.0f} %.{tail}"
 
 
 def _column(table: pa.Table, name: str) -> Floats:

@@ -16,7 +16,7 @@ from core.health.measures import Measures, column_values
 from core.pegasus.columns import PegasusColumns
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import State as Balance
-from core.units import counted, format_ago, format_bytes_per_s, format_msgs_per_s, format_ratio
+from core.units import format_ago, format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 from dashboard.presenters.fleet import Acting, ClusterSummary
 from dashboard.presenters.fleet_pegasus import PegasusSummary, healthy_count, level_words
 
@@ -119,13 +119,13 @@ def answer(rows: Sequence[tuple[str, Judged | None]]) -> str:
     known = [(name, one) for name, one in rows if one is not None]
     unsure = [name for name, one in rows if one is not None and one.state == "unknown"]
     verb = "needs" if len(bad) == 1 else "need"
-    head = f"{len(bad)} of {counted(len(rows), 'cluster')} {verb} attention"
+    head = f"{len(bad)} of {pluralize(len(rows), 'cluster')} {verb} attention"
     if unsure:
         head += f", {len(unsure)} cannot be judged"
     troubled = [f"{name} has {one.trouble}" for name, one in known if one.trouble]
     head += "".join(f"; {one}" for one in troubled[:_MAX_TROUBLED])
     if len(troubled) > _MAX_TROUBLED:
-        more = counted(len(troubled) - _MAX_TROUBLED, "more cluster")
+        more = pluralize(len(troubled) - _MAX_TROUBLED, "more cluster")
         head += f"; {more} with nodes down or partitions unhealthy"
     worst = max(
         (item for item in known if item[1].deviation_ratio is not None),
@@ -135,7 +135,7 @@ def answer(rows: Sequence[tuple[str, Judged | None]]) -> str:
     if worst is not None:
         over = format_ratio(worst[1].deviation_ratio)
         head += f"; the least even is {worst[0]}, its busiest broker {over} over the mean"
-    return head + (f"; {counted(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
+    return head + (f"; {pluralize(len(unseen), 'cluster')} without a snapshot." if unseen else ".")
 
 
 def _owned_words(owned: int | None, movable: int) -> str:

@@ -23,7 +23,7 @@ from core.history.sql import Period
 from core.pegasus.summary import NodeSummary
 from core.schemas.pulsar import RATES
 from core.snapshot import AnySnapshot
-from core.units import counted, format_age, format_bytes_per_s, format_ratio, ms_to_datetime
+from core.units import format_age, format_bytes_per_s, format_ratio, ms_to_datetime, pluralize
 from dashboard.app_pages.history.charts import Lane, MovesByTime, Timeline
 from dashboard.app_pages.history.events import what_words
 from dashboard.charts.scale import Unit, scale_of
@@ -124,7 +124,7 @@ def answer(cluster: str, system: str, told: Told, evenness: Evenness, recorded: 
 def _happened(system: str, told: Told, recorded: timedelta) -> str:
     kind, noun = ("primary", "primary move") if system == "pegasus" else ("move", "bundle move")
     moves = told.number(kind)
-    saw = counted(moves, noun) if moves else f"no {noun}"
+    saw = pluralize(moves, noun) if moves else f"no {noun}"
     parts = [f"{saw}{_rate(moves, told.ours(kind), recorded)}"]
     if told.orphans:
         parts.append(f"{told.orphans:,} more off servers that were lost")
@@ -438,12 +438,12 @@ def _what_changed(rows: pd.DataFrame) -> str:
     if kinds["move"]:
         load = rows.loc[rows["kind"] == "move", ["throughput", "clients"]].sum()
         parts.append(
-            f"{counted(kinds['move'], 'bundle')} moved "
+            f"{pluralize(kinds['move'], 'bundle')} moved "
             f"({format_bytes_per_s(float(load['throughput']) * 1e6)}, "
-            f"{counted(round(load['clients']), 'client')})"
+            f"{pluralize(round(load['clients']), 'client')})"
         )
     if kinds["primary"]:
-        parts.append(f"{counted(kinds['primary'], 'partition')} with another primary")
+        parts.append(f"{pluralize(kinds['primary'], 'partition')} with another primary")
     parts += [f"{what}: {number:,}" for what, number in others.items()]
     return ", ".join(parts)
 
@@ -610,7 +610,7 @@ def notes(found: Agreement) -> list[str]:
         )
     if found.moves_by_others:
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.left_out.items())
-        lines.append(f"{counted(found.moves_by_others, 'move')} left out ({reasons}).")
+        lines.append(f"{pluralize(found.moves_by_others, 'move')} left out ({reasons}).")
     return lines
 
 

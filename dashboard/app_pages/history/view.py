@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.pulsar.leader.prediction import Forecast
-    from core.snapshot.store import Shelved
+    from core.snapshot.store import CachedSnapshot
     from dashboard.queries.history import Asked
     from dashboard.services import Config
 
@@ -307,7 +307,7 @@ def draw_compare(
     )
 
 
-def _compared(system: str, first: Shelved, second: Shelved) -> model.Compared:
+def _compared(system: str, first: CachedSnapshot, second: CachedSnapshot) -> model.Compared:
     if system == "pegasus":
         one, two = pegasus_reading(first), pegasus_reading(second)
         even = model.even_words_pegasus(one.nodes, two.nodes)

@@ -17,7 +17,7 @@ from core.pulsar.plan.policy_moves import MAX_MOVES, PolicyOutlook
 from core.pulsar.plan.preview import Preview
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import ROLES, Serving, ServingRow
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.isolation_words import ROLE_WORDS, Violation, row_name
 from dashboard.presenters.naming import listed
 
@@ -47,22 +47,22 @@ def answer(serving: Serving, violations: Sequence[Violation], groups: int, domai
         brokers = int(view.is_primary.any(axis=0).sum())
         kept = (
             f"{_policies(len(view.policies))} "
-            f"{brokers} of {counted(len(view.brokers), 'broker')} for "
-            f"{counted(governed, 'namespace')}"
+            f"{brokers} of {pluralize(len(view.brokers), 'broker')} for "
+            f"{pluralize(governed, 'namespace')}"
         )
     parts = [
         kept,
-        f"{counted(groups, 'anti-affinity group')}, {counted(domains, 'failure domain')}",
+        f"{pluralize(groups, 'anti-affinity group')}, {pluralize(domains, 'failure domain')}",
     ]
     wrong = int(serving.misplaced.size)
     serious = [one for one in violations if one.severity in ("error", "warning")]
     if wrong:
         parts.append(
-            f"{counted(wrong, 'bundle')} {'lies' if wrong == 1 else 'lie'} where "
+            f"{pluralize(wrong, 'bundle')} {'lies' if wrong == 1 else 'lie'} where "
             f"{'it' if wrong == 1 else 'they'} may not"
         )
     elif serious:
-        parts.append(f"{counted(len(serious), 'thing')} to mend")
+        parts.append(f"{pluralize(len(serious), 'thing')} to mend")
     else:
         parts.append("no bundle lies where it may not")
     return "; ".join(parts) + "."
@@ -136,8 +136,8 @@ def matrix_note(serving: Serving) -> str:
     classes = serving.broker_classes
     total = len(serving.view.brokers)
     text = (
-        f"{counted(total, 'broker')} in {counted(len(classes), 'column')}: those that are the same "
-        "to every policy stand together."
+        f"{pluralize(total, 'broker')} in {pluralize(len(classes), 'column')}: those that are the "
+        "same to every policy stand together."
     )
     if len(classes) > MAX_COLUMNS:
         text += f" The first {MAX_COLUMNS} are shown; the filter finds the others."
@@ -159,7 +159,7 @@ def policy_facts(serving: Serving, name: str) -> dict[str, str]:
             by_role.setdefault(ROLE_WORDS[ROLES[role]], []).append(broker)
     facts = {
         "Namespaces (namespaces)": ", ".join(policy.namespaces)
-        + f": {counted(len(row.namespaces), 'namespace')} now",
+        + f": {pluralize(len(row.namespaces), 'namespace')} now",
         "Primary brokers (primary)": ", ".join(policy.primary),
         "Secondary brokers (secondary)": ", ".join(policy.secondary) or "none",
         "Fewest primaries (min_limit)": f"{policy.min_limit}, {row.primaries} there"
@@ -282,11 +282,11 @@ def impact_sentence(change: PolicyOutlook) -> str:
     if impact is None:
         return "Nothing would change."
     parts = [
-        f"{counted(len(impact.changes), 'namespace')} would get other candidates",
-        f"{counted(len(impact.misplaced), 'bundle')} would have to move",
+        f"{pluralize(len(impact.changes), 'namespace')} would get other candidates",
+        f"{pluralize(len(impact.misplaced), 'bundle')} would have to move",
     ]
     if impact.unloaded:
-        parts.append(f"brokers unload {counted(len(impact.unloaded), 'bundle')} by themselves")
+        parts.append(f"brokers unload {pluralize(len(impact.unloaded), 'bundle')} by themselves")
     if impact.without_brokers:
         parts.append(f"{listed(impact.without_brokers)} would have no broker at all")
     if impact.idle_brokers:
@@ -356,7 +356,7 @@ def course_note(change: PolicyOutlook) -> str:
     """Return what the expected destinations are about."""
     more = change.moving - MAX_MOVES
     text = (
-        f"{counted(change.moving, 'bundle')} placed anew by the new policies: those that brokers "
+        f"{pluralize(change.moving, 'bundle')} placed anew by the new policies: those that brokers "
         "unload when it is set, and those that the plan unloads."
     )
     if more > 0:

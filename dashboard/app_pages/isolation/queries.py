@@ -12,7 +12,7 @@ from core.pulsar.plan.policy import PolicyWish
 from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.presenters.isolation_words import Violation, violations
 from dashboard.queries.cache import Memo
@@ -40,7 +40,7 @@ class Isolation:
     wrong: tuple[Violation, ...]
 
 
-def _isolation(shelved: Shelved) -> Isolation:
+def _isolation(shelved: CachedSnapshot) -> Isolation:
     one = reading(shelved)
     serving = Serving.of(one.view, one.settings)
     spread = Spread(one.view, one.settings, serving)
@@ -64,7 +64,7 @@ class ChangeRequest:
         exclusions: Namespaces that the configuration keeps out of plans.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     wishes: tuple[PolicyWish, ...]
     with_unloads: bool = False
     exclusions: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from core.errors import InputError
-from core.units import counted
+from core.units import pluralize
 
 if TYPE_CHECKING:
     from dashboard.services.jobs import JobKind
@@ -375,11 +375,11 @@ def frame_of(table: pa.Table, columns: tuple[Shown, ...]) -> pd.DataFrame:
 def counts(matching: int | None, total: int, shown: int) -> str:
     """Return how many rows there are, match and are shown."""
     if matching is None:
-        return f"{counted(total, 'row')}; the first {shown:,} that match are shown."
+        return f"{pluralize(total, 'row')}; the first {shown:,} that match are shown."
     if matching == total and shown == total:
-        return f"{counted(total, 'row')}."
+        return f"{pluralize(total, 'row')}."
     cut = f"; the first {shown:,} of them are shown" if shown < matching else ""
-    return f"{matching:,} of {counted(total, 'row')} match{cut}."
+    return f"{matching:,} of {pluralize(total, 'row')} match{cut}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from core.planning.broker_failure import BrokerDeath, Moment
 from core.pulsar.leaders import LeaderHistory
 from core.pulsar.owner_sessions import session_text
 from core.pulsar.owners import STATES, UNKNOWN, UNUSED, WRONG, Ownership, meaning_of, worst_first
-from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
+from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard.presenters.moments import stamp
 
 OWNERS: Final = "Bundles"
@@ -137,8 +137,8 @@ def sessions_answer(found: Ownership) -> str:
         else (f"{old} of them {'is' if old == 1 else 'are'} no registered broker's own")
     )
     return (
-        f"{counted(known.num_rows, 'session')}; {of_none}. Most hangs on {most['broker']}: "
-        f"{counted(most['bundles'], 'bundle')} go the moment its session ends."
+        f"{pluralize(known.num_rows, 'session')}; {of_none}. Most hangs on {most['broker']}: "
+        f"{pluralize(most['bundles'], 'bundle')} go the moment its session ends."
     )
 
 
@@ -247,7 +247,7 @@ def to_drain(death: BrokerDeath) -> tuple[list[str], str]:
     """Return the bundles to unload before the broker is stopped, and what the button says."""
     names = death.landing["bundle"].to_pylist()
     if len(names) <= MOST_DRAINED:
-        return names, f"Preview: drain it first ({counted(len(names), 'bundle')})"
+        return names, f"Preview: drain it first ({pluralize(len(names), 'bundle')})"
     return names[:MOST_DRAINED], (
         f"Preview: drain its {MOST_DRAINED} hottest of {len(names):,} bundles first"
     )

@@ -14,7 +14,7 @@ from core.pulsar.leaders import LeaderChange, LeaderHistory, leader_history
 from core.pulsar.owner_spread import spread_of
 from core.pulsar.owners import Ownership, ownership_of
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import Memo
 from dashboard.queries.history import ClusterHistory, history_of
@@ -27,7 +27,7 @@ _LEADER: Final = ("leader",)
 _MOST: Final = 500
 
 
-def _owned(shelved: Shelved) -> Ownership:
+def _owned(shelved: CachedSnapshot) -> Ownership:
     one = reading(shelved)
     return ownership_of(one.snapshot, one.settings)
 
@@ -36,7 +36,7 @@ ownership = Memo(_owned, max_entries=4)
 """Who owns what in a kept snapshot."""
 
 
-def _spread(shelved: Shelved) -> pa.Table:
+def _spread(shelved: CachedSnapshot) -> pa.Table:
     return spread_of(reading(shelved).view)
 
 
@@ -44,7 +44,7 @@ spread = Memo(_spread, max_entries=4)
 """How wide the namespaces of a kept snapshot are spread."""
 
 
-def _died(key: tuple[Shelved, str]) -> BrokerDeath:
+def _died(key: tuple[CachedSnapshot, str]) -> BrokerDeath:
     shelved, broker = key
     one = reading(shelved)
     return broker_death(one.snapshot, one.settings, broker)
@@ -80,7 +80,7 @@ def leader_created_at(snapshot: PulsarSnapshot) -> datetime | None:
     return ms_to_datetime(found[0]) if found and found[0] else None
 
 
-def leaders(config: Config, cluster: Cluster, shelved: Shelved) -> LeaderHistory:
+def leaders(config: Config, cluster: Cluster, shelved: CachedSnapshot) -> LeaderHistory:
     """Return who led when, up to a kept snapshot.
 
     Raises:

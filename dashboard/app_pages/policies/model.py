@@ -24,7 +24,7 @@ from core.planning.rate_limits import RateLimit
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, policy_kind
 from core.pulsar.settings import EffectiveSettings
 from core.schemas.pulsar import RATES
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.app_pages.policies.charts import CourseData
 from dashboard.presenters.naming import listed
 
@@ -53,11 +53,11 @@ def answer(limits: Limits, settings: EffectiveSettings) -> str:
         limited = "unlimited" if count == 1 else "limited by a rate"
         return f"Nothing limits this cluster: there is no resource group, and {alone} {limited}."
     groups, own = len(limits.groups), len(rated)
-    told = [counted(groups, "resource group")] if groups else []
-    told += [f"rates of {counted(own, 'namespace')}"] if own else []
+    told = [pluralize(groups, "resource group")] if groups else []
+    told += [f"rates of {pluralize(own, 'namespace')}"] if own else []
     verb = "limits" if groups + own == 1 else "limit"
     parts = [
-        f"{' and '.join(told).capitalize()} {verb} {counted(len(rated | attached), 'namespace')}"
+        f"{' and '.join(told).capitalize()} {verb} {pluralize(len(rated | attached), 'namespace')}"
     ]
     parts.append(f"; {free:,} {'has' if free == 1 else 'have'} no limit. {_worst(limits)}")
     holds, _ = enforcement_words(settings)
@@ -144,9 +144,9 @@ def shares_notes(shared: SharedLimit) -> list[str]:
     ]
     if idle and shared.limit >= 0:
         notes.append(
-            f"{counted(idle, 'broker')} {'carries' if idle == 1 else 'carry'} none of it now: once "
-            f"usage is exchanged each begins with 1 {shared.quantity.unit} when a bundle comes, "
-            "until its next report."
+            f"{pluralize(idle, 'broker')} {'carries' if idle == 1 else 'carry'} none of it now: "
+            f"once usage is exchanged each begins with 1 {shared.quantity.unit} when a bundle "
+            "comes, until its next report."
         )
     if not shared.quantity.is_enforced:
         notes.append("Brokers compute this share of dispatch and do not apply it.")
@@ -192,12 +192,12 @@ def namespace_facts(use: NamespaceUse, row: int) -> dict[str, str]:
         f"{amount(rates['msg_throughput_in'], 'bytes/s')}",
         "Dispatched now": f"{amount(rates['msg_rate_out'], 'msg/s')}, "
         f"{amount(rates['msg_throughput_out'], 'bytes/s')}",
-        "Topics": f"{use.topics[row]:,} in {counted(int(use.bundles[row]), 'bundle')}",
+        "Topics": f"{use.topics[row]:,} in {pluralize(int(use.bundles[row]), 'bundle')}",
         "Consumers": f"{use.consumers[row]:,}",
         "Resource group": use.groups[row] or "none",
     }
     if use.silent[row]:
-        facts["Not told"] = f"the traffic of {counted(int(use.silent[row]), 'bundle')}"
+        facts["Not told"] = f"the traffic of {pluralize(int(use.silent[row]), 'bundle')}"
     return facts
 
 
@@ -315,7 +315,7 @@ def namespaces_table(
 def bound_words(bound: Bound, unit: str) -> str:
     """Return what a tenant's limits add up to, for people."""
     if bound.limit is None:
-        return f"{NO_LIMIT}: {counted(len(bound.unlimited), 'namespace')}"
+        return f"{NO_LIMIT}: {pluralize(len(bound.unlimited), 'namespace')}"
     shared = f", shared: {listed(bound.shared_groups)}" if bound.shared_groups else ""
     return f"{amount(bound.limit, unit)}{shared}"
 
@@ -382,7 +382,7 @@ def calculated_answer(rows: pd.DataFrame, limit: str) -> str:
     told = f"The brokers together allow {together:,.0f} a second"
     if held.empty:
         return f"{told}; nobody is held back."
-    return f"{told}; {counted(len(held), 'broker')} would hold {lost:,.0f} a second back."
+    return f"{told}; {pluralize(len(held), 'broker')} would hold {lost:,.0f} a second back."
 
 
 def course_data(
@@ -429,12 +429,12 @@ def course_answer(data: CourseData, course: ShareCourse) -> str:
     if over.any():
         most = float(sums.max() / data.limit) if data.limit else math.inf
         told += (
-            f"; in {counted(int(over.sum()), 'period')} more than the limit got through, "
+            f"; in {pluralize(int(over.sum()), 'period')} more than the limit got through, "
             f"{most:,.1f} times it at the worst, as brokers share out on what was reported before"
         )
     silent = int((~course.reports).sum())
     if silent:
-        told += f"; {counted(silent, 'report')} of {course.reports.size:,} were kept back"
+        told += f"; {pluralize(silent, 'report')} of {course.reports.size:,} were kept back"
     return f"{told}."
 
 

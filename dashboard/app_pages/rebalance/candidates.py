@@ -14,8 +14,8 @@ from core.optimize import Proposal
 from core.pulsar.combinations import outcome_of_half_a_pair
 from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_force
 from core.simulation import Simulation
-from core.snapshot.store import Shelved
-from core.units import counted
+from core.snapshot.store import CachedSnapshot
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet
@@ -60,7 +60,7 @@ class Choice:
     chosen: queries.Candidate | None
     least: Proposal | None
     is_played: bool
-    ground: Shelved
+    ground: CachedSnapshot
     fleet: Fleet = REAL
 
     @property
@@ -103,7 +103,7 @@ def play_switch(page: PageContext) -> bool:
         key=state.PLAY,
         bind="query-params",
         help=f"Shed, unload, place, report, up to {queries.ROUNDS} rounds of every strategy. "
-        f"Seconds on a fleet like this; with more than {counted(queries.PLAY_BUNDLES, 'bundle')} "
+        f"Seconds on a fleet like this; with more than {pluralize(queries.PLAY_BUNDLES, 'bundle')} "
         "minutes, so it is off there until you ask.",
     )
 
@@ -150,12 +150,12 @@ def _played(choice: Choice, candidate: queries.Candidate) -> Simulation | str | 
     return found
 
 
-def played_on(page: PageContext) -> Shelved:
+def played_on(page: PageContext) -> CachedSnapshot:
     """Return the snapshot on which rounds are played: renewed once a minute, not every time.
 
     Playing takes longer than the time between two snapshots may be: what was begun is finished.
     """
-    kept: dict[str, Shelved] = st.session_state.setdefault(_GROUND, {})
+    kept: dict[str, CachedSnapshot] = st.session_state.setdefault(_GROUND, {})
     ground = kept.get(page.name)
     if ground is not None and not page.is_past:
         age = page.shelved.taken_at - ground.taken_at

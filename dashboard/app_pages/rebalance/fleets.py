@@ -16,7 +16,7 @@ from core.pulsar.shedding import SHEDDING_STRATEGY_NAMES, shedding_strategy_in_f
 from core.pulsar.view import LoadView
 from core.simulation import RoundResult, Run, WhatIf, changed_fleet
 from core.snapshot import PulsarSnapshot
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import Later
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import Reading, reading
@@ -83,7 +83,7 @@ def _strategy(one: Reading) -> str:
         return SHEDDING_STRATEGY_NAMES[0]
 
 
-def _ground(key: tuple[Shelved, Fleet]) -> Ground | str:
+def _ground(key: tuple[CachedSnapshot, Fleet]) -> Ground | str:
     shelved, fleet = key
     one = reading(shelved)
     try:
@@ -108,7 +108,7 @@ grounds_later = Later(grounds, max_entries=8)
 """The changed fleet of a snapshot, or why there is none; computed here or beside the page."""
 
 
-def ground(shelved: Shelved, fleet: Fleet) -> Reading | Ground:
+def ground(shelved: CachedSnapshot, fleet: Fleet) -> Reading | Ground:
     """Return what is decided on: the reading of the snapshot, or the changed fleet.
 
     Raises:

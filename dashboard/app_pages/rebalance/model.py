@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.simulation import RoundResult
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.app_pages.rebalance.fleets import Fleet, Ground
 from dashboard.presenters.naming import listed
 from dashboard.presenters.rebalance_plan import OFF_THE_MEAN, farthest
@@ -15,7 +15,7 @@ def supposition(fleet: Fleet) -> str:
     """Return what is supposed, for example ``2 brokers join and 10.1.0.3:8080 fails``."""
     parts = []
     if fleet.joining:
-        parts.append(f"{counted(fleet.joining, 'broker')} {_verb('join', fleet.joining)}")
+        parts.append(f"{pluralize(fleet.joining, 'broker')} {_verb('join', fleet.joining)}")
     if fleet.failing:
         names = listed(list(fleet.failing), _NAMED)
         parts.append(f"{names} {_verb('fail', len(fleet.failing))}")
@@ -46,8 +46,9 @@ def _placed(change: RoundResult) -> str:
     if not change.moves:
         return "No bundle has to be placed anew."
     nowhere = sum(move.destination is None for move in change.moves)
-    lost = f", {counted(nowhere, 'bundle')} of them nowhere" if nowhere else ""
+    lost = f", {pluralize(nowhere, 'bundle')} of them nowhere" if nowhere else ""
     return (
-        f"{counted(len(change.moves), 'bundle')} ({format_bytes_per_s(change.moved_bytes_per_s)}, "
-        f"{counted(change.clients, 'client')}) are placed anew{lost}."
+        f"{pluralize(len(change.moves), 'bundle')} "
+        f"({format_bytes_per_s(change.moved_bytes_per_s)}, {pluralize(change.clients, 'client')}) "
+        f"are placed anew{lost}."
     )

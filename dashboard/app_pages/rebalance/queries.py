@@ -27,7 +27,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.what_if import TurningPoint, WhatIf
 from core.simulation import Run, Simulation, simulate
 from core.snapshot import LoadManager
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.app_pages.rebalance.fleets import REAL, Fleet, ground
 from dashboard.queries.background import Later
@@ -68,7 +68,7 @@ class Candidate:
         fleet: What of the fleet is supposed to be otherwise.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     strategy: str
     assumed: Assumed = ()
     pinned: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Candidate:
 class LeastWish:
     """What the smallest-moves planner is asked on a snapshot; see :class:`core.optimize.Wish`."""
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     within: float = 0.05
     measure: LoadMeasure = "throughput"
     relief: float | None = None
@@ -231,7 +231,7 @@ class PlanRequest:
         reason: Where the moves come from.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     moves: tuple[tuple[str, str | None], ...]
     edits: Edits = Edits()
     exclusions: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ class PlanRequest:
 
 
 def first_moves(
-    shelved: Shelved, moves: tuple[tuple[str, str | None], ...], max_steps: int
+    shelved: CachedSnapshot, moves: tuple[tuple[str, str | None], ...], max_steps: int
 ) -> tuple[tuple[str, str | None], ...]:
     """Return the moves that one plan of the page holds, in the order in which they are made.
 
@@ -313,7 +313,7 @@ def _built(request: PlanRequest, ground: Ground) -> Plan:
     )
 
 
-def _allowed(key: tuple[Shelved, str]) -> tuple[str, ...]:
+def _allowed(key: tuple[CachedSnapshot, str]) -> tuple[str, ...]:
     shelved, bundle = key
     one = reading(shelved)
     basis = Basis(snapshot=one.snapshot, view=one.view, settings=one.settings, now=services.now())

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.optimize import Proposal
 from core.pulsar.shedding import BrokerTrace
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.components import frame, tables, words
@@ -59,7 +59,8 @@ def why_strategy(page: PageContext, candidate: queries.Candidate) -> None:
     )
     if len(traces) > presenter.MAX_BROKERS:
         st.caption(
-            f"The nearest {presenter.MAX_BROKERS} of {counted(len(traces), 'verdict')} are listed."
+            f"The nearest {presenter.MAX_BROKERS} of {pluralize(len(traces), 'verdict')} are "
+            "listed."
         )
     _one_broker(page, candidate, traces)
 

@@ -12,7 +12,7 @@ from core.errors import InputError
 from core.optimize import Proposal
 from core.plan.model import Plan
 from core.pulsar.plan.preview import Preview
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.rebalance import queries
 from dashboard.app_pages.rebalance.candidates import forget_edits
@@ -123,7 +123,7 @@ def draw_answer(shown: Shown) -> None:
         st.caption(f"These are the moves of round {way.round}: it does not act before.")
     if shown.most < len(way.moves):
         st.caption(
-            f"{way.name} has {counted(len(way.moves), 'move')}; the plan holds the first "
+            f"{way.name} has {pluralize(len(way.moves), 'move')}; the plan holds the first "
             f"{shown.most:,}, in the order in which they are made. That is as many as one plan "
             "of this page takes: apply them, then look again."
         )
@@ -153,7 +153,7 @@ def draw_supposed(way: Way) -> None:
         st.info(words.plain(way.nothing), icon=":material/check:")
         return
     when = f"in round {way.round}, the first in which it acts" if way.round > 1 else "at once"
-    st.markdown(f"{words.plain(way.name)} would move {counted(len(way.moves), 'bundle')} {when}.")
+    st.markdown(f"{words.plain(way.name)} would move {pluralize(len(way.moves), 'bundle')} {when}.")
     st.caption("No plan is made of it: this fleet does not exist.")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from core.errors import SnapshotError
 from core.health.doctor import Examination, examine
 from core.health.recorded import RecordedPast
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from core.units import ms_to_datetime
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import reading
@@ -36,21 +36,21 @@ def _past(asked: _Asked) -> RecordedPast | None:
 _pasts = Memo(_past, max_entries=16)
 
 
-def _examination(key: tuple[Shelved, _Asked]) -> Examination:
+def _examination(key: tuple[CachedSnapshot, _Asked]) -> Examination:
     shelved, asked = key
     one = reading(shelved)
     try:
-        past, silence = _pasts(asked), ""
+        past, pause_balancer = _pasts(asked), ""
     except SnapshotError as error:
-        past, silence = None, silence_words(error)
+        past, pause_balancer = None, silence_words(error)
     found = examine(one.snapshot, one.settings, past)
-    return replace(found, unjudged=(*found.unjudged, silence)) if silence else found
+    return replace(found, unjudged=(*found.unjudged, pause_balancer)) if pause_balancer else found
 
 
 _examinations = Memo(_examination, max_entries=16)
 
 
-def examination(config: Config, cluster: str, shelved: Shelved) -> Examination:
+def examination(config: Config, cluster: str, shelved: CachedSnapshot) -> Examination:
     """Return what the doctor says of a kept snapshot and the week before it."""
     taken_s = int(shelved.taken_at.timestamp())
     asked = _Asked(config, config.history_uri, cluster, taken_s // _EVERY_S * _EVERY_S)

@@ -15,7 +15,7 @@ from core.errors import InputError
 from core.ids import FULL_UPPER
 from core.pulsar.split import BY_HAND, SplitWhatIf
 from core.pulsar.split.watch import NEAR_RATIO
-from core.units import counted
+from core.units import pluralize
 from dashboard.app_pages.splits.charts import CutData
 from dashboard.charts.ring import RingData
 
@@ -63,9 +63,9 @@ def answer(counts: Near, *, most: int, is_extensible: bool, is_on: bool) -> str:
     """Return the sentence that says how many bundles are split next, and how many are near."""
     line = f"{NEAR_RATIO * _PERCENT:.0f} %"
     if not counts.over:
-        near = f"{counted(counts.near, 'bundle')} above {line} of one"
+        near = f"{pluralize(counts.near, 'bundle')} above {line} of one"
         return f"No bundle is over a limit; {near if counts.near else 'none is near one'}."
-    start = f"{counted(counts.over, 'bundle')}{' or more' if counts.over >= most else ''}"
+    start = f"{pluralize(counts.over, 'bundle')}{' or more' if counts.over >= most else ''}"
     start += f" {'is' if counts.over == 1 else 'are'} over a limit"
     tail = f"{counts.near:,} more above {line} of one" if counts.near else "no other is near"
     if not is_on:

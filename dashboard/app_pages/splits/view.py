@@ -14,7 +14,7 @@ from core.errors import InputError, OpsError, RemoteError
 from core.pulsar.split import ALGORITHMS, SplitWhatIf, TopicLoads, explain_split
 from core.pulsar.split.algorithms import most_even_position
 from core.snapshot import PulsarSnapshot
-from core.units import counted
+from core.units import pluralize
 from dashboard import services, state
 from dashboard.app_pages.splits import model
 from dashboard.app_pages.splits.charts import cut_strip
@@ -91,7 +91,7 @@ def topics_button(chosen: Chosen) -> None:
             help="Read from the owner: where topics lie on the ring, and what each carries.",
         )
         st.caption(
-            f"{counted(chosen.topics.num_rows, 'topic')}. "
+            f"{pluralize(chosen.topics.num_rows, 'topic')}. "
             f"{read_words(chosen.read_at, services.now())}"
             if chosen.topics is not None and chosen.read_at is not None
             else "Its topics were not read: what the parts carry is assumed by their width.",

@@ -26,7 +26,7 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.progress import JobStoppedError
 from core.snapshot import AnySnapshot
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from dashboard import services
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
@@ -236,7 +236,8 @@ def _plan(past: Past, outcome: Outcome, wish: BacktestWish) -> Plan | None:
     clusters = sorted({row["cluster"] for row in rows})
     if len(clusters) > 1:
         raise UsageFaultError(
-            f"Settings are recommended for {counted(len(clusters), 'cluster')}; a plan is for one.",
+            f"Settings are recommended for {pluralize(len(clusters), 'cluster')}; a plan is for "
+            "one.",
             hint=f"Run it again with --cluster {clusters[0]}; the result tables are written.",
         )
     snapshot, exclusions = _now(past, clusters[0])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import OpsError
 from core.snapshot.store import save_snapshot
-from core.units import counted
+from core.units import pluralize
 from dashboard import services
 from dashboard.cli.cluster.capture import captured_answer, with_topics
 from dashboard.cli.config import configured, must_name_clusters
@@ -38,7 +38,7 @@ from dashboard.cli.supervisor import (
     answers,
     end_with_parent,
     free_port,
-    told_to_end,
+    shutting_down,
 )
 from dashboard.services import history as services_history
 
@@ -69,7 +69,7 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
     port = free_port(port)
     services.keep_private(loaded.state_dir.resolve())
     with (
-        told_to_end(threading.Event()) as stop,
+        shutting_down(threading.Event()) as stop,
         Supervisor(loaded.state_dir.resolve() / "logs", stop) as all_,
     ):
         try:
@@ -95,7 +95,7 @@ def tell_open_runs(path: Path | None) -> None:
         count = sum(len(journal.open_runs(cluster.name)) for cluster in config.clusters)
         if count:
             were, them = ("was", "it") if count == 1 else ("were", "them")
-            runs = counted(count, "run")
+            runs = pluralize(count, "run")
             note(f"{runs} {were} left open; the next worker goes on with {them}.")
 
 
@@ -147,7 +147,7 @@ def collect(
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
         return EXIT_DONE if all(outcomes) else EXIT_REFUSED
-    with told_to_end(threading.Event()) as stop:
+    with shutting_down(threading.Event()) as stop:
         services.run_collector(loaded, chosen, period_s, stop, note)
     return EXIT_DONE
 

@@ -16,7 +16,7 @@ from core.plan.model import Plan
 from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
 from dashboard.cli.plans import answers
@@ -90,7 +90,7 @@ def optimize(
         _show(proposal)
         if plan is not None:
             say()
-            say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
+            say(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
             for text in dict.fromkeys(
                 f"{item.severity}: {item.sentence} {item.hint}".rstrip()
                 for item in plan.diagnostics

@@ -31,7 +31,7 @@ from core.pulsar.shedding.what_if import TurningPoint, WhatIf, is_searchable
 from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.cli.decisions import shed_answer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plans import answers
@@ -259,8 +259,8 @@ def known_bundles(snapshot: PulsarSnapshot, named: Sequence[str]) -> KnownBundle
     more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
     verb = "is" if len(missing) == 1 else "are"
     warning = (
-        f"{counted(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot and "
-        f"left out: {shown}{more}. Boundaries may have changed by a split."
+        f"{pluralize(len(missing), 'bundle')} of --recently-unloaded {verb} not in the snapshot "
+        f"and left out: {shown}{more}. Boundaries may have changed by a split."
     )
     note(f"warning: {warning}")
     return KnownBundles(tuple(name for name in named if name in there), warning)
@@ -331,7 +331,7 @@ def _show_switch(answer: ShedAnswer, wish: ShedWish) -> None:
 
 def _show_plan(plan: Plan, path: Path | None, directory: Path) -> None:
     say()
-    say(f"Plan {plan.short_id}: {counted(len(plan.steps), 'unload')}.")
+    say(f"Plan {plan.short_id}: {pluralize(len(plan.steps), 'unload')}.")
     for item in plan.diagnostics:
         say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
     say(f"Written to {path}.")
@@ -368,7 +368,7 @@ def _destination(distribution: Mapping[str, float] | None, planned: str | None) 
     ordered = sorted(distribution.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = ", ".join(f"{format_ratio(p)} {broker}" for broker, p in ordered[:3])
     more = len(ordered) - 3
-    return shown + (f" and {counted(more, 'broker')} more" if more > 0 else "")
+    return shown + (f" and {pluralize(more, 'broker')} more" if more > 0 else "")
 
 
 def _ranked(done: Round) -> list[BrokerTrace]:

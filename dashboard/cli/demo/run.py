@@ -43,7 +43,7 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.cli.supervisor import Child, Supervisor, end_with_parent, free_port, told_to_end
+from dashboard.cli.supervisor import Child, Supervisor, end_with_parent, free_port, shutting_down
 from dashboard.services import pegasus as services_pegasus
 from dashboard.services import sandbox as services_sandbox
 from dashboard.services.sandbox import FleetWish
@@ -83,7 +83,10 @@ def demo(options: DemoOptions) -> int:
         clear_own_config(own)
     port = free_port(options.port)
     keeps_state = options.state_dir is not None
-    with told_to_end(threading.Event()) as stop, Supervisor(state.resolve() / "logs", stop) as all_:
+    with (
+        shutting_down(threading.Event()) as stop,
+        Supervisor(state.resolve() / "logs", stop) as all_,
+    ):
         try:
             fleets = _start_sandboxes(all_, options, parts)
             pages = start_pages(all_, config, port)
@@ -150,7 +153,7 @@ def sandbox(wish: FleetWish, files: SandboxFiles, *, as_json: bool) -> int:
             raise UsageFaultError(exc.message, hint=exc.hint) from exc
     end_with_parent()
     with (
-        told_to_end(threading.Event()) as stop,
+        shutting_down(threading.Event()) as stop,
         services_sandbox.sandbox(wish, files.state_dir) as fleet,
     ):
         if files.config is not None:
@@ -171,7 +174,7 @@ def sandbox(wish: FleetWish, files: SandboxFiles, *, as_json: bool) -> int:
 def pegasus_sandbox(seed: int, config: Path | None, *, as_json: bool) -> int:
     """``trimtab sandbox --kind pegasus``: the cluster alone, until it is told to end."""
     end_with_parent()
-    with told_to_end(threading.Event()) as stop, services_pegasus.sandbox(seed) as cluster:
+    with shutting_down(threading.Event()) as stop, services_pegasus.sandbox(seed) as cluster:
         if config is not None:
             write_config(config, [pegasus_section(cluster)], config.resolve().parent)
         if as_json:

@@ -16,7 +16,7 @@ import msgspec
 from core.errors import UnknownNameError
 from core.history.layout import HistoryError
 from core.snapshot.store import save_snapshot
-from core.units import counted, datetime_to_ms, format_age, ms_to_datetime
+from core.units import datetime_to_ms, format_age, ms_to_datetime, pluralize
 from dashboard import services
 from dashboard.cli.leader.next_round import ACCURACY_COLUMNS, accuracy_rows
 from dashboard.cli.moments import moment, span
@@ -153,7 +153,7 @@ def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
         if not times:
             say(f"No snapshot of {cluster} is recorded in that time.")
             return
-        whole = "no gap" if not gaps else counted(len(gaps), "gap")
+        whole = "no gap" if not gaps else pluralize(len(gaps), "gap")
         say(
             f"{cluster}: {told_span(len(times), times[0], times[-1])}, {as_iso(times[0])} to "
             f"{as_iso(times[-1])}, {whole}; all of its history: {held / 1e6:,.1f} MB."
@@ -224,7 +224,7 @@ def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: b
 
     def show() -> None:
         told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        say(f"{cluster}: {counted(len(chosen), 'event')}" + (f" of {told}." if told else "."))
+        say(f"{cluster}: {pluralize(len(chosen), 'event')}" + (f" of {told}." if told else "."))
         table(
             ("seen at", "kind", "what", "before", "after", "by", "run"),
             [
@@ -353,7 +353,7 @@ def _show_agreement(found: Agreement) -> None:
             f"{found.landing_ratio:.0%} on average; {found.landing_expected:.0%} would be exact."
         )
     if found.moves_by_others:
-        moves = counted(found.moves_by_others, "further move")
+        moves = pluralize(found.moves_by_others, "further move")
         reasons = "; ".join(f"{count:,}: {why}" for why, count in found.left_out.items())
         say(f"{moves} left out ({reasons}).")
     table(("verdict", "rounds"), [(name, str(count)) for name, count in found.counts.items()])
@@ -409,7 +409,7 @@ def told_span(count: int, first: int, last: int) -> str:
         first: Time of the first one, ms.
         last: Time of the last one, ms.
     """
-    return f"{counted(count, 'snapshot')} over {format_age((last - first) / 1_000)}"
+    return f"{pluralize(count, 'snapshot')} over {format_age((last - first) / 1_000)}"
 
 
 def as_iso(taken_at: int) -> str:

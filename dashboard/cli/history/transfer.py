@@ -11,7 +11,7 @@ from core.errors import OpsError, UnknownNameError
 from core.history.export import Archive
 from core.history.importing import export_snapshots
 from core.history.integrity import QUARANTINE, planned
-from core.units import counted, datetime_to_ms
+from core.units import datetime_to_ms, pluralize
 from dashboard import services
 from dashboard.cli.history.recorded import Past, Range, as_iso, told_span
 from dashboard.cli.moments import span
@@ -93,7 +93,7 @@ def take_in(past: Past, source: Path, name: str | None, *, as_json: bool) -> int
     body = {"import": str(source), "history": past.place, "minutes": count}
 
     def show() -> None:
-        say(f"{source}: {counted(count, 'new snapshot')} in {past.place}.")
+        say(f"{source}: {pluralize(count, 'new snapshot')} in {past.place}.")
         for one in _strangers(past, source, name):
             say(
                 f"The commands know {one} by its name; the pages show it once "

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from core.units import counted
+from core.units import pluralize
 from dashboard.cli.cluster.live import duration_s
 from dashboard.cli.config import configured, led_cluster
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, note
-from dashboard.cli.supervisor import told_to_end
+from dashboard.cli.supervisor import shutting_down
 from dashboard.services import leader
 
 
@@ -25,9 +25,9 @@ def record(config: Path | None, cluster: str, out: Path, duration: str | None) -
     known = led_cluster(configured(config), cluster)
 
     def begun(count: int) -> None:
-        note(f"{cluster}: {counted(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
+        note(f"{cluster}: {pluralize(count, 'znode')} read; recording into {out}. Ctrl-C ends it.")
 
-    with told_to_end(threading.Event()) as stop:
+    with shutting_down(threading.Event()) as stop:
         events = leader.record_leader(known, out, stop, begun, for_s)
-    note(f"{out}: {counted(events, 'event')}.")
+    note(f"{out}: {pluralize(events, 'event')}.")
     return EXIT_DONE

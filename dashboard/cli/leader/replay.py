@@ -20,7 +20,7 @@ from core.pulsar.leader.replay import PLACEMENT, LeaderReplay
 from core.pulsar.setting_values import parse_upstream_value, typed_value
 from core.pulsar.settings import RELEASES, known_setting
 from core.pulsar.shedding import find_shedding_strategy
-from core.units import counted
+from core.units import pluralize
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 
 _OF_TOPICS: Final = "TransferShedder"
@@ -172,8 +172,8 @@ def _show(rounds: list[RoundPrediction], model: LeaderReplay | ExtensibleReplay)
     selected = sum(len(one.selected) for one in rounds)
     unloaded = sum(len(one.unloaded) for one in rounds)
     say(
-        f"{model.strategy.name}: {counted(len(rounds), 'round')}, {counted(selected, 'bundle')} "
-        f"selected, {unloaded} unloaded."
+        f"{model.strategy.name}: {pluralize(len(rounds), 'round')}, "
+        f"{pluralize(selected, 'bundle')} selected, {unloaded} unloaded."
     )
 
 

@@ -112,8 +112,8 @@ def move(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="Kind: move_pri, copy_pri or copy_sec.")
     ],
-    giver: Annotated[str, typer.Option("--from", metavar="NODE", help="Source node.")],
-    taker: Annotated[str, typer.Option("--to", metavar="NODE", help="Destination node.")],
+    from_node: Annotated[str, typer.Option("--from", metavar="NODE", help="Source node.")],
+    to_node: Annotated[str, typer.Option("--to", metavar="NODE", help="Destination node.")],
     steady: Steady = False,
     reason: Reason = "",
     plan: PlanFile = None,
@@ -127,7 +127,7 @@ def move(
     from dashboard.cli.pegasus import tasks
 
     wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.move(wish, gpid, kind, (giver, taker), keep_level=steady)
+    return tasks.move(wish, gpid, kind, (from_node, to_node), keep_level=steady)
 
 
 @acting.command()

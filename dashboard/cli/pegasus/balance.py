@@ -29,7 +29,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.trace_form import options_of, parse_trace, view_of
 from core.pegasus.view import ClusterView
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.units import counted
+from core.units import pluralize
 from dashboard import services
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
@@ -211,14 +211,14 @@ def _show(rounds: Sequence[BalanceRound], options: BalanceOptions) -> None:
         say()
     acting = sum(bool(done.plans) for done in rounds)
     last = "" if acting in (0, len(rounds)) else ", the last of them with nothing to do"
-    said = f"{whose}, {counted(len(rounds), 'round')}{last}"
+    said = f"{whose}, {pluralize(len(rounds), 'round')}{last}"
     say(f"{said}. Primaries and replicas of every node:")
     _show_nodes(rounds[0].before, rounds[-1].after)
 
 
 def _show_end(rounds: Sequence[BalanceRound]) -> None:
     if len(rounds) >= MOST_ROUNDS:
-        say(f"Given up after {counted(len(rounds), 'round')}.")
+        say(f"Given up after {pluralize(len(rounds), 'round')}.")
     elif rounds[-1].plans:
         say(
             "It never settles: the last round leads back to a state that was there before, "

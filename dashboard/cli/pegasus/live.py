@@ -8,7 +8,7 @@ from typing import Final
 
 from core.errors import UnknownNameError
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.store import Shelved, save_snapshot
+from core.snapshot.store import CachedSnapshot, save_snapshot
 from dashboard import services
 from dashboard.cli import answers
 from dashboard.cli.output import (
@@ -44,7 +44,7 @@ def capture_pegasus(
     return emit(Answer(answers.captured(snapshot, out), show), as_json=as_json)
 
 
-def keep_pegasus(config: services.Config, cluster: services.Cluster) -> Shelved:
+def keep_pegasus(config: services.Config, cluster: services.Cluster) -> CachedSnapshot:
     """Put a fresh snapshot of a Pegasus cluster on the shelf."""
     snapshot = pegasus.capture(cluster)
     return services.shelf(config).put(snapshot, config.keep.retention())

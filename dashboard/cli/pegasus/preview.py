@@ -11,7 +11,7 @@ from core.errors import PlanConflictError
 from core.pegasus.plan.preview import GUARDIANS_CHOICE, PegasusPreview, preview_pegasus
 from core.plan.model import Plan
 from core.snapshot.pegasus import load_pegasus_snapshot
-from core.units import counted, format_mb
+from core.units import format_mb, pluralize
 from dashboard import services
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.plans import answers
@@ -84,9 +84,9 @@ def show_preview(plan: Plan, found: PegasusPreview, write: Callable[[str], None]
         for line in one.lines[:_MOST_LINES]:
             write(f"     {line}")
         if len(one.lines) > _MOST_LINES:
-            write(f"     ... and {counted(len(one.lines) - _MOST_LINES, 'more line')} like these")
+            write(f"     ... and {pluralize(len(one.lines) - _MOST_LINES, 'more line')} like these")
     if len(found.steps) > _MOST_STEPS:
-        more = counted(len(found.steps) - _MOST_STEPS, "more step")
+        more = pluralize(len(found.steps) - _MOST_STEPS, "more step")
         write(f"... and {more}; --json has them all.")
     if found.restored:
         write(f"When the run ends, however it ends, put back: {', '.join(found.restored)}.")

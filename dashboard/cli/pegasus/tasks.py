@@ -32,7 +32,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.cli.output import UsageFaultError, note
 from dashboard.cli.pegasus.plans import PegasusWish, act, gpid_of
 
@@ -229,10 +229,10 @@ def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
 
 
 def _even_sentence(found: EvenPlan, asked: EvenWish) -> str:
-    unknown = f"; {counted(found.unknown_count, 'partition')} of unknown weight stay"
+    unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
     return (
         f"By {asked.by} the farthest node is {format_ratio(found.deviation_before)} from the mean; "
-        f"{counted(len(found.steps), 'move')} bring that to {format_ratio(found.deviation_after)} "
-        f"({found.verdict.replace('_', ' ')})"
+        f"{pluralize(len(found.steps), 'move')} bring that to "
+        f"{format_ratio(found.deviation_after)} ({found.verdict.replace('_', ' ')})"
         f"{unknown if found.unknown_count else ''}."
     )

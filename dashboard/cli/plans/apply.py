@@ -25,7 +25,7 @@ from core.actions.views import RunView, StepView
 from core.plan.codec import load_plan
 from core.plan.model import Plan
 from core.systems import STEPS
-from core.units import counted
+from core.units import pluralize
 from dashboard import services
 from dashboard.cli.cluster.live import chosen_clusters
 from dashboard.cli.config import configured, words_of
@@ -40,7 +40,7 @@ from dashboard.cli.output import (
     table,
 )
 from dashboard.cli.plans import run_answers
-from dashboard.cli.supervisor import end_with_parent, told_to_end
+from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.skipped_steps import same_reason
 from dashboard.services.run_queue import in_the_way, run_ahead
 
@@ -75,7 +75,7 @@ def worker(config_file: Path | None, names: Sequence[str]) -> int:
     """``trimtab worker``: carry out what is asked of clusters, until told to end."""
     end_with_parent()
     config, clusters = chosen_clusters(config_file, names)
-    with told_to_end(threading.Event()) as stop:
+    with shutting_down(threading.Event()) as stop:
         services.run_worker(config, clusters, stop, note)
     return EXIT_DONE
 
@@ -102,7 +102,7 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
         return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), wish)
     run_id = services.request_run(config, cluster, plan, wish.reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
-    steps = counted(len(plan.steps), "step")
+    steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
     if wish.is_detached:
         if not has_worker:

@@ -14,7 +14,7 @@ from core.actions.model import Control, Observation, RunId
 from core.actions.views import RunView, StepView
 from core.errors import InputError
 from core.step import SettingChange
-from core.units import counted, format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
 from dashboard.cli.output import (
@@ -187,7 +187,7 @@ def _say_head(view: RunView) -> None:
     if view.undoes:
         say(f"It takes run {view.undoes} back.")
     if view.worker:
-        again = f", taken over {counted(view.takeovers, 'time')}" if view.takeovers else ""
+        again = f", taken over {pluralize(view.takeovers, 'time')}" if view.takeovers else ""
         say(f"Carried out by {view.worker}{again}.")
     if view.control is not None and view.is_control_pending:
         say(f"{view.control.asked_by} asked to {view.control.control} it.")

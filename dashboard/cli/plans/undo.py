@@ -15,7 +15,7 @@ from core.plan.model import Diagnostic, Plan
 from core.pulsar.plan.answer import plan_sentence
 from core.pulsar.plan.preview import preview_plan
 from core.pulsar.system import PULSAR
-from core.units import counted
+from core.units import pluralize
 from dashboard import services
 from dashboard.cli.config import configured
 from dashboard.cli.output import Answer, StoppedError, UsageFaultError, emit, note
@@ -71,7 +71,7 @@ def _show(sentence: str, plan: Plan) -> None:
         for step in plan.steps:
             note(f"  {step.describe()}")
     else:
-        note(f"  {counted(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
+        note(f"  {pluralize(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
     for items in _alike(plan.diagnostics):
         first, others = items[0], len(items) - 1
         told = f"{first.severity}: {first.sentence} {first.hint}".rstrip()

@@ -18,7 +18,7 @@ from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.snapshot.pegasus import KIND as PEGASUS
 from core.snapshot.store import load_manifest, load_snapshot
 from core.systems import STEPS
-from core.units import counted, format_ratio
+from core.units import format_ratio, pluralize
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.preview import preview_of_pegasus
 from dashboard.cli.plans import answers
@@ -144,7 +144,7 @@ def refusal(errors: Sequence[Diagnostic]) -> OpsError:
     """Return the errors of a plan as one: what the first says, and up to two more."""
     told = " ".join(one.sentence for one in errors[:_ERRORS_TOLD])
     rest = len(errors) - _ERRORS_TOLD
-    more = f" ({counted(rest, 'more error')})" if rest > 0 else ""
+    more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""
     error = PlanError(f"{told}{more}", hint=errors[0].hint)
     error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
     return error

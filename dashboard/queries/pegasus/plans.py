@@ -19,7 +19,7 @@ from core.pegasus.plan.maintenance import (
 )
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard import services
 from dashboard.queries.cache import Memo
 from dashboard.queries.pegasus.snapshots import pegasus_reading
@@ -43,7 +43,7 @@ class MovesRequest:
         reason: Where the moves come from.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     asked: tuple[AskedMove, ...]
     keep_level: bool = False
     exclusions: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class WizardRequest:
         exclusions: Tables that the configuration keeps out of plans.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     wizard: Wizard
     nodes: tuple[str, ...] = ()
     rate_mb_per_s: int | None = None
@@ -151,7 +151,7 @@ class LevelRequest:
         level: One of the five words.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     level: str
 
 
@@ -165,7 +165,7 @@ class ServerSettingRequest:
         value: As written.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     key: str
     value: str
 

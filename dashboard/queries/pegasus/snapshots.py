@@ -19,7 +19,7 @@ from core.pegasus.summary import NodeSummary, TableSummary, summarize_nodes, sum
 from core.pegasus.verdict import BalanceVerdict
 from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard.presenters.fleet_pegasus import PegasusSummary, pegasus_summary
 from dashboard.presenters.moves import Move, moves_between
 from dashboard.presenters.pegasus_cluster_past import Moment
@@ -36,7 +36,7 @@ PEGASUS: Final = "pegasus"
 class PegasusReading:
     """One kept snapshot and what follows from it; every part is computed when first asked for."""
 
-    def __init__(self, shelved: Shelved) -> None:
+    def __init__(self, shelved: CachedSnapshot) -> None:
         self.shelved = shelved
 
     @cached_property
@@ -78,7 +78,7 @@ pegasus_reading = Memo(PegasusReading, max_entries=MAX_READINGS)
 """The reading of a kept snapshot of a Pegasus cluster."""
 
 
-def _summarised(shelved: Shelved) -> PegasusSummary:
+def _summarised(shelved: CachedSnapshot) -> PegasusSummary:
     one = pegasus_reading(shelved)
     return pegasus_summary(one.facts, one.findings, one.verdict)
 
@@ -97,7 +97,7 @@ def newest_summary(kept: ShelfState) -> PegasusSummary | None:
         return None
 
 
-def _primaries(shelved: Shelved) -> pa.Table | None:
+def _primaries(shelved: CachedSnapshot) -> pa.Table | None:
     """Partition (``app.index``) and primary; ``None`` when dropped meanwhile, or damaged."""
     columns = ["app_id", "index", "primary"]
     try:
@@ -112,7 +112,7 @@ def _primaries(shelved: Shelved) -> pa.Table | None:
 _primary_tables = Memo(_primaries, max_entries=2)
 
 
-def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
+def _pair_moves(pair: tuple[CachedSnapshot, CachedSnapshot]) -> list[Move]:
     tables = [(entry.taken_at, _primary_tables(entry)) for entry in pair]
     return moves_between([(moment, table) for moment, table in tables if table is not None])
 
@@ -120,7 +120,7 @@ def _pair_moves(pair: tuple[Shelved, Shelved]) -> list[Move]:
 _moves = Memo(_pair_moves, max_entries=MAX_PAIRS)
 
 
-def primary_moves(entries: Sequence[Shelved]) -> list[Move]:
+def primary_moves(entries: Sequence[CachedSnapshot]) -> list[Move]:
     """Return the changes of primary from each entry to the next, oldest first.
 
     Cost:
@@ -129,7 +129,7 @@ def primary_moves(entries: Sequence[Shelved]) -> list[Move]:
     return [move for pair in pairwise(entries) for move in _moves(pair)]
 
 
-def manifest_of(kind: str, shelved: Shelved) -> Manifest:
+def manifest_of(kind: str, shelved: CachedSnapshot) -> Manifest:
     """Return what a kept snapshot is about, whichever system it is of.
 
     Args:
@@ -147,7 +147,7 @@ _LEADER: Final = "primary_meta_server"
 _MAX_MOMENTS: Final = 1_000
 
 
-def _read(shelved: Shelved) -> Moment | None:
+def _read(shelved: CachedSnapshot) -> Moment | None:
     """Two settings of one kept snapshot; ``None`` when it was dropped meanwhile, or is damaged."""
     try:
         table = pq.read_table(shelved.path / "settings.parquet", columns=["name", "value"])
@@ -160,7 +160,7 @@ def _read(shelved: Shelved) -> Moment | None:
 _moments = Memo(_read, max_entries=_MAX_MOMENTS)
 
 
-def moments(entries: Sequence[Shelved]) -> list[Moment]:
+def moments(entries: Sequence[CachedSnapshot]) -> list[Moment]:
     """Return who led and what was stored, oldest first.
 
     Cost:

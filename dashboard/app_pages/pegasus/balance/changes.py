@@ -201,19 +201,19 @@ def headroom(view: ClusterView, ground: Ground, received_mb: Floats) -> tuple[li
         One sentence a node that lacks room; one sentence on the tightest of the others, or empty.
     """
     free = np.array([ground.free_mb[name] for name in view.nodes])
-    takers = np.nonzero(received_mb > 0)[0]
-    if not takers.size:
+    destinations = np.nonzero(received_mb > 0)[0]
+    if not destinations.size:
         return [], ""
     lacking = [
         f"{view.nodes[node]} has {_mb(float(free[node]))} free and would receive "
         f"{_mb(float(received_mb[node]))} before anything is deleted there."
-        for node in takers
+        for node in destinations
         if np.isnan(free[node]) or free[node] < received_mb[node]
     ]
-    left = (free - received_mb)[takers]
+    left = (free - received_mb)[destinations]
     if np.isnan(left).all():
         return lacking, ""
-    tight = takers[int(np.nanargmin(left))]
+    tight = destinations[int(np.nanargmin(left))]
     return lacking, (
         f"Copies come before deletions: {view.nodes[tight]} gets tightest, with "
         f"{_mb(float(free[tight]))} free now and "
@@ -251,7 +251,7 @@ def config_of(facts: PegasusFacts, table: str, index: int) -> PartitionConfig | 
     return next((one for one in configs if one.index == index), None)
 
 
-def givers(config: PartitionConfig, move: Move) -> list[str]:
+def sources(config: PartitionConfig, move: Move) -> list[str]:
     """Return the nodes that may give in such a move."""
     if move == "copy_sec":
         return list(config.secondaries)

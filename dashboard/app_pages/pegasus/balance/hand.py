@@ -80,14 +80,14 @@ def _partition(page: PegasusPage) -> PartitionConfig | None:
 
 
 def _ends(page: PegasusPage, config: PartitionConfig, move: Move) -> AskedMove | None:
-    givers = changes.givers(config, move)
-    if not givers:
+    sources = changes.sources(config, move)
+    if not sources:
         st.info("It has no replica of that role to give.")
         return None
-    source = givers[0]
-    if len(givers) > 1:
+    source = sources[0]
+    if len(sources) > 1:
         source = st.selectbox(
-            "From", givers, format_func=option, key=state.FROM, bind="query-params", width=260
+            "From", sources, format_func=option, key=state.FROM, bind="query-params", width=260
         )
     rows = changes.targets_frame(page.facts, config, move, source)
     allowed = changes.allowed(rows)

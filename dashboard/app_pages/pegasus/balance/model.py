@@ -25,7 +25,7 @@ from core.pegasus.plan.build import AskedMove
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import BalanceVerdict, State
 from core.pegasus.view import ClusterView
-from core.units import counted, format_age, format_mb, format_ratio
+from core.units import format_age, format_mb, format_ratio, pluralize
 from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground, Measure, Settled
 from dashboard.presenters.freshness import Badge, Tone
 from dashboard.presenters.pegasus_headline import minus_one
@@ -68,7 +68,7 @@ def changes_words(plans: Sequence[BalancePlan], cost: CopyCost) -> str:
     moves = sum(plan.kind is PlanKind.MOVE_PRIMARY for plan in plans)
     parts = []
     if moves:
-        parts.append(counted(moves, "role change"))
+        parts.append(pluralize(moves, "role change"))
     if cost.copy_count:
         parts.append(copied_words(cost.copy_count, cost.copy_mb, cost.unknown_count))
     return " and ".join(parts) or "nothing"
@@ -138,8 +138,8 @@ def answer(
     if len(run.rounds) == 1:
         return f"{said}, and is done with it."
     return (
-        f"{said}, {len(run.plans):,} changes in {counted(len(run.rounds), 'round')} until nothing "
-        "is left to do."
+        f"{said}, {len(run.plans):,} changes in {pluralize(len(run.rounds), 'round')} until "
+        "nothing is left to do."
     )
 
 
@@ -204,19 +204,20 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
     found = []
     resting = int((~view.is_balanceable).sum())
     if resting:
-        found.append(f"{counted(resting, 'table')} in a bulk load or a split are passed over.")
+        found.append(f"{pluralize(resting, 'table')} in a bulk load or a split are passed over.")
     if options.policy == "cluster":
         totals = view.replica_counts.sum(axis=0)
         gap = int(totals.max() - totals.min()) if len(totals) else 0
         found.append(
-            f"The fullest node holds {counted(gap, 'replica')} more than the emptiest. While that "
-            "is 1 or less the cluster policy does nothing, however uneven single tables are (PB-1)."
+            f"The fullest node holds {pluralize(gap, 'replica')} more than the emptiest. While "
+            "that is 1 or less the cluster policy does nothing, however uneven single tables are "
+            "(PB-1)."
             if gap <= 1
             else f"The nodes differ by {gap:,} replicas, but no copy that the policy allows helps."
         )
         return found
     if options.ignored_app_ids:
-        found.append(f"{counted(len(options.ignored_app_ids), 'table')} ignored by setting.")
+        found.append(f"{pluralize(len(options.ignored_app_ids), 'table')} ignored by setting.")
     uneven = uneven_tables(view)
     if not uneven:
         found.append(
@@ -229,7 +230,7 @@ def nothing_words(view: ClusterView, options: BalanceOptions) -> list[str]:
             for name in ("only_primary_balancer", "only_move_primary")
             if getattr(options, name)
         )
-        found.append(f"{counted(uneven, 'table')} uneven, but {switches} leaves no way.")
+        found.append(f"{pluralize(uneven, 'table')} uneven, but {switches} leaves no way.")
     return found
 
 
@@ -278,8 +279,8 @@ def quirks(
         )
     if run is not None and not run.is_settled:
         found.append(
-            f"PB-6: after {counted(len(run.rounds), 'round')} there is no end in sight: the policy "
-            "goes in circles, or was given up, and would copy the same data again and again."
+            f"PB-6: after {pluralize(len(run.rounds), 'round')} there is no end in sight: the "
+            "policy goes in circles, or was given up, and would copy the same data again and again."
         )
     return found
 
@@ -305,7 +306,8 @@ def even_answer(plan: EvenPlan, measure: Measure) -> str:
     changes = changes_words(plan.steps, plan.cost)
     return (
         f"With {changes} the farthest node comes from {before} to {after} off the mean {measure}; "
-        f"no plan that reaches the goal has fewer than {counted(plan.bound.step_count, 'change')}."
+        "no plan that reaches the goal has fewer than "
+        f"{pluralize(plan.bound.step_count, 'change')}."
     )
 
 
@@ -405,7 +407,7 @@ def even_row(
         rounds=1 if plan.steps else 0,
         copies=plan.cost.copy_count,
         copy_mb=plan.cost.copy_mb,
-        least=counted(plan.bound.step_count, "change"),
+        least=pluralize(plan.bound.step_count, "change"),
         takes=time_words(plan.cost, ground, rate),
         primary_stddev=spread.primary_stddev,
         replica_stddev=spread.replica_stddev,

@@ -36,7 +36,7 @@ from core.pegasus.even.weights import (
 )
 from core.pegasus.order_learning import KnownOrders, known_orders
 from core.pegasus.view import NOBODY, ClusterView
-from core.snapshot.store import Shelved
+from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import Later
 from dashboard.queries.cache import Memo
 from dashboard.queries.pegasus.snapshots import pegasus_reading
@@ -103,7 +103,7 @@ class Ground:
                 return rate_weights(view, "capacity units", "units/s", self.units)
 
 
-def _ground(shelved: Shelved) -> Ground:
+def _ground(shelved: CachedSnapshot) -> Ground:
     one = pegasus_reading(shelved)
     view = one.facts.view()
     measured = Measured(one.facts, view)
@@ -151,7 +151,7 @@ class Way:
         seed: Of the drawn order, and of the draw among equal disks there.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     options: BalanceOptions
     order: Order = "names"
     seed: int = 1
@@ -235,7 +235,7 @@ def _settled(way: Way) -> Settled:
     )
 
 
-def _likely(key: tuple[Shelved, BalanceOptions]) -> list[LikelyPlan]:
+def _likely(key: tuple[CachedSnapshot, BalanceOptions]) -> list[LikelyPlan]:
     shelved, options = key
     found = ground(shelved)
     is_small = found.view.partition_count <= SYNC_PARTITIONS
@@ -280,7 +280,7 @@ class EvenWish:
         may_copy: Without, only roles change.
     """
 
-    shelved: Shelved
+    shelved: CachedSnapshot
     measure: Measure = "primaries"
     within: float = 0.05
     max_steps: int | None = None

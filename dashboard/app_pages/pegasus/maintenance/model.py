@@ -17,7 +17,7 @@ from core.pegasus.plan.maintenance import (
     REBALANCE_RATE_MB_PER_S,
 )
 from core.pegasus.snapshot import PegasusFacts
-from core.units import counted
+from core.units import pluralize
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pegasus_headline import NODE_STATUS_WORDS
 from dashboard.queries.pegasus.plans import Wizard
@@ -109,7 +109,7 @@ def answer(facts: PegasusFacts, going: RunView | None) -> str:
     dead = [one.name for one in facts.nodes if not one.is_alive]
     empty = empty_nodes(facts)
     alive = len(facts.nodes) - len(dead)
-    parts = [f"{alive} of {counted(len(facts.nodes), 'node')} alive"]
+    parts = [f"{alive} of {pluralize(len(facts.nodes), 'node')} alive"]
     if dead:
         parts.append(f"{listed(dead)} {'is' if len(dead) == 1 else 'are'} down")
     if empty:

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from core.units import counted
+from core.units import pluralize
 from dashboard.charts.pegasus_nodes import text_with_unit
 from dashboard.charts.template import ACCENT, FAINT, FAR, styled
 
@@ -189,8 +189,8 @@ def _missing_texts(missing: NDArray[np.int64]) -> list[str]:
 
 def _missing_words(missing: int) -> str:
     if missing > 0:
-        return f"{counted(missing, 'replica')} missing"
-    return f"{counted(-missing, 'replica')} too many" if missing else "nothing is missing"
+        return f"{pluralize(missing, 'replica')} missing"
+    return f"{pluralize(-missing, 'replica')} too many" if missing else "nothing is missing"
 
 
 def _texts(values: Floats, unit: str) -> NDArray[np.object_]:

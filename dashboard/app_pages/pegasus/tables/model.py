@@ -18,7 +18,7 @@ from core.pegasus.health import HealthState
 from core.pegasus.outlook import Outlook, outlooks
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
-from core.units import counted, ms_to_datetime
+from core.units import ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
 from dashboard.presenters.naming import listed
 from dashboard.presenters.pegasus_cluster import STATE_WORDS, node_labels
@@ -100,9 +100,9 @@ def answer(facts: PegasusFacts) -> str:
     """Return how many tables there are, and what is unhealthy or uneven among them."""
     columns = facts.columns
     total = int(columns.partition_counts.sum())
-    start = f"{counted(columns.table_count, 'table')} with {counted(total, 'partition')}"
+    start = f"{pluralize(columns.table_count, 'table')} with {pluralize(total, 'partition')}"
     unread = int((~columns.is_read).sum())
-    rest = f"; the partitions of {counted(unread, 'table')} could not be read" if unread else ""
+    rest = f"; the partitions of {pluralize(unread, 'table')} could not be read" if unread else ""
     ill = ~columns.is_guardian_healthy
     if not ill.any():
         what = "every partition that was read is healthy" if unread else "all of them healthy"
@@ -111,7 +111,7 @@ def answer(facts: PegasusFacts) -> str:
     names = listed([columns.app_names[at] for at in places])
     number = int(ill.sum())
     return (
-        f"{start}: {counted(number, 'partition')} {'is' if number == 1 else 'are'} not healthy, "
+        f"{start}: {pluralize(number, 'partition')} {'is' if number == 1 else 'are'} not healthy, "
         f"in {names}{rest}. {_uneven_sentence(facts)}"
     )
 
@@ -121,8 +121,8 @@ def table_answer(facts: PegasusFacts, name: str) -> str:
     columns = facts.columns
     at = columns.app_names.index(name)
     size = (
-        f"{name}: {counted(int(columns.partition_counts[at]), 'partition')} of "
-        f"{counted(int(columns.max_replica_counts[at]), 'replica')}"
+        f"{name}: {pluralize(int(columns.partition_counts[at]), 'partition')} of "
+        f"{pluralize(int(columns.max_replica_counts[at]), 'replica')}"
     )
     if not columns.is_read[at]:
         return f"{size}; how they are could not be read."
@@ -148,8 +148,8 @@ def _uneven_sentence(facts: PegasusFacts) -> str:
         return "Primaries of every table are even over the living nodes."
     verb = "has" if uneven == 1 else "have"
     return (
-        f"{counted(uneven, 'table')} {verb} uneven primaries: the living nodes with most and with "
-        "least differ by more than one."
+        f"{pluralize(uneven, 'table')} {verb} uneven primaries: the living nodes with most and "
+        "with least differ by more than one."
     )
 
 
@@ -439,7 +439,7 @@ def matrix_sentence(data: MatrixData) -> str:
         return "No node is known."
     most, least = int(led.argmax()), int(led.argmin())
     lacking = int(np.maximum(data.missing, 0).sum())
-    rest = f"; {counted(lacking, 'replica')} missing" if lacking else ""
+    rest = f"; {pluralize(lacking, 'replica')} missing" if lacking else ""
     return (
         f"{data.nodes[most]} leads most with {led[most]}, {data.nodes[least]} least with "
         f"{led[least]}{rest}."

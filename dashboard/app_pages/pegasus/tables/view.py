@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.pegasus.outlook import Outlook
-from core.units import counted
+from core.units import pluralize
 from dashboard import state
 from dashboard.app_pages.pegasus.tables import model
 from dashboard.app_pages.pegasus.tables.charts import partition_matrix, table_grid
@@ -190,7 +190,7 @@ def _partition_table(rows: pd.DataFrame, *, of_one_table: bool) -> None:
 
 def _lost(lost: Sequence[Outlook]) -> None:
     words.section(
-        f"{counted(len(lost), 'partition')} without any replica",
+        f"{pluralize(len(lost), 'partition')} without any replica",
         "Who held it, who should lead it again, and why.",
     )
     for one in lost[:_MAX_LOST]:
