@@ -15,8 +15,8 @@ from core.history.backtesting import TABLES, Backtest, Outcome, run_here
 from core.units import pluralize
 
 
-class BacktestAsk(Strict):
-    """What is played again.
+class BacktestJob(Strict):
+    """The grid of a back-test, and the engine that runs it.
 
     Attributes:
         grid: What is tried, as `trimtab backtest` takes it: shedding, placement and settings of
@@ -37,7 +37,7 @@ class BacktestAsk(Strict):
         return value
 
 
-def _backtest(context: JobContext, asked: BacktestAsk) -> JobAnswer:
+def _backtest(context: JobContext, asked: BacktestJob) -> JobAnswer:
     minute_s = asked.grid.get("minute_s") or context.config.history.minute_s
     work = Backtest.prepared(context.history(), grid_of({**asked.grid, "minute_s": minute_s}))
     if asked.engine == "spark":
@@ -69,7 +69,7 @@ KINDS: Final = (
         name="backtest",
         title="Back-test",
         answers="Which strategy and settings would have kept the fleet balanced?",
-        asks=BacktestAsk,
+        asks=BacktestJob,
         run=_backtest,
     ),
 )

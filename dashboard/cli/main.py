@@ -250,14 +250,16 @@ def unload(
     as_json: Json = False,
 ) -> int:
     """Plan an unload of bundles; nothing is sent."""
-    from dashboard.cli.plans import unload as plans_unload
+    from dashboard.cli.plans.unload import unload as run
     from dashboard.cli.snapshots import Assumptions
 
-    return plans_unload.unload(
+    return run(
         snapshot,
         bundles,
         Assumptions.of(strategy, settings, release),
-        plans_unload.UnloadWish(plan, to, reason),
+        plan_file=plan,
+        destination=to,
+        reason=reason,
         as_json=as_json,
     )
 
@@ -305,9 +307,9 @@ def preview(
     as_json: Json = False,
 ) -> int:
     """Preview a plan: destinations, load before and after, clients, commands."""
-    from dashboard.cli.plans import unload as plans_unload
+    from dashboard.cli.plans.unload import preview as run
 
-    return plans_unload.preview(plan, snapshot, as_json=as_json)
+    return run(plan, snapshot, as_json=as_json)
 
 
 @app.command()

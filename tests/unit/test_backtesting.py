@@ -17,7 +17,7 @@ from backtest_clusters import PEGASUS, PULSAR, START, history_in, living
 from history_worlds import pegasus_minutes
 
 from connectors.config import TrimtabConfig
-from connectors.jobs.kinds_backtest import KINDS, BacktestAsk
+from connectors.jobs.kinds_backtest import KINDS, BacktestJob
 from connectors.jobs.model import JobContext
 from core.errors import InputError, UnknownNameError
 from core.history.backtest.advice import is_plannable
@@ -216,7 +216,7 @@ def test_the_job_writes_its_tables_and_answers(store, tmp_path):
 
 def test_the_job_refuses_a_grid_that_cannot_be():
     with pytest.raises(ValueError, match="sheding"):
-        BacktestAsk(grid={"sheding": ["AvgShedder"]})
+        BacktestJob(grid={"sheding": ["AvgShedder"]})
 
 
 # -- the command -----------------------------------------------------------------------------------

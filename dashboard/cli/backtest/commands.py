@@ -47,5 +47,7 @@ def backtest(
     from dashboard.cli.backtest import run
 
     where = run.Where(uri, config, engine, master)
-    wish = run.BacktestWish(grid, out, tuple(cluster or ()), plan, reason)
-    return run.backtest(where, wish, as_json=as_json)
+    clusters = tuple(cluster or ())
+    return run.backtest(
+        where, grid, out, clusters=clusters, plan_file=plan, reason=reason, as_json=as_json
+    )

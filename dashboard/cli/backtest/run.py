@@ -79,31 +79,31 @@ class Where:
         return services_spark.session(config)
 
 
-@dataclass(frozen=True)
-class BacktestWish:
-    """What is asked of ``trimtab backtest``.
+def backtest(
+    where: Where,
+    grid_file: Path,
+    out: Path,
+    *,
+    clusters: tuple[str, ...] = (),
+    plan_file: Path | None = None,
+    reason: str = "",
+    as_json: bool,
+) -> int:
+    """``trimtab backtest``.
 
-    Attributes:
-        grid: File.
+    Args:
+        where: History, configuration and engine.
+        grid_file: The candidates as JSON: a :class:`Grid`, as the job takes it.
         out: Folder for the result tables.
-        clusters: In place of the grid's.
+        clusters: In place of the grid's; empty: the grid's.
         plan_file: Where the plan goes; ``None``: nowhere.
-        reason: Why; kept in the plan.
+        reason: Recorded in the plan.
+        as_json: Whether one JSON object is printed.
     """
-
-    grid: Path
-    out: Path
-    clusters: tuple[str, ...]
-    plan_file: Path | None
-    reason: str
-
-
-def backtest(where: Where, wish: BacktestWish, *, as_json: bool) -> int:
-    """``trimtab backtest``."""
     where = where.checked()
-    _must_be_usable(wish.out)
+    _must_be_usable(out)
     past = Past.of(where.uri, where.config)
-    grid = _grid(wish, past.config.history.minute_s)
+    grid = _grid(grid_file, clusters, past.config.history.minute_s)
     work = Backtest.prepared(past.store, grid)
     note(f"{work.words}.")
     started = time.perf_counter()
@@ -111,9 +111,9 @@ def backtest(where: Where, wish: BacktestWish, *, as_json: bool) -> int:
         results = _run(where, past, work, progress)
         outcome = Outcome.of(grid, results)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    wish.out.mkdir(parents=True, exist_ok=True)
-    outcome.write(wish.out)
-    plan = _plan(past, outcome, wish)
+    out.mkdir(parents=True, exist_ok=True)
+    outcome.write(out)
+    plan = _plan(past, outcome, plan_file, reason)
     rows = {name: outcome.tables[name].to_pylist() for name in ("candidates", "recommended")}
     body = {
         "sentence": outcome.sentence,
@@ -121,27 +121,27 @@ def backtest(where: Where, wish: BacktestWish, *, as_json: bool) -> int:
         "runs": len(work.units),
         "candidates": [_decoded(row) for row in rows["candidates"]],
         "recommended": [_decoded(row) for row in rows["recommended"]],
-        "tables": {name: str(wish.out / f"{name}.parquet") for name in TABLES},
+        "tables": {name: str(out / f"{name}.parquet") for name in TABLES},
         "plan": None if plan is None else answers.plan(plan),
-        "path": None if plan is None else str(wish.plan_file),
+        "path": None if plan is None else str(plan_file),
         "elapsed_ms": elapsed_ms,
     }
-    return emit(Answer(body, lambda: _show(outcome, rows, wish, plan)), as_json=as_json)
+    return emit(Answer(body, lambda: _show(outcome, rows, plan, (out, plan_file))), as_json=as_json)
 
 
-def _grid(wish: BacktestWish, minute_s: float) -> Grid:
+def _grid(file: Path, clusters: tuple[str, ...], minute_s: float) -> Grid:
     """Return the grid of the file; a minute as the configuration says, where it says nothing."""
     try:
-        text = wish.grid.read_text("utf-8")
+        text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else "it is no text"
         raise UsageFaultError(
-            f"{wish.grid} cannot be read: {why}.", hint="Name a file with a grid as JSON."
+            f"{file} cannot be read: {why}.", hint="Name a file with a grid as JSON."
         ) from exc
     grid = parse_grid(text)
     if json.loads(text).get("minute_s") is None:
         grid = replace(grid, minute_s=minute_s)
-    return replace(grid, clusters=wish.clusters) if wish.clusters else grid
+    return replace(grid, clusters=clusters) if clusters else grid
 
 
 def _must_be_usable(out: Path) -> None:
@@ -228,10 +228,10 @@ def _stoppable() -> Iterator[_Progress]:
 # -- the plan --------------------------------------------------------------------------------------
 
 
-def _plan(past: Past, outcome: Outcome, wish: BacktestWish) -> Plan | None:
+def _plan(past: Past, outcome: Outcome, plan_file: Path | None, reason: str) -> Plan | None:
     """Make the plan that was asked for, and write it; ``None``: there is nothing to change."""
     rows = outcome.tables["recommended"].to_pylist()
-    if wish.plan_file is None or not any(is_plannable(row) for row in rows):
+    if plan_file is None or not any(is_plannable(row) for row in rows):
         return None
     clusters = sorted({row["cluster"] for row in rows})
     if len(clusters) > 1:
@@ -241,12 +241,12 @@ def _plan(past: Past, outcome: Outcome, wish: BacktestWish) -> Plan | None:
             hint=f"Run it again with --cluster {clusters[0]}; the result tables are written.",
         )
     snapshot, exclusions = _now(past, clusters[0])
-    reason = wish.reason or rows[0]["why"]
+    reason = reason or rows[0]["why"]
     terms = PlanOptions(now=services.now(), reason=reason, exclusions=exclusions)
     plan = recommended_plan(snapshot, rows, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    write_plan(wish.plan_file, dump_plan(plan))
+    write_plan(plan_file, dump_plan(plan))
     return plan
 
 
@@ -282,9 +282,10 @@ def _decoded(row: Mapping[str, Any]) -> dict[str, Any]:
 def _show(
     outcome: Outcome,
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    wish: BacktestWish,
     plan: Plan | None,
+    files: tuple[Path, Path | None],
 ) -> None:
+    out, plan_file = files
     nouns = Wording.of(is_pegasus=outcome.is_pegasus)
     say(outcome.sentence)
     clusters = list(dict.fromkeys(row["cluster"] for row in rows["candidates"]))
@@ -297,13 +298,13 @@ def _show(
     say(f"{nouns.rule} * : no other candidate is better in both deviation and {nouns.moves}.")
     _show_changes(rows["recommended"])
     say()
-    say(f"Result tables: {', '.join(TABLES)} in {wish.out}.")
+    say(f"Result tables: {', '.join(TABLES)} in {out}.")
     if plan is not None:
-        say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {wish.plan_file}.")
-        say(f"Carry it out: trimtab apply {wish.plan_file} --cluster {plan.cluster} --reason TEXT")
-    elif wish.plan_file is not None:
+        say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+        say(f"Carry it out: trimtab apply {plan_file} --cluster {plan.cluster} --reason TEXT")
+    elif plan_file is not None:
         why = "a restart is needed for all of it" if rows["recommended"] else "nothing is to change"
-        say(f"{wish.plan_file} was not written: {why}.")
+        say(f"{plan_file} was not written: {why}.")
 
 
 def _show_ranking(rows: Sequence[Mapping[str, Any]], moves: str) -> None:

@@ -61,8 +61,8 @@ def events(
     from dashboard.cli.history import recorded
 
     past = recorded.Past.of(uri, config)
-    wish = recorded.EventWish(tuple(kind or ()), by)
-    return recorded.events(past, cluster, (start, end), wish, as_json=as_json)
+    kinds = tuple(kind or ())
+    return recorded.events(past, cluster, (start, end), kinds=kinds, by=by, as_json=as_json)
 
 
 @history.command()
@@ -94,8 +94,14 @@ def agreement(
 
     past = recorded.Past.of(uri, config)
     pace = minute_s or past.config.history.minute_s
-    wish = recorded.AgreementWish((start, end), strategy, pace if replay else None)
-    return recorded.agreement(past, cluster, wish, as_json=as_json)
+    return recorded.agreement(
+        past,
+        cluster,
+        (start, end),
+        strategy=strategy,
+        replayed_minute_s=pace if replay else None,
+        as_json=as_json,
+    )
 
 
 @history.command()

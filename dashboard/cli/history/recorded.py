@@ -126,9 +126,9 @@ def _code(problems: Sequence[str]) -> int:
     return EXIT_INCOMPLETE if problems else EXIT_DONE
 
 
-def minutes(past: Past, cluster: str, wish: Range, *, as_json: bool) -> int:
+def minutes(past: Past, cluster: str, range_: Range, *, as_json: bool) -> int:
     """``trimtab history minutes``."""
-    start, end = span(*wish, services.now())
+    start, end = span(*range_, services.now())
     past.span_of(cluster)
     found = past.store.minutes(cluster, start, end)
     times: list[int] = found["taken_at"].to_pylist()
@@ -191,28 +191,35 @@ def gaps_in(times: list[int]) -> list[tuple[int, int]]:
     ]
 
 
-@dataclass(frozen=True)
-class EventWish:
-    """Which events: of these kinds (none named: all), done by whom (``None``: anybody)."""
+def events(
+    past: Past,
+    cluster: str,
+    range_: Range,
+    *,
+    kinds: tuple[str, ...] = (),
+    by: str | None = None,
+    as_json: bool,
+) -> int:
+    """``trimtab history events``.
 
-    kinds: tuple[str, ...] = ()
-    by: str | None = None
-
-
-def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: bool) -> int:
-    """``trimtab history events``."""
-    start, end = span(*wish, services.now())
-    for kind in only.kinds:
+    Args:
+        past: The history.
+        cluster: Name in it.
+        range_: From and to, as they were typed.
+        kinds: Only these; empty: all.
+        by: Only those caused by the cluster or by Trimtab; ``None``: all.
+        as_json: Whether one JSON object is printed.
+    """
+    start, end = span(*range_, services.now())
+    for kind in kinds:
         known_word("kind of event", kind, EVENT_NAMES)
-    if only.by is not None:
-        known_word("doer", only.by, BY_NAMES)
+    if by is not None:
+        known_word("doer", by, BY_NAMES)
     past.span_of(cluster)
     rows: list[dict[str, Any]] = past.store.rows("events", cluster, start, end).to_pylist()
-    kinds = Counter(row["kind"] for row in rows)
+    counts = Counter(row["kind"] for row in rows)
     chosen = [
-        row
-        for row in rows
-        if (not only.kinds or row["kind"] in only.kinds) and only.by in (None, row["by"] or "")
+        row for row in rows if (not kinds or row["kind"] in kinds) and by in (None, row["by"] or "")
     ]
     problems = _incomplete(past, cluster, ["minutes", "events"], start, end)
     body = {
@@ -223,7 +230,7 @@ def events(past: Past, cluster: str, wish: Range, only: EventWish, *, as_json: b
     }
 
     def show() -> None:
-        told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
         say(f"{cluster}: {pluralize(len(chosen), 'event')}" + (f" of {told}." if told else "."))
         table(
             ("seen at", "kind", "what", "before", "after", "by", "run"),
@@ -253,40 +260,42 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
     return {"taken_at": as_iso(row["taken_at"])} | told | {"details": details}
 
 
-@dataclass(frozen=True)
-class AgreementWish:
-    """What is asked of ``trimtab history agreement``.
+def agreement(
+    past: Past,
+    cluster: str,
+    range_: Range,
+    *,
+    strategy: str | None,
+    replayed_minute_s: float | None,
+    as_json: bool,
+) -> int:
+    """``trimtab history agreement``.
 
-    Attributes:
-        range: From and to, as they were typed.
-        strategy: Foretelling one; ``None``: the configured one.
-        replayed_minute_s: Foretell from the record, a minute being so many seconds of it;
-            ``None``: take what was foretold while it was recorded.
+    Args:
+        past: The history.
+        cluster: Name in it.
+        range_: From and to, as they were typed.
+        strategy: Predicting one; ``None``: the configured one.
+        replayed_minute_s: Predict from the record, a minute being so many seconds of it;
+            ``None``: take what was predicted while it was recorded.
+        as_json: Whether one JSON object is printed.
     """
-
-    range: Range
-    strategy: str | None
-    replayed_minute_s: float | None
-
-
-def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -> int:
-    """``trimtab history agreement``."""
     from core.history.prediction_accuracy import agreement as compared  # noqa: PLC0415  # commands start fast
 
-    start, end = span(*wish.range, services.now())
+    start, end = span(*range_, services.now())
     first, last = past.span_of(cluster)
     until = datetime_to_ms(last if end is None else min(last, end))
     events = past.store.rows("events", cluster, start, end)
-    if wish.replayed_minute_s is not None:
+    if replayed_minute_s is not None:
         window = (start or first, end or last)
-        shadow = _foretold_anew(past, cluster, window, wish)
+        shadow = _predicted_again(past, cluster, window, strategy, replayed_minute_s)
     else:
         shadow = past.store.rows("shadow", cluster, start, end)
         known = sorted(set(shadow["strategy"].to_pylist()))
-        if wish.strategy is not None and wish.strategy not in known:
-            raise UnknownNameError.of("foretelling strategy", wish.strategy, known, place=cluster)
-    found = compared(shadow, events, strategy=wish.strategy, until=until)
-    kinds = None if wish.replayed_minute_s is not None else ["minutes", "events", "shadow"]
+        if strategy is not None and strategy not in known:
+            raise UnknownNameError.of("foretelling strategy", strategy, known, place=cluster)
+    found = compared(shadow, events, strategy=strategy, until=until)
+    kinds = None if replayed_minute_s is not None else ["minutes", "events", "shadow"]
     problems = _incomplete(past, cluster, kinds, start, end)
     body = {"cluster": cluster, "history": past.place} | agreement_json(found)
     body["problems"] = problems
@@ -303,8 +312,12 @@ def agreement(past: Past, cluster: str, wish: AgreementWish, *, as_json: bool) -
     return emit(Answer(body, show, _code(problems)), as_json=as_json)
 
 
-def _foretold_anew(
-    past: Past, cluster: str, window: tuple[datetime, datetime], wish: AgreementWish
+def _predicted_again(
+    past: Past,
+    cluster: str,
+    window: tuple[datetime, datetime],
+    strategy: str | None,
+    minute_s: float,
 ) -> pa.Table:
     """Return what each round would have unloaded, from the recorded state of its minute."""
     from core.history.backtest.model import Candidate, Window  # noqa: PLC0415  # commands start fast
@@ -313,8 +326,8 @@ def _foretold_anew(
 
     end = window[1] + timedelta(milliseconds=1)  # a window ends before its last moment
     whole = Window(number=0, start=window[0], end=end)
-    series = load_series(past.store, cluster, whole, minute_s=wish.replayed_minute_s or 60.0)
-    candidate = Candidate(shedding=wish.strategy) if wish.strategy is not None else None
+    series = load_series(past.store, cluster, whole, minute_s=minute_s)
+    candidate = Candidate(shedding=strategy) if strategy is not None else None
     return foretold(series, candidate)
 
 

@@ -29,9 +29,9 @@ from dashboard.cli.output import (
 from dashboard.services import history
 
 
-def export(past: Past, source: str, wish: Range, out: Path, *, as_json: bool) -> int:
+def export(past: Past, source: str, range_: Range, out: Path, *, as_json: bool) -> int:
     """``trimtab history export``."""
-    start, end = span(*wish, services.now())
+    start, end = span(*range_, services.now())
     if out.exists():
         raise UsageFaultError(f"{out} exists already.", hint="Name a file that is not there.")
     if Path(source).is_dir() and source not in past.store.clusters():

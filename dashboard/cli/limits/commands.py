@@ -51,20 +51,27 @@ def quota(
     as_json: Json = False,
 ) -> int:
     """Compute each broker's share of a resource group's limit."""
-    from dashboard.cli.limits import tenants as limits_tenants
+    from dashboard.cli.limits import tenants as run
 
     if group is not None or snapshot is not None:
-        live = limits_tenants.LiveWish(snapshot, group, of, config)
-        return limits_tenants.live_quota(live, limit, usage, as_json=as_json)
+        return run.live_quota(
+            snapshot, group, of, config, limit=limit, usage=usage, as_json=as_json
+        )
     if steps is not None:
-        course = limits_tenants.CourseWish(limit, steps, period, tolerance)
-        return limits_tenants.course(course, usage, as_json=as_json)
-    return limits_tenants.quota(limit, usage, formula, as_json=as_json)
+        return run.course(
+            limit,
+            steps,
+            period_s=period,
+            tolerance_percent=tolerance,
+            usage=usage,
+            as_json=as_json,
+        )
+    return run.quota(limit, usage, formula, as_json=as_json)
 
 
 @limiting.command()
 def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
     """Show the traffic of each tenant next to the limits of its namespaces."""
-    from dashboard.cli.limits import tenants as limits_tenants
+    from dashboard.cli.limits import tenants as run
 
-    return limits_tenants.tenants(source, config, as_json=as_json)
+    return run.tenants(source, config, as_json=as_json)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,30 +77,29 @@ def _numbers(text: str) -> list[float]:
         ) from None
 
 
-@dataclass(frozen=True)
-class LiveWish:
-    """Whose limit and use are asked for."""
-
-    source: str | None
-    group: str | None
-    quantity: str
-    config: Path | None
-
-
-def live_quota(wish: LiveWish, limit: float | None, usage: str | None, *, as_json: bool) -> int:
+def live_quota(
+    source: str | None,
+    group: str | None,
+    quantity: str,
+    config: Path | None,
+    *,
+    limit: float | None,
+    usage: str | None,
+    as_json: bool,
+) -> int:
     """``trimtab quota --snapshot --group``: a group's limit by its live use."""
-    if wish.source is None or wish.group is None or usage is not None or limit is not None:
+    if source is None or group is None or usage is not None or limit is not None:
         raise UsageFaultError(
             "--snapshot and --group go together, and give the limit and the usage themselves.",
             hint="Give both, without --limit and --usage.",
         )
-    if wish.quantity not in QUANTITIES:
-        unknown = UnknownNameError.of("quantity", wish.quantity, QUANTITIES)
+    if quantity not in QUANTITIES:
+        unknown = UnknownNameError.of("quantity", quantity, QUANTITIES)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
-    snapshot = pulsar_snapshot(wish.source, wish.config)
+    snapshot = pulsar_snapshot(source, config)
     settings = active_settings(snapshot)
-    group = find_group(group_uses(snapshot, namespace_use(snapshot)), wish.group, wish.source)
-    shared = shared_limit(snapshot, group, wish.quantity, period_s=period_of(settings))
+    found = find_group(group_uses(snapshot, namespace_use(snapshot)), group, source)
+    shared = shared_limit(snapshot, found, quantity, period_s=period_of(settings))
     holds, sentence = enforcement_words(settings)
     rows = [
         {"broker": name, "used": used, "upstream": int(mine), "published": published}
@@ -114,11 +112,11 @@ def live_quota(wish: LiveWish, limit: float | None, usage: str | None, *, as_jso
         )
     ]
     body = {
-        "group": group.name,
-        "quantity": wish.quantity,
+        "group": found.name,
+        "quantity": quantity,
         "unit": shared.quantity.unit,
         "limit": shared.limit,
-        "namespaces": list(group.namespaces),
+        "namespaces": list(found.namespaces),
         "brokers": rows,
         "is_enforced": holds and shared.quantity.is_enforced,
         "note": sentence,
@@ -149,33 +147,31 @@ def _limit(value: float, unit: str) -> str:
     return "no limit" if value < 0 else amount(value, unit)
 
 
-@dataclass(frozen=True)
-class CourseWish:
-    """What is to be played over time."""
-
-    limit: float | None
-    steps: str
-    period_s: float
-    tolerance_percent: float
-
-
-def course(wish: CourseWish, usage: str | None, *, as_json: bool) -> int:
+def course(
+    limit: float | None,
+    steps: str,
+    *,
+    period_s: float,
+    tolerance_percent: float,
+    usage: str | None,
+    as_json: bool,
+) -> int:
     """``trimtab quota --steps``: demand over time, and what the brokers let through."""
-    if wish.limit is None or usage is not None:
+    if limit is None or usage is not None:
         raise UsageFaultError(
             "--steps needs --limit, and takes the place of --usage.", hint="Give --limit."
         )
-    found, limit = played(
-        wish.limit,
-        wish.steps,
-        period_s=wish.period_s,
-        tolerance_percent=wish.tolerance_percent,
+    found, used_limit = played(
+        limit,
+        steps,
+        period_s=period_s,
+        tolerance_percent=tolerance_percent,
     )
     shares_told = [[_finite(value) for value in row] for row in found.share.tolist()]
     body = {
-        "limit": limit,
-        "period_s": wish.period_s,
-        "tolerance_percent": wish.tolerance_percent,
+        "limit": used_limit,
+        "period_s": period_s,
+        "tolerance_percent": tolerance_percent,
         "periods": [
             {"wanted": wanted, "used": used, "share": share, "reports": reports}
             for wanted, used, share, reports in zip(
@@ -186,13 +182,13 @@ def course(wish: CourseWish, usage: str | None, *, as_json: bool) -> int:
                 strict=True,
             )
         ],
-        "held_back": float(found.held_back.sum()) * wish.period_s,
+        "held_back": float(found.held_back.sum()) * period_s,
     }
 
     def show() -> None:
         rows = [
             (
-                f"{at * wish.period_s:,.0f} s",
+                f"{at * period_s:,.0f} s",
                 _row(found.wanted[at].tolist()),
                 _row(found.used[at].tolist()),
                 _row(shares_told[at]),

@@ -34,7 +34,6 @@ def owners(
     as_json: Json = False,
 ) -> int:
     """Show ownership: sessions, orphans, double claims, namespaces on few brokers."""
-    from dashboard.cli.ownership import owners as ownership_owners
+    from dashboard.cli.ownership.owners import owners as run
 
-    wish = ownership_owners.OwnersWish(source=source, namespace=namespace, only_wrong=orphans)
-    return ownership_owners.owners(wish, config, as_json=as_json)
+    return run(source, config, namespace=namespace, only_problems=orphans, as_json=as_json)

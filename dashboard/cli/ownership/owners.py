@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from core.pulsar.owner_sessions import session_text
 from core.pulsar.owner_spread import spread_of, spread_sentence
 from core.pulsar.owners import WRONG, Ownership, meaning_of, ownership_of, worst_first
 from core.pulsar.view import LoadView
-from core.snapshot import PulsarSnapshot
 from core.units import datetime_to_ms, format_age, format_bytes_per_s
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.releases import active_settings
@@ -24,33 +22,28 @@ from dashboard.cli.source import pulsar_snapshot
 _MOST_SHOWN: Final = 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnersWish:
-    """What is asked of ``trimtab owners``.
+def owners(
+    source: str, config: Path | None, *, namespace: str | None, only_problems: bool, as_json: bool
+) -> int:
+    """``trimtab owners``.
 
-    Attributes:
+    Args:
         source: Cluster in the configuration, or a snapshot directory.
+        config: The configuration; ``None``: the usual one.
         namespace: Only its bundles; ``None``: all.
-        only_wrong: Only bundles in a state that makes somebody wait.
+        only_problems: Only bundles with ownership problems.
+        as_json: Whether one JSON object is printed.
     """
-
-    source: str
-    namespace: str | None
-    only_wrong: bool
-
-
-def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
-    """``trimtab owners``; orphans are findings, and a verdict like any other."""
-    snapshot = pulsar_snapshot(wish.source, config)
+    snapshot = pulsar_snapshot(source, config)
     snapshot.require("bundles")
     started = time.perf_counter()
     settings = active_settings(snapshot)
     found = ownership_of(snapshot, settings)
     spread = spread_of(LoadView.of(snapshot, settings))
     elapsed_ms = (time.perf_counter() - started) * 1000
-    bundles = _chosen(found, wish)
-    if wish.namespace is not None:
-        spread = spread.filter(pc.equal(spread["namespace"], wish.namespace))
+    bundles = _chosen(found, namespace, only_problems=only_problems)
+    if namespace is not None:
+        spread = spread.filter(pc.equal(spread["namespace"], namespace))
     body = {
         "answer": found.sentence,
         "spread": spread_sentence(spread),
@@ -61,45 +54,37 @@ def owners(wish: OwnersWish, config: Path | None, *, as_json: bool) -> int:
         "notes": list(found.notes),
         "elapsed_ms": round(elapsed_ms, 3),
     }
-    return emit(
-        Answer(body, lambda: _show(snapshot, found, bundles, spread, wish)), as_json=as_json
-    )
+
+    def show() -> None:
+        now_ms = datetime_to_ms(snapshot.manifest.taken_at)
+        say(found.sentence)
+        for state in found.counts:
+            if state in WRONG:
+                say(f"{state}: {meaning_of(state)}")
+        if only_problems or namespace is not None:
+            _show_bundles(bundles, now_ms)
+        if not only_problems:
+            _show_sessions(found.sessions, now_ms)
+            say()
+            say(spread_sentence(spread))
+        for one in found.notes:
+            say(f"Note: {one}")
+
+    return emit(Answer(body, show), as_json=as_json)
 
 
-def _chosen(found: Ownership, wish: OwnersWish) -> pa.Table:
-    bundles = worst_first(found.bundles, WRONG) if wish.only_wrong else worst_first(found.bundles)
-    if wish.namespace is None:
+def _chosen(found: Ownership, namespace: str | None, *, only_problems: bool) -> pa.Table:
+    bundles = worst_first(found.bundles, WRONG) if only_problems else worst_first(found.bundles)
+    if namespace is None:
         return bundles
     known = pc.unique(found.bundles["namespace"]).to_pylist()
-    if wish.namespace not in known:
-        raise UnknownNameError.of("namespace", wish.namespace, known, place="this snapshot")
-    return bundles.filter(pc.equal(bundles["namespace"], wish.namespace))
+    if namespace not in known:
+        raise UnknownNameError.of("namespace", namespace, known, place="this snapshot")
+    return bundles.filter(pc.equal(bundles["namespace"], namespace))
 
 
 def _bundle_json(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "session": session_text(row["session_id"])}
-
-
-def _show(
-    snapshot: PulsarSnapshot,
-    found: Ownership,
-    bundles: pa.Table,
-    spread: pa.Table,
-    wish: OwnersWish,
-) -> None:
-    now_ms = datetime_to_ms(snapshot.manifest.taken_at)
-    say(found.sentence)
-    for state in found.counts:
-        if state in WRONG:
-            say(f"{state}: {meaning_of(state)}")
-    if wish.only_wrong or wish.namespace is not None:
-        _show_bundles(bundles, now_ms)
-    if not wish.only_wrong:
-        _show_sessions(found.sessions, now_ms)
-        say()
-        say(spread_sentence(spread))
-    for one in found.notes:
-        say(f"Note: {one}")
 
 
 def _show_bundles(bundles: pa.Table, now_ms: int) -> None:

@@ -154,8 +154,15 @@ def set_settings(
     """Plan a change of dynamic settings, validated; run it with `apply`."""
     from dashboard.cli.plans import setting
 
-    wish = setting.SettingWish(changes or [], unset or [], plan, reason)
-    return setting.set_settings(config, cluster, wish, as_json=as_json)
+    return setting.set_settings(
+        config,
+        cluster,
+        changes or [],
+        unset=unset or [],
+        plan_file=plan,
+        reason=reason,
+        as_json=as_json,
+    )
 
 
 @acting.command()

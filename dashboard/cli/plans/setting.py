@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from core.plan.codec import dump_plan
@@ -19,71 +18,72 @@ from dashboard.cli.plans.unload import nothing_to_do, refusal, tell_plan_file, w
 from dashboard.cli.source import pulsar_cluster
 
 
-@dataclass(frozen=True)
-class SettingWish:
-    """What is to be changed.
+def _requested(changes: Sequence[str], unset: Sequence[str]) -> dict[str, str | None]:
+    """Return key to value, in the order given.
 
-    Attributes:
-        changes: ``KEY=VALUE``, VALUE as brokers write it.
-        unset: Keys whose dynamic value is taken away.
-        plan_file: Where the plan goes.
-        reason: Why; kept in the plan.
+    Raises:
+        UsageFaultError: No ``=``, a key named twice, or nothing at all.
     """
-
-    changes: Sequence[str]
-    unset: Sequence[str]
-    plan_file: Path | None
-    reason: str = ""
-
-    def wanted(self) -> dict[str, str | None]:
-        """Return key to value, in the order given.
-
-        Raises:
-            UsageFaultError: No ``=``, a key named twice, or nothing at all.
-        """
-        pairs: list[tuple[str, str | None]] = []
-        for change in self.changes:
-            key, sign, value = change.partition("=")
-            if not sign:
-                raise UsageFaultError(
-                    f"{change!r} has no value.", hint="Write KEY=VALUE, or --unset KEY."
-                )
-            pairs.append((key.strip(), value))
-        pairs += [(key.strip(), None) for key in self.unset]
-        found = dict(pairs)
-        if not found:
-            raise UsageFaultError("No setting was named.", hint="Write KEY=VALUE, or --unset KEY.")
-        if len(found) < len(pairs):
-            names = [key for key, _ in pairs]
-            twice = next(key for key in names if names.count(key) > 1)
-            raise UsageFaultError(f"{twice} is named twice.", hint="Name each setting once.")
-        return found
+    pairs: list[tuple[str, str | None]] = []
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign:
+            raise UsageFaultError(
+                f"{change!r} has no value.", hint="Write KEY=VALUE, or --unset KEY."
+            )
+        pairs.append((key.strip(), value))
+    pairs += [(key.strip(), None) for key in unset]
+    found = dict(pairs)
+    if not found:
+        raise UsageFaultError("No setting was named.", hint="Write KEY=VALUE, or --unset KEY.")
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise UsageFaultError(f"{twice} is named twice.", hint="Name each setting once.")
+    return found
 
 
-def set_settings(config_file: Path | None, name: str, wish: SettingWish, *, as_json: bool) -> int:
-    """``trimtab set``."""
-    wanted = wish.wanted()
+def set_settings(
+    config_file: Path | None,
+    name: str,
+    changes: Sequence[str],
+    *,
+    unset: Sequence[str],
+    plan_file: Path | None,
+    reason: str,
+    as_json: bool,
+) -> int:
+    """``trimtab set``.
+
+    Args:
+        config_file: The configuration; ``None``: the usual one.
+        name: Of the cluster.
+        changes: ``KEY=VALUE``, VALUE as brokers write it.
+        unset: Keys whose dynamic value is removed.
+        plan_file: Where the plan goes; ``None``: nowhere.
+        reason: Recorded in the plan.
+        as_json: Whether one JSON object is printed.
+    """
+    wanted = _requested(changes, unset)
     config = configured(config_file)
     cluster = pulsar_cluster(config, name)
     snapshot = services.capture(cluster)
-    terms = PlanOptions(
-        now=services.now(), reason=wish.reason, exclusions=frozenset(cluster.exclusions)
-    )
+    terms = PlanOptions(now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions))
     plan = build_setting_plan(snapshot, wanted, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     if not plan.steps:
         return nothing_to_do(plan.diagnostics, as_json=as_json)
-    if wish.plan_file is not None:
-        write_plan(wish.plan_file, dump_plan(plan))
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
     others = preview_plan(snapshot, plan).others
     body = {
         "plan": answers.plan(plan),
         "steps": [answers.other(item) for item in others],
-        "path": str(wish.plan_file) if wish.plan_file else None,
+        "path": str(plan_file) if plan_file else None,
     }
     more = words_of(config)
-    return emit(Answer(body, lambda: _show(plan, others, wish.plan_file, more)), as_json=as_json)
+    return emit(Answer(body, lambda: _show(plan, others, plan_file, more)), as_json=as_json)
 
 
 def _show(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -31,21 +30,14 @@ _DONE_ALREADY: Final = ("nothing_to_do", "already_set")
 """Codes of the diagnostics that explain a plan without steps as done."""
 
 
-@dataclass(frozen=True)
-class UnloadWish:
-    """Where the plan file goes, who should take the bundles, and why."""
-
-    plan_file: Path | None
-    destination: str | None
-    reason: str
-
-
 def unload(
     directory: Path,
     bundles: Sequence[str],
     assumptions: Assumptions,
-    wish: UnloadWish,
     *,
+    plan_file: Path | None,
+    destination: str | None,
+    reason: str,
     as_json: bool,
 ) -> int:
     """``trimtab unload``: a plan file, or the first reason why there cannot be one."""
@@ -54,30 +46,30 @@ def unload(
     plan = build_unload_plan(
         snapshot,
         bundles,
-        destination=wish.destination,
+        destination=destination,
         strategy=assumptions.strategy,
         overrides=assumptions.overrides,
         release=assumptions.release,
         now=datetime.now(tz=UTC),
-        reason=wish.reason,
+        reason=reason,
     )
     errors = plan.by_severity("error")
     if errors:
         raise refusal(errors)
-    if wish.plan_file is not None:
-        write_plan(wish.plan_file, dump_plan(plan))
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
 
     def show() -> None:
         _show_plan(plan)
-        if wish.plan_file is None:
+        if plan_file is None:
             say("Not written: name a file with --plan OUT.")
         else:
-            say(f"Written to {wish.plan_file}.")
-            say(f"See `trimtab preview {wish.plan_file} --snapshot {directory}`.")
+            say(f"Written to {plan_file}.")
+            say(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
 
     body = {
         "plan": answers.plan(plan),
-        "path": str(wish.plan_file) if wish.plan_file else None,
+        "path": str(plan_file) if plan_file else None,
     }
     return emit(Answer(body, show), as_json=as_json)
 
