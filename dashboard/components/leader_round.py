@@ -38,7 +38,7 @@ def _look(page: PageContext) -> None:
         st.caption(words.plain(leader_words.missing(forecast, now_s, is_past=False)))
         return
     prediction = forecast.next_round
-    words.section(leader_words.headline(prediction, now_s), f"{prediction.strategy} on the leader.")
+    words.section(leader_words.headline(prediction, now_s), leader_words.source_note(prediction))
     words.notes(leader_words.notes(prediction))
     rows = presenter.bundles_frame(prediction)
     if not prediction.has_shares:

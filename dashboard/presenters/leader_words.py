@@ -58,6 +58,17 @@ def headline(prediction: RoundPrediction, now_s: float, source: str = "") -> str
     return f"Next round {_when(prediction, now_s)}: {bundles}{of}{sure}"
 
 
+def source_note(prediction: RoundPrediction) -> str:
+    """Return what a headline was predicted from, and when."""
+    made = datetime.fromtimestamp(prediction.made_at_s, UTC)
+    return f"{prediction.strategy} on the leader, predicted from its events at {made:%H:%M:%S} UTC."
+
+
+def snapshot_note(taken_at: datetime) -> str:
+    """Return what a sentence about a snapshot was predicted from, and when."""
+    return f"Predicted from the snapshot of {taken_at.astimezone(UTC):%H:%M:%S} UTC."
+
+
 def bundle_headline(prediction: RoundPrediction, now_s: float, bundle: str) -> str:
     """Return where a bundle is after a round, and how sure that is.
 

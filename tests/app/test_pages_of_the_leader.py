@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -94,6 +95,15 @@ def test_rebalance_shows_the_next_round_with_shares_and_accuracy(site, fleet):
     assert shown["share"].tolist() == [0.9, 0.8, 0.25]
     by_lead = next(one.value for one in app.dataframe if "lead" in one.value.columns)
     assert by_lead["exact"].tolist() == ["39 of 40", "31 of 40"]
+
+
+def test_the_headline_and_the_sentence_each_name_their_source_and_moment(site, fleet):
+    forecast = publish(site, fleet)
+    assert forecast.next_round is not None
+    made = datetime.fromtimestamp(forecast.next_round.made_at_s, UTC)
+    said = texts(site.open("rebalance"))
+    assert f"predicted from its events at {made:%H:%M:%S} UTC" in said
+    assert f"Predicted from the snapshot of {fleet.manifest.taken_at:%H:%M:%S} UTC" in said
 
 
 def test_where_no_futures_are_drawn_no_share_is_shown(site, fleet, capsys):
