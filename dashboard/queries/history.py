@@ -119,7 +119,7 @@ def weights_of(shelved: CachedSnapshot | None, system: str) -> Weights:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Query:
     """What was asked, of the history as it was then."""
 
     history: ClusterHistory
@@ -129,7 +129,7 @@ class _Question:
     values: tuple[tuple[str, Hashable], ...]
 
 
-def _ask(question: _Question) -> pa.Table | None:
+def _ask(question: _Query) -> pa.Table | None:
     reader = HistoryReader(question.history.store, question.history.cluster)
     values = {name: list(one) if isinstance(one, tuple) else one for name, one in question.values}
     return reader.ask(question.sql, question.kind, question.period, **values)
@@ -149,7 +149,7 @@ class _Remembering(HistoryReader):
         held = tuple(
             (name, tuple(one) if isinstance(one, list) else one) for name, one in values.items()
         )
-        return _answers(_Question(self._history, sql, kind, period, held))
+        return _answers(_Query(self._history, sql, kind, period, held))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ class RunningFleet(Protocol):
 
 
 @dataclass(frozen=True)
-class FleetWish:
+class FleetRequest:
     """What fleet is wanted.
 
     Attributes:
@@ -45,7 +45,7 @@ class FleetWish:
     release: str | None = None
 
 
-def sandbox(wish: FleetWish, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
+def sandbox(wish: FleetRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
     """Return a local fleet that runs within the ``with`` block.
 
     Raises:

@@ -22,7 +22,7 @@ _MOST_SHOWN = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountWish:
+class BundleCountRequest:
     """What is asked of ``trimtab advise bundles``; ``None``: from the snapshot, or none."""
 
     brokers: int | None
@@ -36,13 +36,13 @@ class CountWish:
     namespace: str | None
 
 
-def bundles(wish: CountWish, *, as_json: bool) -> int:
+def bundles(request: BundleCountRequest, *, as_json: bool) -> int:
     """``trimtab advise bundles``: how many, and why."""
-    facts, settings = _live(wish)
+    facts, settings = _live(request)
     limits = BundleLimits.of(settings)
-    if wish.max_bundles is not None:
-        limits = dataclasses.replace(limits, maximum=wish.max_bundles)
-    advice = advise_bundles(_demand(wish, facts), limits)
+    if request.max_bundles is not None:
+        limits = dataclasses.replace(limits, maximum=request.max_bundles)
+    advice = advise_bundles(_demand(request, facts), limits)
     present = len(facts.bundles) if facts else None
     body = {
         "bundles": advice.bundles,
@@ -79,28 +79,28 @@ def bundles(wish: CountWish, *, as_json: bool) -> int:
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _live(wish: CountWish) -> tuple[NamespaceFacts | None, EffectiveSettings]:
+def _live(request: BundleCountRequest) -> tuple[NamespaceFacts | None, EffectiveSettings]:
     """Take the namespace and the settings of the snapshot; defaults where none is named."""
-    if (wish.snapshot is None) != (wish.namespace is None):
+    if (request.snapshot is None) != (request.namespace is None):
         raise UsageFaultError(
             "A namespace is one of a snapshot.", hint="Give --snapshot and --namespace together."
         )
-    if wish.snapshot is None or wish.namespace is None:
-        if wish.brokers is None or wish.topics is None:
+    if request.snapshot is None or request.namespace is None:
+        if request.brokers is None or request.topics is None:
             raise UsageFaultError(
                 "The number of brokers and topics is not given.",
                 hint="Give --brokers and --topics, or --snapshot and --namespace.",
             )
         return None, EffectiveSettings.defaults()
-    snapshot = load_snapshot(Path(wish.snapshot))
-    facts = namespace_facts(snapshot.bundles, wish.namespace, snapshot.brokers.num_rows)
+    snapshot = load_snapshot(Path(request.snapshot))
+    facts = namespace_facts(snapshot.bundles, request.namespace, snapshot.brokers.num_rows)
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
-        raise UnknownNameError.of("namespace", wish.namespace, known, place=wish.snapshot)
+        raise UnknownNameError.of("namespace", request.namespace, known, place=request.snapshot)
     return facts, active_settings(snapshot)
 
 
-def _demand(wish: CountWish, facts: NamespaceFacts | None) -> Demand:
+def _demand(request: BundleCountRequest, facts: NamespaceFacts | None) -> Demand:
     """Fill what is not given with what the snapshot shows; what nobody knows asks for nothing."""
     shown: dict[str, float] = {}
     if facts is not None:
@@ -111,8 +111,8 @@ def _demand(wish: CountWish, facts: NamespaceFacts | None) -> Demand:
             "rate": (facts.msgs_in or 0.0) + (facts.msgs_out or 0.0),
             "throughput": (facts.bytes_in or 0.0) + (facts.bytes_out or 0.0),
         }
-    given = {name: getattr(wish, name) for name in ("brokers", "topics", "clients")}
-    given |= {"rate": wish.rate, "throughput": wish.throughput}
+    given = {name: getattr(request, name) for name in ("brokers", "topics", "clients")}
+    given |= {"rate": request.rate, "throughput": request.throughput}
     held = shown | {name: value for name, value in given.items() if value is not None}
     return Demand(
         brokers=int(held["brokers"]),
@@ -120,7 +120,7 @@ def _demand(wish: CountWish, facts: NamespaceFacts | None) -> Demand:
         clients=int(held.get("clients", 0)),
         msg_rate=held.get("rate", 0.0),
         bytes_per_s=held.get("throughput", 0.0),
-        within=wish.within,
+        within=request.within,
     )
 
 

@@ -75,7 +75,7 @@ def _stall_words(silent: int, after_s: float | None, by: str, slow_ratio: float)
 
 
 @dataclass(frozen=True)
-class SpreadWish:
+class PartitionSpreadRequest:
     """What is asked of ``trimtab advise partitions``."""
 
     topic: str
@@ -88,16 +88,16 @@ class SpreadWish:
     reason: str = ""
 
 
-def partitions(wish: SpreadWish, *, as_json: bool) -> int:
+def partitions(request: PartitionSpreadRequest, *, as_json: bool) -> int:
     """``trimtab advise partitions``: the spread for each number, and splits for the first."""
-    topic = str(parse_topic_name(wish.topic))
-    boundaries = _boundaries(wish)
-    advice = by_partition_count(topic, boundaries, wish.counts)
+    topic = str(parse_topic_name(request.topic))
+    boundaries = _boundaries(request)
+    advice = by_partition_count(topic, boundaries, request.counts)
     surgery = plan_cuts(
         boundaries,
-        partition_hashes(topic, wish.counts[0]),
-        wanted=wish.wanted,
-        max_bundles=wish.max_bundles,
+        partition_hashes(topic, request.counts[0]),
+        wanted=request.wanted,
+        max_bundles=request.max_bundles,
     )
     body = {
         "topic": topic,
@@ -106,9 +106,9 @@ def partitions(wish: SpreadWish, *, as_json: bool) -> int:
         "splits": _splits(surgery),
         "verdict": surgery.verdict,
     }
-    plan = _plan(wish, topic, surgery)
+    plan = _plan(request, topic, surgery)
     if plan is not None:
-        body |= {"plan": answers.plan(plan), "path": str(wish.plan_file)}
+        body |= {"plan": answers.plan(plan), "path": str(request.plan_file)}
 
     def show() -> None:
         table(
@@ -123,7 +123,7 @@ def partitions(wish: SpreadWish, *, as_json: bool) -> int:
                 for one in advice
             ],
         )
-        say(f"For {wish.counts[0]} partitions: {surgery.verdict}")
+        say(f"For {request.counts[0]} partitions: {surgery.verdict}")
         table(
             ("split", "at"),
             [(range_text(cut.lower, cut.upper), f"0x{cut.position:08x}") for cut in surgery.cuts],
@@ -131,12 +131,12 @@ def partitions(wish: SpreadWish, *, as_json: bool) -> int:
         if plan is not None:
             for item in plan.diagnostics:
                 say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())
-            tell_plan_file(plan, wish.plan_file, "")
+            tell_plan_file(plan, request.plan_file, "")
 
     return emit(Answer(body, show), as_json=as_json)
 
 
-def _plan(wish: SpreadWish, topic: str, surgery: Surgery) -> Plan | None:
+def _plan(request: PartitionSpreadRequest, topic: str, surgery: Surgery) -> Plan | None:
     """Make the plan of the cuts, and write it: only for a topic that is on the cluster.
 
     Raises:
@@ -145,29 +145,29 @@ def _plan(wish: SpreadWish, topic: str, surgery: Surgery) -> Plan | None:
         InputError: There is nothing to cut.
         PlanError: A check forbids it.
     """
-    if wish.plan_file is None:
+    if request.plan_file is None:
         return None
-    if wish.snapshot is None:
+    if request.snapshot is None:
         raise UsageFaultError(
             "Even bundles are assumed: there is nothing to plan on a cluster.",
             hint="Give --snapshot instead of --bundles.",
         )
-    snapshot = load_snapshot(Path(wish.snapshot))
+    snapshot = load_snapshot(Path(request.snapshot))
     held = snapshot.topics["topic"].to_pylist()
     if not any(name.startswith(f"{topic}-partition-") for name in held):
         raise IncompleteSnapshotError(
-            f"No partition of {topic} is in {wish.snapshot}, and a split cannot be taken back.",
+            f"No partition of {topic} is in {request.snapshot}, and a split cannot be taken back.",
             hint="Capture with --topics-of its bundles, or fetch the topics on the page Advisors.",
         )
     if not surgery.cuts:
         raise InputError(f"There is nothing to plan: {surgery.verdict}")
     namespace = parse_topic_name(topic).namespace
     cuts = {f"{namespace}/{name}": where for name, where in surgery.positions.items()}
-    terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
+    terms = PlanOptions(now=datetime.now(tz=UTC), reason=request.reason)
     plan = build_cuts_plan(snapshot, cuts, terms)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
-    write_plan(wish.plan_file, dump_plan(plan))
+    write_plan(request.plan_file, dump_plan(plan))
     return plan
 
 
@@ -178,23 +178,23 @@ def _splits(surgery: Surgery) -> list[dict[str, object]]:
     ]
 
 
-def _boundaries(wish: SpreadWish) -> Sequence[int]:
+def _boundaries(request: PartitionSpreadRequest) -> Sequence[int]:
     """Take the namespace's own boundaries, or as many even bundles as were asked for."""
-    if (wish.bundles is None) == (wish.snapshot is None):
+    if (request.bundles is None) == (request.snapshot is None):
         raise UsageFaultError(
             "The bundles are those of a snapshot, or so many even ones.",
             hint="Give --snapshot or --bundles, one of the two.",
         )
-    if wish.bundles is not None:
-        return even_boundaries(wish.bundles)
-    snapshot = load_snapshot(Path(str(wish.snapshot)))
-    namespace = parse_topic_name(wish.topic).namespace
+    if request.bundles is not None:
+        return even_boundaries(request.bundles)
+    snapshot = load_snapshot(Path(str(request.snapshot)))
+    namespace = parse_topic_name(request.topic).namespace
     known = {row["namespace"]: row["boundaries"] for row in snapshot.namespaces.to_pylist()}
     if namespace not in known:
-        raise UnknownNameError.of("namespace", namespace, known, place=str(wish.snapshot))
+        raise UnknownNameError.of("namespace", namespace, known, place=str(request.snapshot))
     if not known[namespace]:
         raise IncompleteSnapshotError(
-            f"The boundaries of {namespace} are unknown in {wish.snapshot}.",
+            f"The boundaries of {namespace} are unknown in {request.snapshot}.",
             hint="Give --bundles, or capture the cluster with its ZooKeeper.",
         )
     found: list[int] = known[namespace]

@@ -54,7 +54,7 @@ def bundles(
     """Compute how many bundles a namespace needs, with every reason."""
     from dashboard.cli.advise import bundles as advise_bundles
 
-    wish = advise_bundles.CountWish(
+    request = advise_bundles.BundleCountRequest(
         brokers=brokers,
         topics=topics,
         clients=clients,
@@ -65,7 +65,7 @@ def bundles(
         snapshot=snapshot,
         namespace=namespace,
     )
-    return advise_bundles.bundles(wish, as_json=as_json)
+    return advise_bundles.bundles(request, as_json=as_json)
 
 
 @advise.command()
@@ -172,8 +172,8 @@ def ledger(
         "managedLedgerMaxEntriesPerLedger": max_entries,
         "managedLedgerMaxSizePerLedgerMbytes": max_megabytes,
     }
-    wish = storage.StorageWish(given=given, snapshot=snapshot, namespace=namespace)
-    return storage.ledger(wish, entries=entries, size=size, as_json=as_json)
+    request = storage.StorageRequest(given=given, snapshot=snapshot, namespace=namespace)
+    return storage.ledger(request, entries=entries, size=size, as_json=as_json)
 
 
 @advise.command()
@@ -223,8 +223,8 @@ def retention(
         "backlogQuotaDefaultLimitBytes": quota,
         "managedLedgerDefaultWriteQuorum": copies,
     }
-    wish = storage.StorageWish(given=given, snapshot=snapshot, namespace=namespace)
-    return storage.retention(wish, consumed_after=consumed_after, as_json=as_json)
+    request = storage.StorageRequest(given=given, snapshot=snapshot, namespace=namespace)
+    return storage.retention(request, consumed_after=consumed_after, as_json=as_json)
 
 
 @advise.command()
@@ -273,10 +273,10 @@ def partitions(
     """Show how a topic's partitions fall into bundles, and plan splits that spread them."""
     from dashboard.cli.advise import clients as advise_clients
 
-    wish = advise_clients.SpreadWish(
+    request = advise_clients.PartitionSpreadRequest(
         topic, tuple(count), bundles, snapshot, wanted, max_bundles, plan, reason
     )
-    return advise_clients.partitions(wish, as_json=as_json)
+    return advise_clients.partitions(request, as_json=as_json)
 
 
 @advise.command()

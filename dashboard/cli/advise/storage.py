@@ -30,7 +30,7 @@ _MEASURED: Final = frozenset({"entries", "written"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class StorageWish:
+class StorageRequest:
     """What is asked of an advisor of storage.
 
     Attributes:
@@ -56,9 +56,9 @@ class _Inputs:
             table(("taken from the snapshot", "value", "where from"), rows)
 
 
-def ledger(wish: StorageWish, *, entries: float, size: float, as_json: bool) -> int:
+def ledger(request: StorageRequest, *, entries: float, size: float, as_json: bool) -> int:
     """``trimtab advise ledger``: the next rollover."""
-    inputs = _filled(wish, LEDGER)
+    inputs = _filled(request, LEDGER)
     held = inputs.values
     found = next_rollover(
         _rule(held),
@@ -91,9 +91,9 @@ def _rollover_words(found: Rollover | None) -> str:
     )
 
 
-def retention(wish: StorageWish, *, consumed_after: float | None, as_json: bool) -> int:
+def retention(request: StorageRequest, *, consumed_after: float | None, as_json: bool) -> int:
     """``trimtab advise retention``: the life of a message."""
-    inputs = _filled(wish, RETENTION)
+    inputs = _filled(request, RETENTION)
     held = inputs.values
     rule = RetentionRule(
         retention_minutes=float(held["defaultRetentionTimeInMinutes"]),
@@ -144,8 +144,8 @@ def retention(wish: StorageWish, *, consumed_after: float | None, as_json: bool)
 def disks(directory: Path, directories: int, *, as_json: bool) -> int:
     """``trimtab advise disks``: how evenly the ledgers of a cluster fill a bookie's directories."""
     snapshot = load_snapshot(directory)
-    wish = StorageWish(given=dict.fromkeys(_MEASURED, 0), snapshot=directory)
-    rule = _rule(_filled(wish, LEDGER).values)
+    request = StorageRequest(given=dict.fromkeys(_MEASURED, 0), snapshot=directory)
+    rule = _rule(_filled(request, LEDGER).values)
     movable = snapshot.bundles.filter(pc.invert(snapshot.bundles["is_broker_bound"]))
     found = disk_picture(movable, rule, directories)
     if found is None:
@@ -188,17 +188,17 @@ def _rule(held: Mapping[str, Number]) -> RolloverRule:
     )
 
 
-def _filled(wish: StorageWish, knobs: Sequence[Knob]) -> _Inputs:
+def _filled(request: StorageRequest, knobs: Sequence[Knob]) -> _Inputs:
     """Take what is given, else what the snapshot shows, else the release's default.
 
     Raises:
         UsageFaultError: A rate that neither tells.
     """
-    live = _live(wish, knobs)
+    live = _live(request, knobs)
     values: dict[str, Number] = {}
     words: dict[str, str] = {}
     for knob in knobs:
-        given = wish.given.get(knob.key)
+        given = request.given.get(knob.key)
         if given is not None:
             values[knob.key] = given
         elif knob.key in live:
@@ -213,22 +213,24 @@ def _filled(wish: StorageWish, knobs: Sequence[Knob]) -> _Inputs:
     return _Inputs(values, words)
 
 
-def _live(wish: StorageWish, knobs: Sequence[Knob]) -> dict[str, Live]:
-    if wish.snapshot is None:
-        if wish.namespace is not None:
+def _live(request: StorageRequest, knobs: Sequence[Knob]) -> dict[str, Live]:
+    if request.snapshot is None:
+        if request.namespace is not None:
             raise UsageFaultError(
                 "A namespace is one of a snapshot.", hint="Give --snapshot with --namespace."
             )
         return {}
-    snapshot = load_snapshot(wish.snapshot)
+    snapshot = load_snapshot(request.snapshot)
     found = live_settings(active_settings(snapshot), knobs)
-    if wish.namespace is None:
+    if request.namespace is None:
         return found
-    facts = namespace_facts(snapshot.bundles, wish.namespace, snapshot.brokers.num_rows)
+    facts = namespace_facts(snapshot.bundles, request.namespace, snapshot.brokers.num_rows)
     if not facts.bundles:
         known = pc.unique(snapshot.bundles["namespace"]).to_pylist()
-        raise UnknownNameError.of("namespace", wish.namespace, known, place=str(wish.snapshot))
-    own = live_storage(snapshot, wish.namespace)
+        raise UnknownNameError.of(
+            "namespace", request.namespace, known, place=str(request.snapshot)
+        )
+    own = live_storage(snapshot, request.namespace)
     asked = {knob.key for knob in knobs}
     found |= {key: one for key, one in own.items() if key in asked}
     return found | live_ledger(facts, None)

@@ -76,12 +76,12 @@ def level(
     if verb is None:
         return reading.level(source, config, as_json=as_json)
     is_plain = not plan and not dry_run
-    wish = tasks.wish_of(
+    request = tasks.wish_of(
         (source, config, as_json),
         (reason, plan),
         (apply or (is_plain and bool(reason)), dry_run, detach),
     )
-    return tasks.set_level(wish, verb, wanted)
+    return tasks.set_level(request, verb, wanted)
 
 
 @acting.command("set")
@@ -101,8 +101,8 @@ def set_setting(
     """Change a setting of running servers, validated."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.set_setting(wish, key, value, node)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.set_setting(request, key, value, node)
 
 
 @acting.command()
@@ -126,8 +126,8 @@ def move(
     """Move a primary, or copy a replica from one node to another, as `balance` of the shell."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.move(wish, gpid, kind, (from_node, to_node), keep_level=steady)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.move(request, gpid, kind, (from_node, to_node), keep_level=steady)
 
 
 @acting.command()
@@ -153,8 +153,8 @@ def propose(
     """Propose one safe change of a partition; unsafe ones are refused."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.propose(wish, gpid, change, node)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.propose(request, gpid, change, node)
 
 
 @acting.command()
@@ -172,8 +172,8 @@ def migrate(
     """Move every primary off a node; no data moves."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.migrate(wish, node)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.migrate(request, node)
 
 
 @acting.command()
@@ -192,8 +192,8 @@ def drain(
     """Drain nodes one after the other; their replicas go to other nodes."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.drain(wish, nodes, max_under_replicated)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.drain(request, nodes, max_under_replicated)
 
 
 @acting.command()
@@ -213,8 +213,8 @@ def offline(
     """Take nodes out of service; the run waits until each process was stopped."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.offline(wish, nodes, rate, max_under_replicated)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.offline(request, nodes, rate, max_under_replicated)
 
 
 @acting.command("rolling-update")
@@ -235,8 +235,8 @@ def rolling_update(
     """Restart nodes one by one; the run waits until each was restarted."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.rolling_update(wish, nodes or [])
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.rolling_update(request, nodes or [])
 
 
 @acting.command()
@@ -257,8 +257,8 @@ def rebalance(
     """Run the meta server's balancer until it is done, then restore the level."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.rebalance(wish, only_move_primary=only_move_primary, rate=rate)
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.rebalance(request, only_move_primary=only_move_primary, rate=rate)
 
 
 @acting.command()
@@ -281,5 +281,5 @@ def even(
     """Balance the cluster by one measure with few moves."""
     from dashboard.cli.pegasus import tasks
 
-    wish = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
-    return tasks.even(wish, tasks.EvenWish(by, within, moves, no_copy))
+    request = tasks.wish_of((source, config, as_json), (reason, plan), (apply, dry_run, detach))
+    return tasks.even(request, tasks.EvenRequest(by, within, moves, no_copy))

@@ -24,7 +24,7 @@ from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
 from dashboard.cli.plans import answers
-from dashboard.cli.plans.apply import ApplyWish, carry_out
+from dashboard.cli.plans.apply import ApplyRequest, carry_out
 from dashboard.cli.plans.unload import nothing_to_do, refusal, write_plan
 from dashboard.services.run_queue import in_the_way
 
@@ -33,7 +33,7 @@ Make = Callable[[PegasusSnapshot, PlanOptions], "Plan | Diagnostic"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PegasusWish:
+class PegasusPlanRequest:
     """What is to be done with the plan.
 
     Attributes:
@@ -61,7 +61,7 @@ class PegasusWish:
         """Whether the executor is needed."""
         return self.is_applied or self.is_dry or self.is_detached
 
-    def checked(self) -> PegasusWish:
+    def checked(self) -> PegasusPlanRequest:
         """Return it, if it fits together.
 
         Raises:
@@ -82,57 +82,57 @@ class PegasusWish:
         return self
 
 
-def act(wish: PegasusWish, make: Make) -> int:
+def act(request: PegasusPlanRequest, make: Make) -> int:
     """Make a plan, show it, and write it or carry it out; return the exit code.
 
     Raises:
         OpsError: There cannot be such a plan, or the run is refused. A plan without errors and
             without steps is done: there is nothing to do.
     """
-    wish = wish.checked()
-    snapshot = pegasus_snapshot(wish.source, wish.config)
-    plan = make(snapshot, _terms(wish))
+    request = request.checked()
+    snapshot = pegasus_snapshot(request.source, request.config)
+    plan = make(snapshot, _terms(request))
     note_problems(snapshot)
     if isinstance(plan, Diagnostic):
-        return nothing_to_do([plan], as_json=wish.as_json)
-    return _act_on(snapshot, wish, plan)
+        return nothing_to_do([plan], as_json=request.as_json)
+    return _act_on(snapshot, request, plan)
 
 
-def _act_on(snapshot: PegasusSnapshot, wish: PegasusWish, plan: Plan) -> int:
+def _act_on(snapshot: PegasusSnapshot, request: PegasusPlanRequest, plan: Plan) -> int:
     """Show the plan, and write it or request its run."""
-    _note_run(wish, plan)
+    _note_run(request, plan)
     if errors := plan.by_severity("error"):
         for item in errors[1:]:
             note(f"error: {item.sentence} {item.hint}".rstrip())
         raise refusal(errors)
     if not plan.steps:
-        return nothing_to_do(plan.diagnostics, as_json=wish.as_json)
+        return nothing_to_do(plan.diagnostics, as_json=request.as_json)
     found = preview_pegasus(snapshot, plan)
-    if wish.is_run:
-        return _run(wish, plan, found)
-    if wish.plan_file is not None:
-        write_plan(wish.plan_file, dump_plan(plan))
+    if request.is_run:
+        return _run(request, plan, found)
+    if request.plan_file is not None:
+        write_plan(request.plan_file, dump_plan(plan))
     body = {
         "plan": answers.plan(plan),
         "preview": preview_json(found),
-        "path": str(wish.plan_file) if wish.plan_file else None,
+        "path": str(request.plan_file) if request.plan_file else None,
     }
 
-    if wish.reason.strip() and wish.plan_file is None:
+    if request.reason.strip() and request.plan_file is None:
         note("Nothing was changed: add --apply to carry it out.")
 
     def show() -> None:
         show_preview(plan, found)
-        _show_next(wish, plan, found)
+        _show_next(request, plan, found)
 
-    return emit(Answer(body, show), as_json=wish.as_json)
+    return emit(Answer(body, show), as_json=request.as_json)
 
 
-def _note_run(wish: PegasusWish, plan: Plan) -> None:
+def _note_run(request: PegasusPlanRequest, plan: Plan) -> None:
     """Say which run is in the way; where one is asked for that is said then."""
-    if Path(wish.source).is_dir() or (wish.is_run and plan.applyable):
+    if Path(request.source).is_dir() or (request.is_run and plan.applyable):
         return
-    if words := in_the_way(configured(wish.config), wish.source):
+    if words := in_the_way(configured(request.config), request.source):
         note(words)
 
 
@@ -152,34 +152,34 @@ def gpid_of(snapshot: PegasusSnapshot, text: str) -> str:
     return gpid_text(ids[name], int(index))
 
 
-def _terms(wish: PegasusWish) -> PlanOptions:
-    terms = PlanOptions(now=services.now(), reason=wish.reason)
-    if Path(wish.source).is_dir():
+def _terms(request: PegasusPlanRequest) -> PlanOptions:
+    terms = PlanOptions(now=services.now(), reason=request.reason)
+    if Path(request.source).is_dir():
         return terms
-    cluster = configured(wish.config).cluster(wish.source)
+    cluster = configured(request.config).cluster(request.source)
     return replace(terms, exclusions=frozenset(cluster.exclusions))
 
 
-def _run(wish: PegasusWish, plan: Plan, found: PegasusPreview) -> int:
+def _run(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> int:
     """Carry it out; what will be done goes to standard error: the answer is the run."""
     show_preview(plan, found, note)
-    run = ApplyWish(
-        reason=wish.reason,
-        is_dry=wish.is_dry,
-        is_detached=wish.is_detached,
-        as_json=wish.as_json,
+    run = ApplyRequest(
+        reason=request.reason,
+        is_dry=request.is_dry,
+        is_detached=request.is_detached,
+        as_json=request.as_json,
     )
-    return carry_out(configured(wish.config), plan, wish.source, run)
+    return carry_out(configured(request.config), plan, request.source, run)
 
 
-def _show_next(wish: PegasusWish, plan: Plan, found: PegasusPreview) -> None:
+def _show_next(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> None:
     show_nodes(found)
-    if wish.plan_file is None:
+    if request.plan_file is None:
         say(
             "Nothing was changed. Carry it out with --apply --reason TEXT, or write it: --plan OUT."
         )
         return
-    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {wish.plan_file}.")
-    more = "" if Path(wish.source).is_dir() else words_of(configured(wish.config))
-    words = f"apply {wish.plan_file} --cluster {plan.cluster} --reason TEXT{more}"
+    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {request.plan_file}.")
+    more = "" if Path(request.source).is_dir() else words_of(configured(request.config))
+    words = f"apply {request.plan_file} --cluster {plan.cluster} --reason TEXT{more}"
     say(f"Carry it out: trimtab {words}")

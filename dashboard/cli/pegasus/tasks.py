@@ -34,7 +34,7 @@ from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli.output import UsageFaultError, note
-from dashboard.cli.pegasus.plans import PegasusWish, act, gpid_of
+from dashboard.cli.pegasus.plans import PegasusPlanRequest, act, gpid_of
 
 _MOVES: Final[tuple[Move, ...]] = get_args(Move)
 _CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -51,7 +51,7 @@ _REFUSED: Final = (
 
 
 @dataclass(frozen=True)
-class EvenWish:
+class EvenRequest:
     """What evenness is wanted.
 
     Attributes:
@@ -71,7 +71,7 @@ def wish_of(
     where: tuple[str, Path | None, bool],
     told: tuple[str, Path | None],
     doing: tuple[bool, bool, bool],
-) -> PegasusWish:
+) -> PegasusPlanRequest:
     """Return what the options that all commands share ask for.
 
     Args:
@@ -82,7 +82,7 @@ def wish_of(
     source, config, as_json = where
     reason, plan_file = told
     is_applied, is_dry, is_detached = doing
-    return PegasusWish(
+    return PegasusPlanRequest(
         source=source,
         config=config,
         as_json=as_json,
@@ -94,7 +94,7 @@ def wish_of(
     )
 
 
-def set_level(wish: PegasusWish, verb: str, wanted: str | None) -> int:
+def set_level(request: PegasusPlanRequest, verb: str, wanted: str | None) -> int:
     """``trimtab pegasus level CLUSTER set LEVEL``."""
     if verb != "set" or wanted is None:
         raise UsageFaultError(
@@ -104,10 +104,10 @@ def set_level(wish: PegasusWish, verb: str, wanted: str | None) -> int:
         parse_level(wanted)
     except UnknownNameError as exc:
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
-    return act(wish, lambda snapshot, terms: level_plan(snapshot, wanted, terms))
+    return act(request, lambda snapshot, terms: level_plan(snapshot, wanted, terms))
 
 
-def set_setting(wish: PegasusWish, key: str, value: str, node: str | None) -> int:
+def set_setting(request: PegasusPlanRequest, key: str, value: str, node: str | None) -> int:
     """``trimtab pegasus set``."""
     try:
         changeable(key)
@@ -115,11 +115,13 @@ def set_setting(wish: PegasusWish, key: str, value: str, node: str | None) -> in
         names = ", ".join(one.key for one in CHANGEABLE)
         near = f"{exc.hint} " if exc.hint.startswith("Did you mean") else ""
         raise UsageFaultError(exc.message, hint=f"{near}These can be changed: {names}.") from exc
-    return act(wish, lambda snapshot, terms: setting_plan(snapshot, key, value, terms, server=node))
+    return act(
+        request, lambda snapshot, terms: setting_plan(snapshot, key, value, terms, server=node)
+    )
 
 
 def move(
-    wish: PegasusWish, gpid: str, kind: str, ends: tuple[str, str], *, keep_level: bool
+    request: PegasusPlanRequest, gpid: str, kind: str, ends: tuple[str, str], *, keep_level: bool
 ) -> int:
     """``trimtab pegasus move``."""
     if kind not in _MOVES:
@@ -129,10 +131,10 @@ def move(
         asked = AskedMove(gpid_of(snapshot, gpid), kind, *ends)
         return moves_plan(snapshot, [asked], terms, keep_level=keep_level)
 
-    return act(wish, make)
+    return act(request, make)
 
 
-def propose(wish: PegasusWish, gpid: str, change: str, node: str) -> int:
+def propose(request: PegasusPlanRequest, gpid: str, change: str, node: str) -> int:
     """``trimtab pegasus propose``."""
     word = change.strip().upper().removeprefix("CT_")
     if word in _REFUSED:
@@ -143,52 +145,54 @@ def propose(wish: PegasusWish, gpid: str, change: str, node: str) -> int:
     if word not in _CHANGES:
         raise _no_word("change", word, _CHANGES)
     return act(
-        wish,
+        request,
         lambda snapshot, terms: change_plan(snapshot, gpid_of(snapshot, gpid), word, node, terms),
     )
 
 
-def migrate(wish: PegasusWish, node: str) -> int:
+def migrate(request: PegasusPlanRequest, node: str) -> int:
     """``trimtab pegasus migrate``."""
-    return act(wish, lambda snapshot, terms: migrate_plan(snapshot, node, terms))
+    return act(request, lambda snapshot, terms: migrate_plan(snapshot, node, terms))
 
 
-def drain(wish: PegasusWish, nodes: Sequence[str], max_under_replicated: int) -> int:
+def drain(request: PegasusPlanRequest, nodes: Sequence[str], max_under_replicated: int) -> int:
     """``trimtab pegasus drain``."""
     return act(
-        wish,
+        request,
         lambda snapshot, terms: drain_plan(
             snapshot, nodes, terms, max_under_replicated=max_under_replicated
         ),
     )
 
 
-def offline(wish: PegasusWish, nodes: Sequence[str], rate: int, max_under_replicated: int) -> int:
+def offline(
+    request: PegasusPlanRequest, nodes: Sequence[str], rate: int, max_under_replicated: int
+) -> int:
     """``trimtab pegasus offline``."""
     return act(
-        wish,
+        request,
         lambda snapshot, terms: offline_plan(
             snapshot, nodes, terms, rate_mb_per_s=rate, max_under_replicated=max_under_replicated
         ),
     )
 
 
-def rolling_update(wish: PegasusWish, nodes: Sequence[str]) -> int:
+def rolling_update(request: PegasusPlanRequest, nodes: Sequence[str]) -> int:
     """``trimtab pegasus rolling-update``."""
-    return act(wish, lambda snapshot, terms: rolling_update_plan(snapshot, nodes, terms))
+    return act(request, lambda snapshot, terms: rolling_update_plan(snapshot, nodes, terms))
 
 
-def rebalance(wish: PegasusWish, *, only_move_primary: bool, rate: int) -> int:
+def rebalance(request: PegasusPlanRequest, *, only_move_primary: bool, rate: int) -> int:
     """``trimtab pegasus rebalance``."""
     return act(
-        wish,
+        request,
         lambda snapshot, terms: rebalance_plan(
             snapshot, terms, only_move_primary=only_move_primary, rate_mb_per_s=rate
         ),
     )
 
 
-def even(wish: PegasusWish, asked: EvenWish) -> int:
+def even(request: PegasusPlanRequest, asked: EvenRequest) -> int:
     """``trimtab pegasus even``."""
     if asked.by not in MEASURES:
         raise _no_word("measure", asked.by, MEASURES)
@@ -218,7 +222,7 @@ def even(wish: PegasusWish, asked: EvenWish) -> int:
             )
         return balance_plan(snapshot, measured.view, found.steps, terms)
 
-    return act(wish, make)
+    return act(request, make)
 
 
 def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
@@ -228,7 +232,7 @@ def _no_word(kind: str, word: str, known: Sequence[str]) -> UsageFaultError:
     return UsageFaultError(found.message, hint=f"{near}Known: {', '.join(known)}.")
 
 
-def _even_sentence(found: EvenPlan, asked: EvenWish) -> str:
+def _even_sentence(found: EvenPlan, asked: EvenRequest) -> str:
     unknown = f"; {pluralize(found.unknown_count, 'partition')} of unknown weight stay"
     return (
         f"By {asked.by} the farthest node is {format_ratio(found.deviation_before)} from the mean; "

@@ -51,7 +51,7 @@ _AFTER_A_LOST_WORKER_S: Final = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApplyWish:
+class ApplyRequest:
     """How a plan is to be carried out, as a person said it.
 
     Attributes:
@@ -80,31 +80,31 @@ def worker(config_file: Path | None, names: Sequence[str]) -> int:
     return EXIT_DONE
 
 
-def apply(config_file: Path | None, plan_file: Path, cluster: str, wish: ApplyWish) -> int:
+def apply(config_file: Path | None, plan_file: Path, cluster: str, request: ApplyRequest) -> int:
     """``trimtab apply``: exactly that plan, or a refusal."""
     config = configured(config_file)
     config.cluster(cluster)
-    return carry_out(config, load_plan(plan_file, STEPS), cluster, wish)
+    return carry_out(config, load_plan(plan_file, STEPS), cluster, request)
 
 
-def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish) -> int:
+def carry_out(config: services.Config, plan: Plan, cluster: str, request: ApplyRequest) -> int:
     """Rehearse a plan, or ask for it and follow the run to its end; return the exit code.
 
     Raises:
         OpsError: It is refused, or the journal or (for a rehearsal) the cluster cannot be used.
     """
-    options = _options(config, cluster, wish)
-    if not wish.is_dry and not wish.reason.strip():
+    options = _options(config, cluster, request)
+    if not request.is_dry and not request.reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
     if ahead := in_the_way(config, cluster):
         note(ahead)
-    if wish.is_dry:
-        return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), wish)
-    run_id = services.request_run(config, cluster, plan, wish.reason, options, services.actor())
+    if request.is_dry:
+        return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), request)
+    run_id = services.request_run(config, cluster, plan, request.reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
-    if wish.is_detached:
+    if request.is_detached:
         if not has_worker:
             note(
                 f"No worker serves {cluster} here; it waits for one: "
@@ -112,7 +112,7 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, wish: ApplyWish
             )
     else:
         _follow(config, cluster, run_id, has_worker=has_worker)
-    return _show_run(config, _look(config, run_id), wish)
+    return _show_run(config, _look(config, run_id), request)
 
 
 # -- following -------------------------------------------------------------------------------------
@@ -249,16 +249,16 @@ def _line(step: StepView, count: int) -> str:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def _options(config: services.Config, cluster: str, wish: ApplyWish) -> RunOptions:
+def _options(config: services.Config, cluster: str, request: ApplyRequest) -> RunOptions:
     """Return the cluster's own options, with what the person asked for.
 
     Raises:
         UsageFaultError: The pace is none.
     """
     options = services.default_options(config, cluster)
-    if wish.pace is not None:
-        options = replace(options, pace_per_min=pace_per_min(wish.pace))
-    return replace(options, pause_balancer=wish.pause_balancer)
+    if request.pace is not None:
+        options = replace(options, pace_per_min=pace_per_min(request.pace))
+    return replace(options, pause_balancer=request.pause_balancer)
 
 
 def pace_per_min(text: str) -> float:
@@ -273,17 +273,17 @@ def pace_per_min(text: str) -> float:
     return float(match[1]) * _PER_MIN[match[2]]
 
 
-def _show_run(config: services.Config, view: RunView, wish: ApplyWish) -> int:
+def _show_run(config: services.Config, view: RunView, request: ApplyRequest) -> int:
     def show() -> None:
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
         say(f"See `trimtab runs {view.run_id}{words_of(config)}`.")
 
-    code = EXIT_DONE if view.state == "DONE" or wish.is_detached else EXIT_REFUSED
+    code = EXIT_DONE if view.state == "DONE" or request.is_detached else EXIT_REFUSED
     body = {"run": run_answers.whole(view)}
-    return emit(Answer(body, show, code), as_json=wish.as_json)
+    return emit(Answer(body, show, code), as_json=request.as_json)
 
 
-def _show_rehearsal(plan: Plan, found: Rehearsal, wish: ApplyWish) -> int:
+def _show_rehearsal(plan: Plan, found: Rehearsal, request: ApplyRequest) -> int:
     def show() -> None:
         say(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
         if found.refusal is not None and found.refusal.hint:
@@ -298,7 +298,7 @@ def _show_rehearsal(plan: Plan, found: Rehearsal, wish: ApplyWish) -> int:
         say("Nothing was changed.")
 
     code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_rehearsal_body(plan, found), show, code), as_json=wish.as_json)
+    return emit(Answer(_rehearsal_body(plan, found), show, code), as_json=request.as_json)
 
 
 def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:

@@ -64,12 +64,12 @@ def runs(
     """Show runs: time, person, reason, result; control a run; verify the journal."""
     from dashboard.cli.plans import runs as plans_runs
 
-    wish = plans_runs.RunsWish(
+    request = plans_runs.RunsRequest(
         *(run, cluster, last, verify, expect, export),
         controls=plans_runs.controls_of(pause=pause, resume=resume, stop=stop),
         reason=reason,
     )
-    return plans_runs.runs(config, wish, as_json=as_json)
+    return plans_runs.runs(config, request, as_json=as_json)
 
 
 @acting.command()
@@ -120,7 +120,7 @@ def apply(
     """Apply a plan: check, send and verify, step by step."""
     from dashboard.cli.plans import apply as plans_apply
 
-    wish = plans_apply.ApplyWish(
+    request = plans_apply.ApplyRequest(
         reason=reason,
         pace=pace,
         pause_balancer=pause_balancer,
@@ -128,7 +128,7 @@ def apply(
         is_detached=detach,
         as_json=as_json,
     )
-    return plans_apply.apply(config, plan, cluster, wish)
+    return plans_apply.apply(config, plan, cluster, request)
 
 
 @acting.command("set")
@@ -184,7 +184,7 @@ def undo(
     from dashboard.cli.plans import apply as plans_apply
     from dashboard.cli.plans import undo as plans_undo
 
-    wish = plans_apply.ApplyWish(
+    request = plans_apply.ApplyRequest(
         reason=reason,
         pace=pace,
         pause_balancer=pause_balancer,
@@ -192,4 +192,4 @@ def undo(
         is_detached=detach,
         as_json=as_json,
     )
-    return plans_undo.undo(config, run, wish, plan_file=plan, is_sure=yes)
+    return plans_undo.undo(config, run, request, plan_file=plan, is_sure=yes)

@@ -36,7 +36,7 @@ _BATCH = 1000
 
 
 @dataclass(frozen=True)
-class RunsWish:
+class RunsRequest:
     """What is asked of the journal.
 
     Attributes:
@@ -66,45 +66,45 @@ def controls_of(*, pause: bool, resume: bool, stop: bool) -> tuple[Control, ...]
     return tuple(control for control, is_asked in asked.items() if is_asked)
 
 
-def runs(config_file: Path | None, wish: RunsWish, *, as_json: bool) -> int:
+def runs(config_file: Path | None, request: RunsRequest, *, as_json: bool) -> int:
     """``trimtab runs``."""
     config = configured_journal(config_file)
-    if wish.expect is not None and not wish.verify:
+    if request.expect is not None and not request.verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
-    if wish.controls:
-        return _control(config, wish, as_json=as_json)
-    if wish.verify:
-        if wish.run or wish.export:
+    if request.controls:
+        return _control(config, request, as_json=as_json)
+    if request.verify:
+        if request.run or request.export:
             raise UsageFaultError(
                 "--verify looks at the whole journal, not at a run, and exports nothing.",
                 hint="Give it alone.",
             )
-        return _verify(config, wish.expect, as_json=as_json)
-    if wish.export is not None:
-        return _export(config, wish, wish.export, as_json=as_json)
-    if wish.run is not None:
-        return _show(config, wish.run, as_json=as_json)
-    return _list(config, wish, as_json=as_json)
+        return _verify(config, request.expect, as_json=as_json)
+    if request.export is not None:
+        return _export(config, request, request.export, as_json=as_json)
+    if request.run is not None:
+        return _show(config, request.run, as_json=as_json)
+    return _list(config, request, as_json=as_json)
 
 
-def _control(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
-    run, (control, *others) = wish.run, wish.controls
-    if run is None or others or wish.verify or wish.export:
+def _control(config: services.Config, request: RunsRequest, *, as_json: bool) -> int:
+    run, (control, *others) = request.run, request.controls
+    if run is None or others or request.verify or request.export:
         raise UsageFaultError(
             "--pause, --resume and --stop are asked of one run, one at a time.",
             hint=f"Write: trimtab runs RUN --{control}.",
         )
-    services.ask_control(config, run, control, services.actor(), wish.reason)
+    services.ask_control(config, run, control, services.actor(), request.reason)
     sentence = f"Run {run} was asked to {control}; its worker acts within about a second."
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
-def _list(config: services.Config, wish: RunsWish, *, as_json: bool) -> int:
-    views = services.runs(config, wish.cluster, wish.last)
+def _list(config: services.Config, request: RunsRequest, *, as_json: bool) -> int:
+    views = services.runs(config, request.cluster, request.last)
 
     def show() -> None:
         if not views:
-            where = f" on {wish.cluster}" if wish.cluster else ""
+            where = f" on {request.cluster}" if request.cluster else ""
             place = services.journal(config).place
             say(f"No run was ever asked for{where}, says the journal {place}.")
             return
@@ -351,8 +351,8 @@ def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> in
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _export(config: services.Config, wish: RunsWish, out: Path, *, as_json: bool) -> int:
-    chosen = _entries(config, wish)
+def _export(config: services.Config, request: RunsRequest, out: Path, *, as_json: bool) -> int:
+    chosen = _entries(config, request)
     count = 0
     try:
         with out.open("w", encoding="utf-8") as file:
@@ -368,12 +368,12 @@ def _export(config: services.Config, wish: RunsWish, out: Path, *, as_json: bool
     return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)
 
 
-def _entries(config: services.Config, wish: RunsWish) -> Iterator[Entry]:
+def _entries(config: services.Config, request: RunsRequest) -> Iterator[Entry]:
     journal = services.journal(config)
-    run_id = services.run_view(config, wish.run).run_id if wish.run else None
+    run_id = services.run_view(config, request.run).run_id if request.run else None
     batch: Sequence[Entry] = journal.entries(run_id=run_id, most=_BATCH)
     while batch:
         for entry in batch:
-            if wish.cluster in (None, entry.record.cluster):
+            if request.cluster in (None, entry.record.cluster):
                 yield entry
         batch = journal.entries(run_id=run_id, after=batch[-1].seq, most=_BATCH)

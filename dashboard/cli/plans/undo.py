@@ -21,7 +21,7 @@ from dashboard.cli.config import configured
 from dashboard.cli.output import Answer, StoppedError, UsageFaultError, emit, note
 from dashboard.cli.pegasus.live import PEGASUS
 from dashboard.cli.plans import answers
-from dashboard.cli.plans.apply import ApplyWish, carry_out
+from dashboard.cli.plans.apply import ApplyRequest, carry_out
 from dashboard.cli.plans.unload import refusal, write_plan
 from dashboard.services import pegasus
 
@@ -29,16 +29,21 @@ _MOST_STEPS: Final = 10
 
 
 def undo(
-    config_file: Path | None, run: str, wish: ApplyWish, *, plan_file: Path | None, is_sure: bool
+    config_file: Path | None,
+    run: str,
+    request: ApplyRequest,
+    *,
+    plan_file: Path | None,
+    is_sure: bool,
 ) -> int:
     """Plan the way back on a fresh snapshot, show it, and carry it out."""
     config = configured(config_file)
     view = services.run_view(config, run)
     cluster = config.cluster(view.cluster)
-    may_ask = sys.stdin.isatty() and not wish.as_json
-    if plan_file is None and not (wish.is_dry or is_sure or may_ask):
+    may_ask = sys.stdin.isatty() and not request.as_json
+    if plan_file is None and not (request.is_dry or is_sure or may_ask):
         raise UsageFaultError("No terminal.", hint="Add --yes, --plan or --dry-run.")
-    plan, sentence = _way_back(cluster, view, wish.reason)
+    plan, sentence = _way_back(cluster, view, request.reason)
     if errors := plan.by_severity("error"):
         raise refusal(errors)
     _show(sentence, plan)
@@ -46,10 +51,10 @@ def undo(
         write_plan(plan_file, dump_plan(plan))
         note(f"Written to {plan_file}.")
         body = {"plan": answers.plan(plan), "path": str(plan_file)}
-        return emit(Answer(body), as_json=wish.as_json)
-    if not (wish.is_dry or is_sure):
+        return emit(Answer(body), as_json=request.as_json)
+    if not (request.is_dry or is_sure):
         _ask(plan)
-    return carry_out(config, plan, cluster.name, wish)
+    return carry_out(config, plan, cluster.name, request)
 
 
 def _way_back(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Plan, str]:
