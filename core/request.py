@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -26,7 +26,15 @@ __all__ = ["Annotated", "Param", "Request", "param", "params_of", "parse", "sche
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of every request; picklable, hashable, JSON by msgspec."""
+    """Base of every request; picklable, JSON by msgspec."""
+
+    def checked(self) -> Self:
+        """Return it with the names that it has looked up, or itself where it has none.
+
+        Raises:
+            UnknownNameError: One of them is not known.
+        """
+        return self
 
 
 R = TypeVar("R", bound=Request)
@@ -114,7 +122,7 @@ def params_of(request: type[Request]) -> tuple[Param, ...]:
     """Return the fields of a request, in order."""
     hints = get_type_hints(request, include_extras=True)
     return tuple(
-        Param(field.name, *_plain(hints[field.name]), field.default)
+        Param(field.name, *_plain(hints[field.name]), _default(field))
         for field in msgspec.structs.fields(request)
     )
 
@@ -126,7 +134,7 @@ def parse(request: type[R], values: Mapping[str, Any]) -> R:
         InputError: A value does not fit, one is missing, or there is no such field.
     """
     try:
-        return msgspec.convert(dict(values), request)
+        return msgspec.convert(dict(values), request).checked()
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at ")
         name = where.strip("`$.")
@@ -142,6 +150,10 @@ def schema_of(request: type[Request]) -> dict[str, Any]:
             own = found["properties"][one.name]
             (own["items"] if one.is_many else own)["enum"] = list(one.choices)
     return found
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _plain(hint: Any) -> tuple[Any, msgspec.Meta]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +15,6 @@ from pydantic import Field, field_validator, model_validator
 from connectors.credentials import Strict
 from connectors.jobs.kinds_fleet import FleetAsk, sources_of, unanswered
 from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
-from core.errors import UnknownNameError
 from core.history.flaps_job import flaps_here
 from core.history.requests import FlapsRequest, RecordScope, TrendsRequest
 from core.history.trends_job import trends_here
@@ -25,13 +24,11 @@ from core.planning.drill_tables import hurts
 from core.planning.topic_files import parts_of
 from core.planning.topic_ring import TopicRing
 from core.planning.topics import TopicLoads, place_topics
-from core.planning.what_if import WhatIfWish, totals_of, what_if_sentence
-from core.pulsar.placement import find_strategy
-from core.pulsar.settings import known_setting
-from core.pulsar.shedding import find_shedding_strategy
+from core.planning.what_if import totals_of, what_if_sentence
+from core.planning.what_if_request import WhatIfRequest
 from core.snapshot import PulsarSnapshot
 from core.spark.fleet import PROBLEMS, Answers, FleetRequest, Question
-from core.spark.jobs.planning import DRILL, WhatIfQuestion, ask_in_pool
+from core.spark.jobs.planning import DRILL, WHAT_IF, ask_in_pool
 from core.units import format_ratio, pluralize
 
 if TYPE_CHECKING:
@@ -74,44 +71,14 @@ class RecordJob(Strict):
         return RecordScope(clusters=clusters, start=self.start, end=self.end, minute_s=minute_s)
 
 
-class WhatIfAsk(FleetAsk):
-    """Which pair of strategies would serve each cluster best.
+class PoolScope(FleetAsk):
+    """Which clusters, and by how many processes.
 
     Attributes:
-        shedding: Class names; none: every one.
-        placement: Class names; none: every one.
-        rounds: Most rounds of shedding for each pair.
-        seed: What is drawn at random follows from it.
-        target: The busiest broker may be so far off the mean.
-        settings: Settings of broker.conf that are assumed, as JSON: {"loadBalancerSheddingEnabled":
-            true}; nothing: each cluster's own.
         workers: Processes that share the work on this machine; 0: one a core. Spark has its own.
     """
 
-    shedding: list[str] = Field(default_factory=list)
-    placement: list[str] = Field(default_factory=list)
-    rounds: int = Field(default=60, ge=1, le=10_000)
-    seed: int = Field(default=1, ge=0)
-    target: float = Field(default=0.20, gt=0, json_schema_extra={"unit": "ratio"})
-    settings: dict[str, Any] = Field(default_factory=dict)
     workers: int = Field(default=0, ge=0, le=1_024)
-
-    @field_validator("shedding")
-    @classmethod
-    def _sheds(cls, value: list[str]) -> list[str]:
-        return [_named(one, lambda name: find_shedding_strategy(name).name) for one in value]
-
-    @field_validator("placement")
-    @classmethod
-    def _places(cls, value: list[str]) -> list[str]:
-        return [_named(one, lambda name: find_strategy(name).name) for one in value]
-
-    @field_validator("settings")
-    @classmethod
-    def _known(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {
-            _named(key, lambda name: known_setting(name).key): one for key, one in value.items()
-        }
 
 
 class TopicsAsk(FleetAsk):
@@ -131,14 +98,6 @@ class TopicsAsk(FleetAsk):
         if not value.is_absolute():
             raise ValueError("name the file by its whole path")
         return value
-
-
-def _named(name: str, find: Callable[[str], str]) -> str:
-    """Have a name looked up; what is unknown is told as pydantic tells it."""
-    try:
-        return find(name)
-    except UnknownNameError as exc:
-        raise ValueError(f"{exc.message} {exc.hint}".strip()) from exc
 
 
 def _write(context: JobContext, tables: Mapping[str, pa.Table]) -> None:
@@ -202,7 +161,7 @@ def _asked(context: JobContext, asked: FleetAsk, question: Question, kind: str |
         from core.spark.large.fleet import ask_fleet  # noqa: PLC0415  # no pyspark before it
 
         return ask_fleet(context.spark(), sources, question, context.progress)
-    workers = asked.workers if isinstance(asked, WhatIfAsk) else 0
+    workers = asked.workers if isinstance(asked, PoolScope) else 0
     return ask_in_pool(sources, question, context.progress, workers)
 
 
@@ -227,16 +186,9 @@ def left_out(found: Answers, tables: dict[str, str]) -> str:
     return words
 
 
-def _what_if(context: JobContext, asked: WhatIfAsk) -> JobAnswer:
-    wish = WhatIfWish(
-        shedding=tuple(asked.shedding),
-        placement=tuple(asked.placement),
-        rounds=asked.rounds,
-        seed=asked.seed,
-        target=asked.target,
-        overrides=asked.settings,
-    )
-    found = dict(_asked(context, asked, WhatIfQuestion(wish), "pulsar"))
+def _what_if(context: JobContext, asked: Asked) -> JobAnswer:
+    request: WhatIfRequest = asked.request
+    found = dict(_asked(context, asked.scope, FleetRequest(WHAT_IF, request), "pulsar"))
     totals = totals_of(found["pairs"])
     _write(context, {**found, "totals": totals})
     tables = {
@@ -247,7 +199,7 @@ def _what_if(context: JobContext, asked: WhatIfAsk) -> JobAnswer:
     return JobAnswer(
         sentence=what_if_sentence(found["pairs"], totals) + problem,
         tables=tables,
-        facts={"pairs": found["pairs"].num_rows, "target": asked.target},
+        facts={"pairs": found["pairs"].num_rows, "target": request.target},
     )
 
 
@@ -335,7 +287,8 @@ KINDS: Final = (
         name="what_if",
         title="Every pair of strategies on every cluster",
         answers="Which shedding and placement would bring each cluster within the target?",
-        asks=WhatIfAsk,
+        asks=PoolScope,
+        request=WhatIfRequest,
         run=_what_if,
         system="pulsar",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from core.errors import InputError
 from core.health.measures import Measures, measure
+from core.planning.what_if_request import WhatIfRequest
 from core.pulsar.placement import STRATEGY_NAMES, placement_in_force
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding import shedding_strategy_in_force
@@ -63,29 +63,8 @@ TOTALS: Final = pa.schema(
 then by clients cut off; where no cluster does, the nearest on average."""
 
 
-@dataclass(frozen=True)
-class WhatIfWish:
-    """What is asked.
-
-    Attributes:
-        shedding: Class names; empty: every one that the cluster's load manager can run.
-        placement: Class names; likewise.
-        rounds: Horizon.
-        seed: Everything random follows from it.
-        target: Deviation that is even enough, ratio.
-        overrides: Settings to assume, upstream key to value.
-    """
-
-    shedding: tuple[str, ...] = ()
-    placement: tuple[str, ...] = ()
-    rounds: int = 60
-    seed: int = 1
-    target: float = 0.20
-    overrides: Mapping[str, object] = field(default_factory=dict)
-
-
 def pairs_of(
-    snapshot: PulsarSnapshot, settings: EffectiveSettings, wish: WhatIfWish
+    snapshot: PulsarSnapshot, settings: EffectiveSettings, request: WhatIfRequest
 ) -> list[tuple[str, str]]:
     """Return the pairs that a cluster can run.
 
@@ -107,8 +86,8 @@ def pairs_of(
     found = [
         pair
         for pair in known
-        if (not wish.shedding or pair[0] in wish.shedding)
-        and (not wish.placement or pair[1] in wish.placement)
+        if (not request.shedding or pair[0] in request.shedding)
+        and (not request.placement or pair[1] in request.placement)
     ]
     if not found:
         raise InputError(
@@ -121,51 +100,53 @@ def pairs_of(
 
 
 Play = Callable[[Run, str], Simulation]
-"""Plays a run with a placement strategy, and with what the wish assumes."""
+"""Plays a run with a placement strategy, and with what the request assumes."""
 
 
-def compare(snapshot: PulsarSnapshot, wish: WhatIfWish) -> pa.Table:
+def compare(snapshot: PulsarSnapshot, request: WhatIfRequest) -> pa.Table:
     """Play every pair; table of :data:`PAIRS`.
 
     Raises:
         InputError: The cluster cannot run any of them, or told too little to play it.
     """
-    overrides = dict(wish.overrides)
+    overrides = dict(request.settings)
     settings = effective_settings(snapshot, overrides=overrides)
 
     def play(run: Run, placement: str) -> Simulation:
         return simulate(snapshot, run, placement=placement, overrides=overrides)
 
-    return compared(snapshot, wish, measure(snapshot, settings), play)
+    return compared(snapshot, request, measure(snapshot, settings), play)
 
 
-def compared(brokers: PulsarSnapshot, wish: WhatIfWish, now: Measures, play: Play) -> pa.Table:
+def compared(
+    brokers: PulsarSnapshot, request: WhatIfRequest, now: Measures, play: Play
+) -> pa.Table:
     """Play every pair, wherever bundles are; see :func:`compare`.
 
     Args:
         brokers: The cluster, with or without its bundles.
-        wish: What is played.
+        request: What is played.
         now: How even its load is.
         play: Plays a pair.
     Raises:
         InputError: See :func:`compare`.
     """
-    settings = effective_settings(brokers, overrides=wish.overrides)
+    settings = effective_settings(brokers, overrides=request.settings)
     manager = brokers.manifest.load_manager
     in_force = (
         shedding_strategy_in_force(manager, settings).name,
         placement_in_force(settings, manager),
     )
-    rows = [_as_it_is(now, wish)]
-    for pair in pairs_of(brokers, settings, wish):
-        done = play(Run(shedding=pair[0], rounds=wish.rounds, seed=wish.seed), pair[1])
-        rows.append(_played(done, pair, wish) | {"is_in_force": pair == in_force})
+    rows = [_as_it_is(now, request)]
+    for pair in pairs_of(brokers, settings, request):
+        done = play(Run(shedding=pair[0], rounds=request.rounds, seed=request.seed), pair[1])
+        rows.append(_played(done, pair, request) | {"is_in_force": pair == in_force})
     ranked = sorted(rows, key=_merit)
     numbered = [row | {"rank": rank} for rank, row in enumerate(ranked, 1)]
     return pa.Table.from_pylist(numbered, schema=PAIRS)
 
 
-def _as_it_is(now: Measures, wish: WhatIfWish) -> dict[str, Any]:
+def _as_it_is(now: Measures, request: WhatIfRequest) -> dict[str, Any]:
     spread = now.throughput
     known = spread.deviations[spread.known]
     deviation = float(abs(known).max()) if known.size else None
@@ -173,7 +154,7 @@ def _as_it_is(now: Measures, wish: WhatIfWish) -> dict[str, Any]:
         "shedding": NOTHING,
         "placement": NOTHING,
         "is_in_force": False,
-        "meets_target": None if deviation is None else deviation <= wish.target,
+        "meets_target": None if deviation is None else deviation <= request.target,
         "is_settled": True,
         "rounds_to_settle": 0,
         "moves": 0,
@@ -186,12 +167,12 @@ def _as_it_is(now: Measures, wish: WhatIfWish) -> dict[str, Any]:
     }
 
 
-def _played(done: Simulation, pair: tuple[str, str], wish: WhatIfWish) -> dict[str, Any]:
+def _played(done: Simulation, pair: tuple[str, str], request: WhatIfRequest) -> dict[str, Any]:
     after = done.deviation_after
     return {
         "shedding": pair[0],
         "placement": pair[1],
-        "meets_target": None if after is None else after <= wish.target,
+        "meets_target": None if after is None else after <= request.target,
         "is_settled": done.ending == "settled",
         "rounds_to_settle": done.rounds_to_settle,
         "moves": done.move_count,

@@ -11,12 +11,12 @@ from pegasus_snapshots import generated
 from connectors.jobs.kinds_history import left_out
 from core.errors import InputError
 from core.planning.drill_request import DrillRequest
-from core.planning.what_if import WhatIfWish
+from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, ask_here
 from core.spark.jobs.balance import BalanceQuestion
-from core.spark.jobs.planning import DRILL, WhatIfQuestion
+from core.spark.jobs.planning import DRILL, WHAT_IF
 from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
 from core.spark.large.cluster import LargeCluster
@@ -34,10 +34,11 @@ def test_a_what_if_plays_every_pair_as_a_process_does(tasks_here, tmp_path):
     snapshot = with_ties(make_snapshot(brokers=5, bundles=120, seed=4))
     save_snapshot(snapshot, tmp_path)
     pairs = ("OverloadShedder",)
-    question = WhatIfQuestion(
-        WhatIfWish(
-            shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, overrides=EAGER
-        )
+    question = FleetRequest(
+        WHAT_IF,
+        WhatIfRequest(
+            shedding=pairs, placement=("LeastLongTermMessageRate",), rounds=2, settings=EAGER
+        ),
     )
     there = large_answer(LargeCluster.of(None, tmp_path, Untold()), question)
     assert there == question.answer(snapshot)
@@ -50,7 +51,7 @@ def test_a_what_if_of_the_extensible_manager_is_that_of_a_process(
 ):
     save_snapshot(extensible(make_snapshot(brokers=4, bundles=40, seed=4)), tmp_path)
     monkeypatch.setattr(size, "MOST_BUNDLES", 10)
-    sources, question = {"a": InDirectory(str(tmp_path))}, WhatIfQuestion()
+    sources, question = {"a": InDirectory(str(tmp_path))}, FleetRequest(WHAT_IF, WhatIfRequest())
     found = ask_fleet(None, sources, question, Untold())
     assert found == ask_here(sources, question, Untold())
     assert sum(found["pairs"]["moves"].to_pylist())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fleet_builder import NOON, make_history, make_snapshot
+from msgspec import structs
 from pegasus_snapshots import generated
 
 from connectors.config import TrimtabConfig
@@ -22,7 +22,8 @@ from core.errors import ComputeError, InputError
 from core.history.store import HistoryLocation, HistoryStore
 from core.history.writer import Recorder
 from core.planning.drill_request import DrillRequest
-from core.planning.what_if import PAIRS, WhatIfWish, compare, totals_of, what_if_sentence
+from core.planning.what_if import PAIRS, compare, totals_of, what_if_sentence
+from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.snapshot.store import Shelf, load_snapshot, save_snapshot
@@ -248,13 +249,13 @@ def test_what_cannot_be_asked_is_told_in_words(name, asked):
 
 
 def test_the_pair_that_meets_the_target_with_fewest_clients_comes_first():
-    wish = WhatIfWish(
+    request = WhatIfRequest(
         shedding=("OverloadShedder", "UniformLoadShedder"),
         placement=("LeastLongTermMessageRate",),
         rounds=3,
         target=9.0,
     )
-    pairs = compare(make_snapshot(brokers=3, bundles=12), wish)
+    pairs = compare(make_snapshot(brokers=3, bundles=12), request)
     assert pairs.schema == PAIRS
     assert pairs["rank"].to_pylist() == [1, 2, 3]
     first = pairs.to_pylist()[0]
@@ -262,8 +263,8 @@ def test_the_pair_that_meets_the_target_with_fewest_clients_comes_first():
     marked = pairs.add_column(0, "cluster", pa.array(["a"] * 3))
     totals = totals_of(marked)
     assert "leaving all as it is" in what_if_sentence(marked, totals)
-    strict = compare(make_snapshot(brokers=3, bundles=12), replace(wish, target=1e-9))
+    strict = compare(make_snapshot(brokers=3, bundles=12), structs.replace(request, target=1e-9))
     after = [row["deviation_after"] for row in strict.to_pylist()]
     assert after == sorted(after)
     with pytest.raises(InputError, match="can run"):
-        compare(make_snapshot(brokers=3, bundles=12), WhatIfWish(shedding=("TransferShedder",)))
+        compare(make_snapshot(brokers=3, bundles=12), WhatIfRequest(shedding=("TransferShedder",)))

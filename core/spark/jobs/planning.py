@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +17,8 @@ from core.planning.drill import Drill, drill
 from core.planning.drill_pegasus import NODE_FAILURES, drill_pegasus
 from core.planning.drill_request import DrillRequest
 from core.planning.drill_tables import TABLES
-from core.planning.what_if import PAIRS, WhatIfWish, compare
+from core.planning.what_if import PAIRS, compare
+from core.planning.what_if_request import WhatIfRequest
 from core.progress import Progress, Untold
 from core.pulsar.settings import effective_settings
 from core.snapshot.pegasus import PegasusSnapshot
@@ -37,28 +37,13 @@ from core.spark.jobs.systems import pulsar_of
 _POLL_S: Final = 0.5
 
 
-@dataclass(frozen=True)
-class WhatIfQuestion:
-    """Every shedding strategy with every placement strategy.
+def compare_cluster(snapshot: Snapshot, request: WhatIfRequest) -> Mapping[str, pa.Table]:
+    """Simulate the pairs on a cluster.
 
-    Attributes:
-        wish: What is played.
+    Raises:
+        InputError: It is no Pulsar cluster, or cannot be simulated.
     """
-
-    wish: WhatIfWish = field(default_factory=WhatIfWish)
-
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"pairs": PAIRS}
-
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Play the pairs on a cluster.
-
-        Raises:
-            InputError: It is no Pulsar cluster, or cannot be played.
-        """
-        return {"pairs": compare(pulsar_of(snapshot, "shed bundles"), self.wish)}
+    return {"pairs": compare(pulsar_of(snapshot, "shed bundles"), request)}
 
 
 def drill_cluster(snapshot: Snapshot, request: DrillRequest) -> Mapping[str, pa.Table]:
@@ -80,6 +65,9 @@ def drill_tables(done: Drill) -> Mapping[str, pa.Table]:
     tables = {"failures": done.failures, "hot": done.hot, "groups": done.groups}
     return {**tables, PROBLEMS: problems_of(done.left_out)} if done.left_out else tables
 
+
+WHAT_IF: Final = Operation(compare_cluster, {"pairs": PAIRS})
+"""Every shedding strategy with every placement strategy."""
 
 DRILL: Final = Operation(drill_cluster, {**TABLES, "nodes": NODE_FAILURES})
 """Each broker or node, and each failure domain, lost in turn."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,8 +16,8 @@ from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.planning.drill_request import DrillRequest
-from core.planning.what_if import WhatIfWish, compared
+from core.planning.what_if import compared
+from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Progress
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import Round
@@ -39,7 +39,7 @@ from core.spark.fleet import (
 from core.spark.jobs.balance import BalanceQuestion
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
-from core.spark.jobs.planning import WhatIfQuestion, drill_tables
+from core.spark.jobs.planning import WHAT_IF, drill_tables
 from core.spark.jobs.shed import ShedQuestion, throughput_by_bundle
 from core.spark.jobs.simulate import SimulateQuestion
 from core.spark.large.cluster import LargeCluster
@@ -52,20 +52,12 @@ from core.spark.large.simulate import at_hand, large_simulation
 from core.spark.large.size import is_large, is_large_pegasus
 from core.spark.pegasus_balance import SparkRounds
 
-Spreadable = (
-    HealthQuestion
-    | PlaceQuestion
-    | ShedQuestion
-    | SimulateQuestion
-    | WhatIfQuestion
-    | FleetRequest[DrillRequest]
-)
+Spreadable = HealthQuestion | PlaceQuestion | ShedQuestion | SimulateQuestion | FleetRequest[Any]
 _BY_BROKER: Final = (
     HealthQuestion,
     PlaceQuestion,
     ShedQuestion,
     SimulateQuestion,
-    WhatIfQuestion,
     FleetRequest,
 )
 
@@ -160,9 +152,9 @@ def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa
     if isinstance(question, SimulateQuestion):
         with at_hand(cluster) as start:
             return question.told_by(cluster.skeleton, partial(_simulated, start, question))
-    if isinstance(question, WhatIfQuestion):
-        return {"pairs": _compared(cluster, question.wish)}
     if isinstance(question, FleetRequest):
+        if question.operation is WHAT_IF:
+            return {"pairs": _compared(cluster, question.request)}
         return drill_tables(large_drill(cluster, cluster.settings(), question.request))
     found = large_health(cluster, question.target)
     identity = load_manifest(cluster.directory)
@@ -179,16 +171,16 @@ def _simulated(start: Evolved, question: SimulateQuestion, run: Run) -> Simulati
     )
 
 
-def _compared(cluster: LargeCluster, wish: WhatIfWish) -> pa.Table:
+def _compared(cluster: LargeCluster, request: WhatIfRequest) -> pa.Table:
     with at_hand(cluster) as start:
 
         def play(run: Run, placement: str) -> Simulation:
             return large_simulation(
-                cluster, run, placement=placement, overrides=wish.overrides, start=start
+                cluster, run, placement=placement, overrides=request.settings, start=start
             )
 
-        now = start.measures(cluster.settings(wish.overrides))
-        return compared(cluster.skeleton, wish, now, play)
+        now = start.measures(cluster.settings(request.settings))
+        return compared(cluster.skeleton, request, now, play)
 
 
 def _by_cluster(table: pa.Table) -> pa.Table:
