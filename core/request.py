@@ -108,9 +108,15 @@ class Param:
         return get_origin(self.type) is tuple
 
     @property
+    def is_optional(self) -> bool:
+        """Whether it may be ``None``."""
+        return type(None) in get_args(self.type)
+
+    @property
     def value_type(self) -> Any:
-        """Type of one value."""
-        return get_args(self.type)[0] if self.is_many else self.type
+        """Type of one value, where there is one."""
+        kind = get_args(self.type)[0] if self.is_many or self.is_optional else self.type
+        return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -146,7 +152,9 @@ def schema_of(request: type[Request]) -> dict[str, Any]:
     schema = msgspec.json.schema(request)
     found: dict[str, Any] = schema["$defs"][request.__name__]
     for one in params_of(request):
-        if one.choices:  # msgspec sorts them; a form shows them in the order of the declaration
+        if (
+            one.choices and not one.is_optional
+        ):  # msgspec sorts them; a form shows them in the order of the declaration
             own = found["properties"][one.name]
             (own["items"] if one.is_many else own)["enum"] = list(one.choices)
     return found

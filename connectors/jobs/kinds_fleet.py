@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from pydantic import Field, field_validator
 
 from connectors.credentials import Strict
-from connectors.jobs.model import JobAnswer, JobContext, JobKind
+from connectors.jobs.model import Asked, JobAnswer, JobContext, JobKind
 from core.errors import IncompleteSnapshotError, InputError, UnknownNameError
 from core.health.measures import TARGETS
+from core.pegasus.balance.request import BalanceRequest
 from core.pulsar.placement import find_strategy
 from core.pulsar.settings import known_setting
 from core.pulsar.shedding import find_shedding_strategy
@@ -22,13 +23,14 @@ from core.snapshot.store import Shelf
 from core.spark.fleet import (
     PROBLEMS,
     Answers,
+    FleetRequest,
     InDirectory,
     InHistory,
     Question,
     Source,
     ask_here,
 )
-from core.spark.jobs.balance import BalanceQuestion
+from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.shed import ALL, ShedQuestion
@@ -153,20 +155,6 @@ class SimulateAsk(_PulsarAsk):
     @classmethod
     def _places(cls, value: str | None) -> str | None:
         return None if value is None else _known_name(value, find_strategy)
-
-
-class BalanceAsk(FleetAsk):
-    """What the meta server would propose.
-
-    Attributes:
-        policy: Balance by table (app) or over the cluster; nothing: as each cluster has it.
-        settings: Switches of the meta server that are assumed, each as KEY=VALUE.
-        rounds: Most rounds; it ends earlier where nothing is left to propose.
-    """
-
-    policy: Literal["app", "cluster"] | None = None
-    settings: list[str] = Field(default_factory=list)
-    rounds: int = Field(default=100, ge=1, le=1_000)
 
 
 def _known_name(name: str, find: Callable[[str], object]) -> str:
@@ -339,9 +327,8 @@ def _simulate(context: JobContext, asked: SimulateAsk) -> JobAnswer:
     )
 
 
-def _balance(context: JobContext, asked: BalanceAsk) -> JobAnswer:
-    question = BalanceQuestion(asked.policy, tuple(asked.settings), asked.rounds)
-    found = _asked(context, asked, question, "pegasus")
+def _balance(context: JobContext, asked: Asked) -> JobAnswer:
+    found = _asked(context, asked.scope, FleetRequest(BALANCE, asked.request), "pegasus")
     plans = pc.sum(found["balances"]["plans"]).as_py() or 0
     return _answer(
         found,
@@ -390,7 +377,8 @@ KINDS: Final = (
         name="balance",
         title="What the Pegasus balancers would propose",
         answers="Which replicas would move in each Pegasus cluster, round by round?",
-        asks=BalanceAsk,
+        asks=FleetAsk,
+        request=BalanceRequest,
         run=_balance,
         system="pegasus",
     ),

@@ -38,8 +38,8 @@ class WhatIfRequest(Request, frozen=True, kw_only=True):
             UnknownNameError: A strategy or a setting that Pulsar does not have.
         """
         from core.pulsar.placement import find_strategy  # noqa: PLC0415  # heavy: not at start
-        from core.pulsar.settings import known_setting  # noqa: PLC0415
-        from core.pulsar.shedding import find_shedding_strategy  # noqa: PLC0415
+        from core.pulsar.settings import known_setting  # noqa: PLC0415  # heavy: not at start
+        from core.pulsar.shedding import find_shedding_strategy  # noqa: PLC0415  # heavy: not at start
 
         return msgspec.structs.replace(
             self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -15,14 +16,22 @@ from core.request import Param, Request, params_of, parse
 from dashboard.cli.output import UsageFaultError
 
 
-def takes(request: type[Request]) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def takes(
+    request: type[Request], **defaults: Any
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Give a command the options of a request; its parameter ``request`` gets the request.
+
+    Args:
+        request: Its type.
+        **defaults: Of fields for which the command line has another default.
 
     Example:
         ``@app.command()`` above ``@takes(DrillRequest)`` above ``def drill(request: DrillRequest,
         source: Source, as_json: Json = False) -> int``.
     """
-    params = params_of(request)
+    params = [
+        replace(one, default=defaults.get(one.name, one.default)) for one in params_of(request)
+    ]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         signature = inspect.signature(command, eval_str=True)
@@ -64,8 +73,11 @@ def _option(one: Param) -> inspect.Parameter:
         default = None
     elif default is msgspec.NODEFAULT:
         default = inspect.Parameter.empty
-    plain = str if one.choices else one.value_type
-    kind = list[plain] | None if one.is_many else plain  # type: ignore[valid-type]  # made at run time
+    kind: Any = str if one.choices else one.value_type
+    if one.is_many:
+        kind = list[kind]
+    if one.is_many or one.is_optional:
+        kind = kind | None
     return inspect.Parameter(
         one.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -81,7 +93,7 @@ def _value(one: Param, given: Any) -> Any:
         UsageFaultError: It is none of the choices.
     """
     for value in (given or ()) if one.is_many else (given,):
-        if one.choices and value not in one.choices:
+        if one.choices and value is not None and value not in one.choices:
             unknown = UnknownNameError.of(
                 one.name.removesuffix("s") if one.is_many else one.name, value, one.choices
             )

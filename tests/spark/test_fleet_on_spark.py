@@ -6,10 +6,11 @@ import pytest
 from fleet_builder import make_snapshot
 from pegasus_snapshots import generated
 
+from core.pegasus.balance.request import BalanceRequest
 from core.progress import Untold
 from core.snapshot.store import save_snapshot
-from core.spark.fleet import PROBLEMS, InDirectory, ask_here, ask_on_spark
-from core.spark.jobs.balance import BalanceQuestion
+from core.spark.fleet import PROBLEMS, FleetRequest, InDirectory, ask_here, ask_on_spark
+from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.shed import ALL, ShedQuestion
@@ -20,7 +21,7 @@ QUESTIONS = {
     "shed": ShedQuestion(ALL, rounds=2, is_off_ignored=True),
     "place": PlaceQuestion(),
     "simulate": SimulateQuestion(rounds=4, seeds=(1, 2)),
-    "balance": BalanceQuestion(rounds=3),
+    "balance": FleetRequest(BALANCE, BalanceRequest(rounds=3)),
 }
 
 

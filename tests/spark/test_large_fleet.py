@@ -10,12 +10,13 @@ from pegasus_snapshots import generated
 
 from connectors.jobs.kinds_history import left_out
 from core.errors import InputError
+from core.pegasus.balance.request import BalanceRequest
 from core.planning.drill_request import DrillRequest
 from core.planning.what_if_request import WhatIfRequest
 from core.progress import JobStoppedError, Untold
 from core.snapshot.store import save_snapshot
 from core.spark.fleet import FleetRequest, InDirectory, ask_here
-from core.spark.jobs.balance import BalanceQuestion
+from core.spark.jobs.balance import BALANCE
 from core.spark.jobs.planning import DRILL, WHAT_IF
 from core.spark.large import drill, size
 from core.spark.large import fleet as large_fleet
@@ -79,7 +80,10 @@ def test_a_large_pegasus_cluster_is_dealt_out_by_table_where_the_policy_allows(
     monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
     monkeypatch.setattr(Rounds, "asked", 0)
     save_snapshot(generated(3, 16, 5), tmp_path)
-    sources, question = {"peg": InDirectory(str(tmp_path))}, BalanceQuestion(policy, rounds=3)
+    sources, question = (
+        {"peg": InDirectory(str(tmp_path))},
+        FleetRequest(BALANCE, BalanceRequest(policy=policy, rounds=3)),
+    )
     assert ask_fleet(None, sources, question, Untold()) == ask_here(sources, question, Untold())
     assert Rounds.asked == spread
 
@@ -93,7 +97,12 @@ def test_who_stops_a_large_cluster_stops_all(tmp_path, monkeypatch):
     monkeypatch.setattr(large_fleet, "SparkRounds", Rounds)
     save_snapshot(generated(3, 16, 5), tmp_path)
     with pytest.raises(JobStoppedError):
-        ask_fleet(None, {"peg": InDirectory(str(tmp_path))}, BalanceQuestion("app"), Stopped())
+        ask_fleet(
+            None,
+            {"peg": InDirectory(str(tmp_path))},
+            FleetRequest(BALANCE, BalanceRequest(policy="app")),
+            Stopped(),
+        )
 
 
 @pytest.mark.parametrize("kind", [with_gaps, unread, extensible])

@@ -5,18 +5,25 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 import pyarrow as pa
 
-from core.pegasus.balance.model import BalanceOptions
-from core.pegasus.balance.rounds import MOST_ROUNDS, BalanceRound, rounds_until_settled
+from core.pegasus.balance.model import BalanceOptions, Pick
+from core.pegasus.balance.request import BalanceRequest
+from core.pegasus.balance.rounds import (
+    MOST_ROUNDS,
+    BalanceRound,
+    pick_by_seed,
+    pick_first,
+    rounds_until_settled,
+)
 from core.pegasus.balance.score import count_spread
 from core.pegasus.balance.settings import set_options
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
-from core.spark.fleet import Snapshot
+from core.spark.fleet import Operation, Snapshot
 from core.spark.jobs.systems import pegasus_of
 
 BALANCES: Final = pa.schema(
@@ -46,60 +53,46 @@ PLANS: Final = pa.schema(
 """One row a partition that changes, in the order of the plans."""
 
 
-Play = Callable[[ClusterView, BalanceOptions], Iterator[BalanceRound]]
+Play = Callable[[ClusterView, BalanceOptions, Pick], Iterator[BalanceRound]]
 
 
-@dataclass(frozen=True)
-class BalanceQuestion:
-    """What the meta server would propose, round after round.
+def balance_cluster(snapshot: Snapshot, request: BalanceRequest) -> Mapping[str, pa.Table]:
+    """Play the rounds of a cluster.
 
-    Attributes:
-        policy: ``app`` or ``cluster``; ``None``: the cluster's own.
-        settings: ``KEY=JSON`` texts of switches to assume.
-        rounds: The most.
+    Raises:
+        InputError: It is no Pegasus cluster, or a switch does not exist.
+        IncompleteSnapshotError: Partitions of some table were not read.
     """
-
-    policy: Literal["app", "cluster"] | None = None
-    settings: tuple[str, ...] = ()
-    rounds: int = MOST_ROUNDS
-
-    @property
-    def tables(self) -> Mapping[str, pa.Schema]:
-        """Schemas of the answer."""
-        return {"balances": BALANCES, "plans": PLANS}
-
-    def answer(self, snapshot: Snapshot) -> Mapping[str, pa.Table]:
-        """Play the rounds of a cluster.
-
-        Raises:
-            InputError: It is no Pegasus cluster, or a switch does not exist.
-            IncompleteSnapshotError: Partitions of some table were not read.
-        """
-        return self.told_by(PegasusFacts(pegasus_of(snapshot, "propose plans")), _decided_here)
-
-    def told_by(self, facts: PegasusFacts, play: Play) -> Mapping[str, pa.Table]:
-        """Return the tables of a cluster.
-
-        Args:
-            facts: It.
-            play: Gives rounds until the cluster is settled.
-        """
-        told, assumed = facts.options()
-        options = set_options(told, self.settings)
-        if self.policy is not None:
-            options = replace(options, policy=self.policy)
-        most = 1 if options.is_check else min(self.rounds, MOST_ROUNDS)
-        view = facts.view()
-        rounds = list(itertools.islice(play(view, options), most))
-        plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
-        return {
-            "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),
-            "plans": pa.Table.from_pylist(plans, schema=PLANS),
-        }
+    facts = PegasusFacts(pegasus_of(snapshot, "propose plans"))
+    return balance_tables(facts, request, rounds_until_settled)
 
 
-def _decided_here(view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
-    return rounds_until_settled(view, options)
+def balance_tables(
+    facts: PegasusFacts, request: BalanceRequest, play: Play
+) -> Mapping[str, pa.Table]:
+    """Return the tables of a cluster.
+
+    Args:
+        facts: It.
+        request: What is simulated.
+        play: Gives rounds until the cluster is settled.
+    """
+    told, assumed = facts.options()
+    options = set_options(told, request.settings)
+    if request.policy is not None:
+        options = replace(options, policy=request.policy)
+    most = 1 if options.is_check else min(request.rounds or MOST_ROUNDS, MOST_ROUNDS)
+    pick = pick_first if request.seed is None else pick_by_seed(request.seed)
+    rounds = list(itertools.islice(play(facts.view(), options, pick), most))
+    plans = [row for number, one in enumerate(rounds, 1) for row in _plans(number, one)]
+    return {
+        "balances": pa.Table.from_pylist([_summary(options, rounds, assumed)], schema=BALANCES),
+        "plans": pa.Table.from_pylist(plans, schema=PLANS),
+    }
+
+
+BALANCE: Final = Operation(balance_cluster, {"balances": BALANCES, "plans": PLANS})
+"""What the meta server would propose, round after round."""
 
 
 def _summary(

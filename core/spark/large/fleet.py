@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from core.errors import OpsError
-from core.pegasus.balance.model import BalanceOptions
+from core.pegasus.balance.model import BalanceOptions, Pick
+from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import BalanceRound, rounds_until_settled
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.view import ClusterView
@@ -36,7 +37,7 @@ from core.spark.fleet import (
     gathered,
     problem_of,
 )
-from core.spark.jobs.balance import BalanceQuestion
+from core.spark.jobs.balance import BALANCE, balance_tables
 from core.spark.jobs.health import HealthQuestion
 from core.spark.jobs.place import PlaceQuestion
 from core.spark.jobs.planning import WHAT_IF, drill_tables
@@ -99,8 +100,10 @@ def _spread_over(source: Source, question: Question) -> _Answer | None:
     if not isinstance(source, InDirectory) or not Path(source.path).is_dir():
         return None
     directory = Path(source.path)
-    if isinstance(question, BalanceQuestion) and is_large_pegasus(directory):
-        return partial(_by_table, directory, question)
+    if isinstance(question, FleetRequest) and question.operation is BALANCE:
+        return (
+            partial(_by_table, directory, question.request) if is_large_pegasus(directory) else None
+        )
     if isinstance(question, _BY_BROKER) and is_large(directory):
         return partial(_by_broker, directory, question)
     return None
@@ -122,18 +125,19 @@ def _by_broker(
 
 
 def _by_table(
-    directory: Path, question: BalanceQuestion, spark: SparkSession, progress: Progress
+    directory: Path, request: BalanceRequest, spark: SparkSession, progress: Progress
 ) -> Mapping[str, pa.Table]:
     """Have tables of Pegasus balanced by tasks; who holds what is a few numbers a partition."""
     facts = PegasusFacts(load_pegasus_snapshot(directory))
     on_spark = SparkRounds(spark, progress)
 
-    def play(view: ClusterView, options: BalanceOptions) -> Iterator[BalanceRound]:
-        # the cluster policy looks at all tables before every single plan
-        play_it = on_spark.rounds if options.policy == "app" else rounds_until_settled
-        return play_it(view, options)
+    def play(view: ClusterView, options: BalanceOptions, pick: Pick) -> Iterator[BalanceRound]:
+        # the cluster policy looks at all tables before every single plan; so does a draw at random
+        if options.policy == "app" and request.seed is None:
+            return on_spark.rounds(view, options)
+        return rounds_until_settled(view, options, pick)
 
-    return question.told_by(facts, play)
+    return balance_tables(facts, request, play)
 
 
 def large_answer(cluster: LargeCluster, question: Spreadable) -> Mapping[str, pa.Table]:

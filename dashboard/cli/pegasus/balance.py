@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from core.errors import ConfigError, InputError, UnknownNameError
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, actions_of, reason_of
 from core.pegasus.balance.node_order import likely_plans
 from core.pegasus.balance.preconditions import disk_doubts, obstacles
+from core.pegasus.balance.request import BalanceRequest
 from core.pegasus.balance.rounds import (
     MOST_ROUNDS,
     BalanceRound,
@@ -39,29 +40,14 @@ from dashboard.services import spark as services_spark
 _MOST_SHOWN: Final = 40
 
 
-@dataclass(frozen=True)
-class BalanceWish:
-    """What is asked of ``trimtab pegasus balance``.
-
-    Attributes:
-        policy: ``app`` or ``cluster``; ``None``: the file's.
-        settings: ``KEY=JSON`` texts.
-        rounds: How many; 0: until nothing is left to do.
-        seed: Of the draw among equal disks; ``None``: the first is taken.
-        engine: ``local`` or ``spark``.
-    """
-
-    policy: str | None
-    settings: tuple[str, ...]
-    rounds: int
-    seed: int | None
-    engine: str = "local"
+Where = tuple[str, Path | None]
+"""The engine, and the configuration."""
 
 
-def balance(source: str, wish: BalanceWish, config: Path | None, *, as_json: bool) -> int:
+def balance(source: str, request: BalanceRequest, where: Where, *, as_json: bool) -> int:
     """``trimtab pegasus balance``."""
-    view, options = _question(source, wish, config)
-    rounds, elapsed_ms = _timed(_rounds(view, options, wish, config), _most(options, wish))
+    view, options = _question(source, request, where[1])
+    rounds, elapsed_ms = _timed(_rounds(view, options, request, where), _most(options, request))
     body = {
         "rounds": [[_plan_json(done.before, plan) for plan in done.plans] for done in rounds],
         "elapsed_ms": elapsed_ms,
@@ -69,21 +55,21 @@ def balance(source: str, wish: BalanceWish, config: Path | None, *, as_json: boo
 
     def show() -> None:
         _show(rounds, options)
-        if not wish.rounds and not options.is_check:
+        if not request.rounds and not options.is_check:
             _show_end(rounds)
 
     return emit(Answer(body, show), as_json=as_json)
 
 
 def _question(
-    source: str, wish: BalanceWish, config: Path | None
+    source: str, request: BalanceRequest, config: Path | None
 ) -> tuple[ClusterView, BalanceOptions]:
     """Read the file; what was parsed is let go, or every sweep of memory would visit it again."""
     path = Path(source)
     if path.is_dir():
-        return _question_of_snapshot(load_pegasus_snapshot(path), wish)
+        return _question_of_snapshot(load_pegasus_snapshot(path), request)
     if not path.exists() and path.name == source and path.suffix != ".json":
-        return _question_of_snapshot(_cluster_now(source, config), wish)
+        return _question_of_snapshot(_cluster_now(source, config), request)
     try:
         content = path.read_bytes()
     except OSError as exc:
@@ -92,7 +78,7 @@ def _question(
             hint="Name a file with a state as JSON, a snapshot directory or a cluster.",
         ) from exc
     trace = parse_trace(content, path.name)
-    return view_of(trace), _options(options_of(trace), wish)
+    return view_of(trace), _options(options_of(trace), request)
 
 
 def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
@@ -110,14 +96,14 @@ def _cluster_now(name: str, config: Path | None) -> PegasusSnapshot:
 
 
 def _question_of_snapshot(
-    snapshot: PegasusSnapshot, wish: BalanceWish
+    snapshot: PegasusSnapshot, request: BalanceRequest
 ) -> tuple[ClusterView, BalanceOptions]:
     """Take state, switches and what is known of the node order from a snapshot."""
     facts = PegasusFacts(snapshot)
     options, assumed = facts.options()
     if assumed:
         note(f"Not told by the cluster, so assumed as shipped: {', '.join(assumed)}.")
-    view, chosen = facts.view(), _options(options, wish)
+    view, chosen = facts.view(), _options(options, request)
     known = known_orders(facts, view.nodes)
     note(orders_sentence(known))
     if not obstacles(view) and not chosen.is_check:
@@ -126,35 +112,32 @@ def _question_of_snapshot(
     return view.renumbered(known.orders[0]), chosen
 
 
-def _options(options: BalanceOptions, wish: BalanceWish) -> BalanceOptions:
+def _options(options: BalanceOptions, request: BalanceRequest) -> BalanceOptions:
     try:
-        options = set_options(options, wish.settings)
-        if wish.policy is None:
-            return options
-        if wish.policy in ("app", "cluster"):
-            return replace(options, policy="app" if wish.policy == "app" else "cluster")
-        raise UnknownNameError.of("policy", wish.policy, ("app", "cluster"))
+        options = set_options(options, request.settings)
     except InputError as exc:
         raise UsageFaultError(exc.message, hint=exc.hint) from exc
+    return options if request.policy is None else replace(options, policy=request.policy)
 
 
 def _rounds(
-    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+    view: ClusterView, options: BalanceOptions, request: BalanceRequest, where: Where
 ) -> Iterator[BalanceRound]:
-    if wish.engine == "spark":
-        return _rounds_on_spark(view, options, wish, config)
-    if wish.engine != "local":
-        known = UnknownNameError.of("engine", wish.engine, ("local", "spark"))
+    engine, config = where
+    if engine == "spark":
+        return _rounds_on_spark(view, options, request, config)
+    if engine != "local":
+        known = UnknownNameError.of("engine", engine, ("local", "spark"))
         raise UsageFaultError(known.message, hint=known.hint)
-    pick = pick_first if wish.seed is None else pick_by_seed(wish.seed)
-    play = balance_rounds if wish.rounds else rounds_until_settled
+    pick = pick_first if request.seed is None else pick_by_seed(request.seed)
+    play = balance_rounds if request.rounds else rounds_until_settled
     return play(view, options, pick)
 
 
 def _rounds_on_spark(
-    view: ClusterView, options: BalanceOptions, wish: BalanceWish, config: Path | None
+    view: ClusterView, options: BalanceOptions, request: BalanceRequest, config: Path | None
 ) -> Iterator[BalanceRound]:
-    if options.policy != "app" or wish.seed is not None:
+    if options.policy != "app" or request.seed is not None:
         raise UsageFaultError(
             "Spark spreads the app policy, which draws nothing at random.",
             hint="Leave out --seed and the cluster policy, or leave out --engine spark.",
@@ -166,8 +149,8 @@ def _rounds_on_spark(
     return SparkRounds(spark).rounds(view, options)
 
 
-def _most(options: BalanceOptions, wish: BalanceWish) -> int:
-    return 1 if options.is_check else wish.rounds or MOST_ROUNDS
+def _most(options: BalanceOptions, request: BalanceRequest) -> int:
+    return 1 if options.is_check else request.rounds or MOST_ROUNDS
 
 
 def _timed(rounds: Iterator[BalanceRound], most: int) -> tuple[list[BalanceRound], list[float]]:

@@ -9,8 +9,10 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli.options import MAX_ROUNDS, Config, Json
+from core.pegasus.balance.request import BalanceRequest
+from dashboard.cli.options import Config, Json
 from dashboard.cli.pegasus.actions import acting
+from dashboard.cli.requests import takes
 
 Source = Annotated[
     str, typer.Argument(metavar="CLUSTER-or-SNAPSHOT", help="Cluster name, or snapshot directory.")
@@ -27,7 +29,9 @@ def common() -> None:
 
 
 @pegasus.command()
+@takes(BalanceRequest, rounds=1)
 def balance(
+    request: BalanceRequest,
     source: Annotated[
         str,
         typer.Argument(
@@ -35,18 +39,6 @@ def balance(
             help="Snapshot directory, JSON file, or cluster name.",
         ),
     ],
-    policy: Annotated[str | None, typer.Option(help="app or cluster; default: the file's.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=JSON", help="Assume another value of a switch."),
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option(min=0, max=MAX_ROUNDS, help="Number of rounds; 0: until done.")
-    ] = 1,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of draws among equal disks; default: the first disk."),
-    ] = None,
     engine: Annotated[
         str, typer.Option(help="local or spark (app policy); the answer is the same.")
     ] = "local",
@@ -56,8 +48,7 @@ def balance(
     """Simulate the meta server's balancer, round by round, with reasons."""
     from dashboard.cli.pegasus import balance as pegasus_balance
 
-    wish = pegasus_balance.BalanceWish(policy, tuple(settings or ()), rounds, seed, engine)
-    return pegasus_balance.balance(source, wish, config, as_json=as_json)
+    return pegasus_balance.balance(source, request, (engine, config), as_json=as_json)
 
 
 @pegasus.command()
