@@ -15,12 +15,13 @@ from dashboard import services, state
 from dashboard.components import misnamed, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.drawers import Searching, problems_drawer, search_dialog
-from dashboard.presenters import freshness, pegasus_headline
+from dashboard.presenters import freshness
 from dashboard.presenters.applying import read_only_words
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
+from dashboard.presenters.pegasus import headline
+from dashboard.presenters.pegasus.search import search_pegasus
 from dashboard.presenters.search import search
-from dashboard.presenters.search_pegasus import search_pegasus
 from dashboard.queries.history import history_of, past_at
 from dashboard.queries.pegasus.snapshots import PEGASUS, manifest_of, pegasus_reading
 from dashboard.queries.snapshots import ShelfState, collector_status, reading, shelf_state
@@ -258,7 +259,7 @@ def _badges(config: Config, choice: Choice, every: int | None) -> None:
     if manifest is not None:
         assert choice.shelved is not None  # noqa: S101  # a manifest is a snapshot's
         if choice.cluster.kind == PEGASUS:
-            trouble = pegasus_headline.trouble(pegasus_reading(choice.shelved).facts)
+            trouble = headline.trouble(pegasus_reading(choice.shelved).facts)
             words.badge(freshness.coverage_badge(manifest, trouble=trouble))
         else:
             words.badge(freshness.coverage_badge(manifest, _own_bundles(choice.shelved)))

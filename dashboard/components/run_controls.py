@@ -16,7 +16,7 @@ from dashboard.cli.config import words_of
 from dashboard.components import words
 from dashboard.presenters import run_controls as presenter
 from dashboard.presenters import run_waits
-from dashboard.presenters.outcome_pegasus import is_pegasus
+from dashboard.presenters.pegasus.outcome import is_pegasus
 from dashboard.queries import runs
 
 if TYPE_CHECKING:

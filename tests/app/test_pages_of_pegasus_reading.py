@@ -11,7 +11,7 @@ from shelf_site import Site, assert_calm, now, texts
 from core.pegasus.ddd import DddNode, ddd_text
 from core.snapshot import Problem
 from dashboard.app_pages.pegasus.tables import model
-from dashboard.presenters import pegasus_cluster as cluster_presenter
+from dashboard.presenters.pegasus import cluster
 
 PAGES = ("pegasus", "pegasus_tables")
 EMPTY = {"nodes": [], "tables": [], "partitions": [], "replicas": [], "disks": [], "settings": []}
@@ -121,13 +121,13 @@ def test_cluster_page_opens_with_level_health_and_balance(site):
     assert "✖ down" in said
 
 
-@pytest.mark.parametrize("view", cluster_presenter.NODE_VIEWS)
+@pytest.mark.parametrize("view", cluster.NODE_VIEWS)
 def test_nodes_have_the_columns_of_every_command_of_the_shell(site, view):
     put(site, ill())
     app = site.open("pegasus", view=view)
     assert_calm(app)
     assert not app.error
-    assert cluster_presenter.NODE_VIEWS[view] in texts(app)
+    assert cluster.NODE_VIEWS[view] in texts(app)
 
 
 @pytest.mark.parametrize("columns", model.PARTITION_VIEWS)

@@ -23,7 +23,7 @@ from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.pegasus.plan.build import AskedMove, level_plan, moves_plan
 from core.plan.options import PlanOptions
 from dashboard import services
-from dashboard.presenters.outcome_pegasus import subject_page
+from dashboard.presenters.pegasus.outcome import subject_page
 
 RUN = RunId("20261121-120000-aaaaaa")
 BEGAN_S = 60.0

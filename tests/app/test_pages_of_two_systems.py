@@ -21,7 +21,7 @@ from shelf_site import (
 from core.pegasus.snapshot import PegasusFacts
 from core.snapshot import Problem
 from dashboard import state
-from dashboard.presenters.search_pegasus import search_pegasus
+from dashboard.presenters.pegasus.search import search_pegasus
 from dashboard.sitemap import SECTIONS
 
 

@@ -12,8 +12,7 @@ from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from core.health.pegasus import assess_pegasus
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import summarize_nodes
-from dashboard.presenters import pegasus_cluster as presenter
-from dashboard.presenters import pegasus_headline as headline
+from dashboard.presenters.pegasus import cluster, headline
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_it_is_alive_for_the_meta_server_and_not_answering_here(frozen, facts):
 
 
 def test_the_page_shows_it_first_without_the_sign_of_a_healthy_one(frozen, facts):
-    shown = presenter.nodes_frame(facts)
+    shown = cluster.nodes_frame(facts)
     assert shown["node"][0] == frozen
     assert shown["status"][0] == "▲ not answering"
     assert set(shown["status"][1:]) == {"● alive"}

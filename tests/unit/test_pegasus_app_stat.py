@@ -10,7 +10,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.stats import EVENT_RATES, LOOKUPS, OPERATION_RATES, STORAGE
 from core.pegasus.summary import NODE_STATS, summarize_nodes, summarize_tables
 from dashboard.app_pages.pegasus.tables import model
-from dashboard.presenters import pegasus_cluster as nodes
+from dashboard.presenters.pegasus import cluster
 
 MEASURED = (*OPERATION_RATES, *EVENT_RATES, *STORAGE, *LOOKUPS)
 
@@ -95,7 +95,7 @@ def test_nodes_are_shown_with_what_they_tell_of_themselves():
     content = whole(dead=[NODES[3]])
     content["nodes"][0] |= {"block_cache_mb": 12.5, "get_p99_ms": 1.25, "error_replicas": 1}
     facts = PegasusFacts(snapshot_of(content))
-    frame = nodes.nodes_frame(facts).set_index("node")
+    frame = cluster.nodes_frame(facts).set_index("node")
     assert frame["block_cache_mb"][NODES[0]] == 12.5
     assert frame["error_replicas"][NODES[0]] == 1
     assert np.isnan(frame["block_cache_mb"][NODES[3]])

@@ -19,11 +19,10 @@ from core.pegasus.settings import (
 from core.pegasus.snapshot import PegasusFacts
 from dashboard.app_pages.fleet import model as fleet
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.charts.pegasus_nodes import node_bars
-from dashboard.presenters import fleet_pegasus
-from dashboard.presenters import pegasus_cluster as presenter
-from dashboard.presenters import pegasus_headline as headline
+from dashboard.charts.nodes import node_bars
 from dashboard.presenters.freshness import coverage_badge
+from dashboard.presenters.pegasus import cluster, headline
+from dashboard.presenters.pegasus import fleet as fleet_pegasus
 
 
 def facts_of(content=None, **more):
@@ -87,23 +86,23 @@ def test_level_is_said_as_stored_and_in_force(changes, said):
     ],
 )
 def test_forecast_is_never_more_than_it_is_worth(changes, figure, said):
-    text, help_text = presenter.forecast(facts_of(settings=changes))
+    text, help_text = cluster.forecast(facts_of(settings=changes))
     assert text == figure
     assert said in help_text
 
 
 def test_forecast_is_stale_while_a_partition_is_not_healthy():
-    text, help_text = presenter.forecast(facts_of(ill()))
+    text, help_text = cluster.forecast(facts_of(ill()))
     assert text == "3 changes, stale"
     assert "1 partition is unhealthy" in help_text
 
 
 def test_partitions_that_were_not_read_are_a_figure_of_their_own():
-    figures = {label: value for label, value, _ in presenter.state_figures(facts_of(ill()))}
+    figures = {label: value for label, value, _ in cluster.state_figures(facts_of(ill()))}
     assert figures["? not read"] == "4"
     assert figures["● healthy"] == "1"
     assert figures["▲ degraded"] == "1"
-    assert "? not read" not in {label for label, *_ in presenter.state_figures(facts_of())}
+    assert "? not read" not in {label for label, *_ in cluster.state_figures(facts_of())}
 
 
 def one_node_down():
@@ -131,7 +130,7 @@ def test_a_dead_node_and_its_partitions_are_the_reason_and_not_the_disks():
     assert "2 of 3 partitions unhealthy" in said
     assert "3 of 4 nodes alive (db4:34801 is down)" in said
     assert "disks" not in said
-    assert "2 partitions are unhealthy" in presenter.forecast(facts)[1]
+    assert "2 partitions are unhealthy" in cluster.forecast(facts)[1]
 
 
 def test_the_headline_of_the_fleet_names_the_cluster_with_a_dead_node():
@@ -164,7 +163,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
     )
     figures = {
         label: value
-        for label, value, _ in presenter.key_figures(
+        for label, value, _ in cluster.key_figures(
             facts_of(settings=silent), facts_of(settings=silent).verdict()
         )
     }
@@ -173,7 +172,7 @@ def test_key_figures_of_a_silent_leader_are_unknown():
 
 
 def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():
-    rows = presenter.nodes_frame(facts_of(ill()))
+    rows = cluster.nodes_frame(facts_of(ill()))
     assert rows["node"][0] == NODES[3]
     assert rows["status"][0] == "✖ down"
     for column in ("memory_mb", "disk_free_pct", "size_mb", "reads", "writes", "learning"):
@@ -184,34 +183,34 @@ def test_dead_nodes_come_first_and_their_numbers_are_unknown_not_zero():
 
 
 def test_free_space_is_told_of_all_disks_and_of_the_fullest():
-    rows = presenter.nodes_frame(facts_of()).set_index("node")
+    rows = cluster.nodes_frame(facts_of()).set_index("node")
     assert rows["disk_free_pct"][NODES[0]] == 60.0
     assert rows["fullest_free_pct"][NODES[0]] == 40.0
 
 
 def test_replicas_of_nodes_are_primaries_and_secondaries():
-    rows = presenter.nodes_frame(facts_of()).set_index("node")
+    rows = cluster.nodes_frame(facts_of()).set_index("node")
     told = rows.loc[list(NODES), ["replicas", "primaries", "secondaries"]].to_numpy().tolist()
     assert told == [[4, 4, 0], [2, 0, 2], [2, 0, 2], [4, 0, 4]]
 
 
-@pytest.mark.parametrize("measure", presenter.NODE_MEASURES)
+@pytest.mark.parametrize("measure", cluster.NODE_MEASURES)
 def test_bars_of_every_measure_are_drawn_and_say_who_has_most(measure):
-    bars = presenter.node_bars(facts_of(), measure)
+    bars = cluster.node_bars(facts_of(), measure)
     assert node_bars(bars).data
-    assert presenter.bars_sentence(bars).startswith(NODES[0])
+    assert cluster.bars_sentence(bars).startswith(NODES[0])
 
 
 def test_bars_with_an_unknown_node_say_so_in_the_chart():
     content = whole()
     content["replicas"][0]["size_mb"] = None
-    figure = node_bars(presenter.node_bars(facts_of(content), "size_mb"))
+    figure = node_bars(cluster.node_bars(facts_of(content), "size_mb"))
     assert [note.text for note in figure.layout.annotations] == ["unknown"]
 
 
 def test_note_of_nodes_names_tables_that_are_missing():
-    assert "1 table is missing" in presenter.nodes_note(facts_of(ill()))
-    assert presenter.nodes_note(facts_of()).startswith("Dead nodes first")
+    assert "1 table is missing" in cluster.nodes_note(facts_of(ill()))
+    assert cluster.nodes_note(facts_of()).startswith("Dead nodes first")
 
 
 # -- one node ---------------------------------------------------------------------------------

@@ -12,12 +12,7 @@ from core.actions.views import RunView, StepView
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.setting import SetServerSetting
 from core.pegasus.steps.wait import AwaitState
-from dashboard.presenters.pegasus_cluster_past import (
-    Moment,
-    level_changes,
-    newer_sentence,
-    settings_past,
-)
+from dashboard.presenters.pegasus.past import Moment, level_changes, newer_sentence, settings_past
 
 LEVEL = SetMetaLevel(before="steady", level="lively")
 SETTING = SetServerSetting(key="meta.lb.only_move_primary", before="false", value="true")

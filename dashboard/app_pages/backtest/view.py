@@ -15,7 +15,8 @@ from core.history.backtest.model import AS_RECORDED, Target
 from dashboard import services, state
 from dashboard.app_pages.backtest import model, queries
 from dashboard.app_pages.backtest.charts import pareto_chart, timeline_chart
-from dashboard.components import figures, pegasus_plan, setting_plan, tables, words
+from dashboard.components import figures, setting_plan, tables, words
+from dashboard.components.pegasus import plan
 from dashboard.legible import option
 from dashboard.presenters import candidates
 from dashboard.presenters.settings import typed
@@ -367,4 +368,4 @@ def _pegasus(page: PegasusPage, changes: pd.DataFrame) -> None:
         words.failed(error, what="This value cannot be set")
         return
     with st.container(border=True):
-        pegasus_plan.draw_plan(page, pegasus_plan.in_dialog(made))
+        plan.draw_plan(page, plan.in_dialog(made))

@@ -18,7 +18,7 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.verdict import State as Balance
 from core.units import format_ago, format_bytes_per_s, format_msgs_per_s, format_ratio, pluralize
 from dashboard.presenters.fleet import Acting, ClusterSummary
-from dashboard.presenters.fleet_pegasus import PegasusSummary, healthy_count, level_words
+from dashboard.presenters.pegasus.fleet import PegasusSummary, healthy_count, level_words
 
 STATE_WORDS: Final[dict[State, str]] = {
     "bad": "✖ errors",

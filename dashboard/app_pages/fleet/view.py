@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dashboard.presenters.fleet import ClusterSummary
-    from dashboard.presenters.fleet_pegasus import PegasusSummary
     from dashboard.presenters.moves import Move
+    from dashboard.presenters.pegasus.fleet import PegasusSummary
     from dashboard.queries.snapshots import ShelfState
     from dashboard.services import Cluster, Config
 

@@ -15,9 +15,9 @@ from dashboard.app_pages.run.charts import outcome_bars
 from dashboard.components import figures, frame, tables, words
 from dashboard.components.activity import run_link
 from dashboard.components.run_controls import controls, next_moves, notice
-from dashboard.presenters import outcome_pegasus as nodes_results
 from dashboard.presenters import runs as presenter
 from dashboard.presenters.journal import entries_frame
+from dashboard.presenters.pegasus import outcome
 from dashboard.presenters.run_controls import about_to_begin
 from dashboard.queries import runs
 from dashboard.services.run_queue import run_ahead
@@ -81,7 +81,7 @@ def steps(view: RunView) -> None:
     """Show every step with its state, owners and what happened."""
     words.section("Steps", "Every value is read from the cluster.")
     rows = presenter.steps_frame(view, services.now())
-    is_pegasus = nodes_results.is_pegasus(view)
+    is_pegasus = outcome.is_pegasus(view)
     ends_px = 88 if is_pegasus else 118
     columns = {
         "no": st.column_config.NumberColumn("", format="%d", width=36, pinned=True),
@@ -127,7 +127,7 @@ def steps(view: RunView) -> None:
 def around(view: RunView) -> None:
     """Show what else changed during the run: moves of others, and settings of ours."""
     if view.foreign_moves:
-        what = "Partitions" if nodes_results.is_pegasus(view) else "Bundles"
+        what = "Partitions" if outcome.is_pegasus(view) else "Bundles"
         words.section("Moved by others", f"{what} that changed hands meanwhile, and not by it.")
         words.notes([move.sentence for move in view.foreign_moves[:50]])
     if view.settings:
@@ -143,7 +143,7 @@ def around(view: RunView) -> None:
 
 def _open_subject(view: RunView, subject: str) -> None:
     """Open the page of what a step acts on, of the cluster that the run was on."""
-    found = nodes_results.subject_page(view, subject)
+    found = outcome.subject_page(view, subject)
     if found is not None:
         page, params = found
         st.session_state[state.CLUSTER] = view.cluster
@@ -152,11 +152,11 @@ def _open_subject(view: RunView, subject: str) -> None:
 
 def nodes(view: RunView) -> None:
     """Show each touched node before, as expected and as counted."""
-    rows = nodes_results.nodes_table(view)
+    rows = outcome.nodes_table(view)
     if rows.empty:
         return
     words.section("Predicted vs. actual", "Partitions that a node leads, and that it keeps.")
-    st.caption(words.plain(nodes_results.nodes_sentence(view)))
+    st.caption(words.plain(outcome.nodes_sentence(view)))
     tables.table(
         rows,
         {

@@ -34,7 +34,7 @@ from core.units import pluralize
 from dashboard import services
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
-from dashboard.presenters.pegasus_node_order import orders_sentence, ties_sentence
+from dashboard.presenters.pegasus.node_order import orders_sentence, ties_sentence
 from dashboard.services import spark as services_spark
 
 _MOST_SHOWN: Final = 40

@@ -18,7 +18,7 @@ from core.snapshot.pegasus import PegasusSnapshot
 from dashboard.cli import answers
 from dashboard.cli.output import Answer, emit, say, table
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
-from dashboard.presenters.pegasus_headline import answer
+from dashboard.presenters.pegasus.headline import answer
 
 _MOST_SHOWN = 20
 

@@ -20,9 +20,9 @@ from core.pegasus.verdict import BalanceVerdict
 from core.snapshot import Manifest
 from core.snapshot.pegasus import PegasusSnapshot, load_pegasus_snapshot
 from core.snapshot.store import CachedSnapshot
-from dashboard.presenters.fleet_pegasus import PegasusSummary, pegasus_summary
 from dashboard.presenters.moves import Move, moves_between
-from dashboard.presenters.pegasus_cluster_past import Moment
+from dashboard.presenters.pegasus.fleet import PegasusSummary, pegasus_summary
+from dashboard.presenters.pegasus.past import Moment
 from dashboard.queries.cache import Memo
 from dashboard.queries.snapshots import ShelfState, reading
 

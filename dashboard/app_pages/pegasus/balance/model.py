@@ -28,7 +28,7 @@ from core.pegasus.view import ClusterView
 from core.units import format_age, format_mb, format_ratio, pluralize
 from dashboard.app_pages.pegasus.balance.queries import EvenWish, Ground, Measure, Settled
 from dashboard.presenters.freshness import Badge, Tone
-from dashboard.presenters.pegasus_headline import minus_one
+from dashboard.presenters.pegasus.headline import minus_one
 
 KIND_WORDS: Final = {
     PlanKind.MOVE_PRIMARY: "role change",

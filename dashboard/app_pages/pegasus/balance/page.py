@@ -13,7 +13,8 @@ from dashboard import state
 from dashboard.app_pages.pegasus.balance import candidates, model, moves, queries, switches
 from dashboard.app_pages.pegasus.balance.changes import Listed
 from dashboard.app_pages.pegasus.balance.hand import asked_move
-from dashboard.components import frame, pegasus_plan, words
+from dashboard.components import frame, words
+from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries.pegasus.plans import MovesRequest, moves_plan_of
 
 page = frame.open_pegasus_page("Balance")

@@ -13,7 +13,7 @@ from dashboard.app_pages.pegasus.balance import model, queries
 from dashboard.app_pages.pegasus.balance.model import ties_frame
 from dashboard.components import tables, words
 from dashboard.legible import option
-from dashboard.presenters import pegasus_node_order as orders
+from dashboard.presenters.pegasus import node_order
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage
@@ -169,7 +169,9 @@ def draw_node_order(page: PegasusPage, ground: queries.Ground, own: Dials) -> No
     """Draw from what the node order is known, and the changes that depend on it."""
     plans = queries.likely((page.shelved, own.here))
     st.caption(
-        words.plain(f"{orders.orders_sentence(ground.orders)} {orders.ties_sentence(plans)}")
+        words.plain(
+            f"{node_order.orders_sentence(ground.orders)} {node_order.ties_sentence(plans)}"
+        )
     )
     tied = ties_frame(plans)
     if tied.empty:

@@ -10,8 +10,9 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.steps.level import LEVEL_KEY
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import pegasus_plan, tables, words
-from dashboard.components.pegasus_past import level_past
+from dashboard.components import tables, words
+from dashboard.components.pegasus import plan as pegasus_plan
+from dashboard.components.pegasus.past import level_past
 from dashboard.queries.pegasus.plans import LevelRequest, level_plan_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from core.pegasus.server_settings import CHANGEABLE, value_before
 from core.pegasus.settings import SERVER_SETTINGS, ServerSetting
 from core.pegasus.snapshot import PegasusFacts
 from dashboard.presenters.naming import UNKNOWN
-from dashboard.presenters.pegasus_cluster import word_of
+from dashboard.presenters.pegasus.cluster import word_of
 
 __all__ = [
     "allowances_frame",

@@ -10,7 +10,7 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
 from dashboard.components import choice, tables, words
-from dashboard.components.pegasus_past import past_of
+from dashboard.components.pegasus.past import past_of
 
 if TYPE_CHECKING:
     from dashboard.components.frame import PegasusPage

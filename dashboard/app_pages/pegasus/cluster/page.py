@@ -7,50 +7,50 @@ import streamlit as st
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import level, node, settings
 from dashboard.app_pages.pegasus.cluster.node import node_columns
-from dashboard.charts.pegasus_nodes import node_bars
-from dashboard.components import choice, figures, frame, pegasus_past, tables, words
-from dashboard.presenters import pegasus_cluster as presenter
-from dashboard.presenters import pegasus_headline as headline
+from dashboard.charts.nodes import node_bars
+from dashboard.components import choice, figures, frame, tables, words
+from dashboard.components.pegasus import past
+from dashboard.presenters.pegasus import cluster, headline
 
 page = frame.open_pegasus_page("Cluster")
 facts = page.facts
 verdict = page.reading.verdict
 words.answer(headline.answer(facts, verdict))
-pegasus_past.note_newer_runs(page)
+past.note_newer_runs(page)
 if facts.columns.node_count == 0:
     words.nothing("No node is in this snapshot", page.snapshot.manifest)
     st.stop()
 
 with st.container(horizontal=True, gap="small"):
-    for label, value, text in presenter.key_figures(facts, verdict):
+    for label, value, text in cluster.key_figures(facts, verdict):
         st.metric(label, value, help=words.plain(text), border=True, width="content")
 with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-    for label, value, text in presenter.state_figures(facts):
+    for label, value, text in cluster.state_figures(facts):
         st.metric(label, value, help=words.plain(text), border=True, width="content")
     st.caption("Partitions by the five states of the meta server's metrics.", width="content")
 
 is_previewed = level.level_switch(page)
 
-words.section("Nodes", presenter.nodes_note(facts))
+words.section("Nodes", cluster.nodes_note(facts))
 measure = choice.segmented(
     "Measure",
-    list(presenter.NODE_MEASURES),
+    list(cluster.NODE_MEASURES),
     default="replicas",
     key=state.MEASURE,
-    say=lambda key: presenter.NODE_MEASURES[key],
+    say=lambda key: cluster.NODE_MEASURES[key],
 )
-bars = presenter.node_bars(facts, measure)
-figures.chart(node_bars(bars), key="pegasus_nodes", alt=presenter.bars_sentence(bars))
-rows = presenter.nodes_frame(facts)
+bars = cluster.node_bars(facts, measure)
+figures.chart(node_bars(bars), key="pegasus_nodes", alt=cluster.bars_sentence(bars))
+rows = cluster.nodes_frame(facts)
 view = st.segmented_control(
     "Columns",
-    list(presenter.NODE_VIEWS),
+    list(cluster.NODE_VIEWS),
     default="overview",
     required=True,
     key=state.VIEW,
     bind="query-params",
 )
-st.caption(presenter.NODE_VIEWS[view or "overview"])
+st.caption(cluster.NODE_VIEWS[view or "overview"])
 tables.table(
     rows,
     node_columns(view or "overview", node.choose),
@@ -70,4 +70,4 @@ with left:
 with right:
     settings.one_setting(page, may_plan=not is_previewed)
 settings.settings_list(page)
-pegasus_past.settings_past(page)
+past.settings_past(page)

@@ -11,7 +11,8 @@ from core.pegasus.steps.level import LEVEL_KEY
 from core.plan.model import Plan
 from dashboard import state
 from dashboard.app_pages.pegasus.cluster import model
-from dashboard.components import pegasus_plan, tables, words
+from dashboard.components import tables, words
+from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries.pegasus.plans import ServerSettingRequest, server_setting_plan_of
 
 if TYPE_CHECKING:

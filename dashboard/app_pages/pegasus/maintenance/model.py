@@ -19,7 +19,7 @@ from core.pegasus.plan.maintenance import (
 from core.pegasus.snapshot import PegasusFacts
 from core.units import pluralize
 from dashboard.presenters.naming import listed
-from dashboard.presenters.pegasus_headline import NODE_STATUS_WORDS
+from dashboard.presenters.pegasus.headline import NODE_STATUS_WORDS
 from dashboard.queries.pegasus.plans import Wizard
 
 

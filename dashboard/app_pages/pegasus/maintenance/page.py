@@ -7,7 +7,8 @@ import streamlit as st
 from core.errors import InputError
 from dashboard.app_pages.pegasus.maintenance import model, view
 from dashboard.cli.config import words_of
-from dashboard.components import frame, pegasus_plan, words
+from dashboard.components import frame, words
+from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries.pegasus.plans import wizard_plan_of
 
 page = frame.open_pegasus_page("Maintenance")

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from core.units import pluralize
-from dashboard.charts.pegasus_nodes import text_with_unit
+from dashboard.charts.nodes import text_with_unit
 from dashboard.charts.template import ACCENT, FAINT, FAR, styled
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from core.pegasus.summary import minimum_2pc
 from core.units import ms_to_datetime, pluralize
 from dashboard.app_pages.pegasus.tables.charts import MAX_MATRIX_TEXT, GridData, MatrixData
 from dashboard.presenters.naming import listed
-from dashboard.presenters.pegasus_cluster import STATE_WORDS, node_labels
+from dashboard.presenters.pegasus.cluster import STATE_WORDS, node_labels
 
 VIEWS: Final = {
     "overview": (

@@ -8,7 +8,8 @@ from dashboard import state
 from dashboard.app_pages.pegasus.tables import model
 from dashboard.app_pages.pegasus.tables import view as pegasus_partitions
 from dashboard.app_pages.pegasus.tables.view import table_columns
-from dashboard.components import choice, frame, pegasus_past, tables, words
+from dashboard.components import choice, frame, tables, words
+from dashboard.components.pegasus import past
 
 ROWS = (100, 500, 2_000)
 
@@ -17,7 +18,7 @@ facts = page.facts
 named = state.text(state.TABLE)
 is_named = named in facts.columns.app_names
 words.answer(model.table_answer(facts, named) if is_named else model.answer(facts))
-pegasus_past.note_newer_runs(page)
+past.note_newer_runs(page)
 if facts.columns.table_count == 0:
     words.nothing("No table is in this snapshot", page.snapshot.manifest)
     st.stop()

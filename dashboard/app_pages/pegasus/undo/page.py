@@ -8,9 +8,10 @@ from core.errors import OpsError, PlanConflictError
 from dashboard import state
 from dashboard.app_pages.pegasus.undo.queries import undo_plan_of
 from dashboard.cli.config import words_of
-from dashboard.components import frame, pegasus_plan, words
+from dashboard.components import frame, words
 from dashboard.components.activity import run_link
 from dashboard.components.asked_plan import is_too_early
+from dashboard.components.pegasus import plan as pegasus_plan
 from dashboard.queries import runs
 from dashboard.queries.plans import UndoRequest
 

@@ -14,9 +14,9 @@ from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import NODE_STATS, minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
 from core.units import pluralize
-from dashboard.charts.pegasus_nodes import NodeBars
+from dashboard.charts.nodes import NodeBars
 from dashboard.presenters.naming import UNKNOWN
-from dashboard.presenters.pegasus_headline import (
+from dashboard.presenters.pegasus.headline import (
     NODE_STATUS_WORDS,
     minus_one,
     node_status_words,

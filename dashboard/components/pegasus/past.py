@@ -11,8 +11,8 @@ import streamlit as st
 from core.errors import OpsError
 from dashboard.components import tables, words
 from dashboard.components.activity import run_link
-from dashboard.presenters import pegasus_cluster_past as presenter
 from dashboard.presenters.past import touching
+from dashboard.presenters.pegasus import past
 from dashboard.queries import runs
 from dashboard.queries.pegasus.snapshots import moments
 from dashboard.queries.snapshots import thinned, within
@@ -28,7 +28,7 @@ def note_newer_runs(page: PegasusPage) -> None:
     """Say that a run has changed the cluster since the snapshot that is shown."""
     if page.is_past:
         return
-    sentence = presenter.newer_sentence(_views(page), page.shelved.taken_at)
+    sentence = past.newer_sentence(_views(page), page.shelved.taken_at)
     if sentence:
         st.info(words.plain(sentence), icon=":material/update:")
 
@@ -36,12 +36,12 @@ def note_newer_runs(page: PegasusPage) -> None:
 def level_past(page: PegasusPage) -> None:
     """Say when another meta server took over, or the level changed, in the last hour."""
     entries = within(page.kept.entries, page.shelved.taken_at, _HOUR)
-    words.notes(presenter.level_changes(moments(thinned(entries))))
+    words.notes(past.level_changes(moments(thinned(entries))))
 
 
 def settings_past(page: PegasusPage) -> None:
     """Show who set the level or a setting from here, and what came of it."""
-    rows = presenter.settings_past(_views(page))
+    rows = past.settings_past(_views(page))
     words.section("Set from here", "Level and settings, the newest first.")
     if rows.empty:
         st.caption("No run has set the level or a setting yet.")

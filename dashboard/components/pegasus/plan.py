@@ -12,7 +12,7 @@ from dashboard import state
 from dashboard.cli.config import words_of
 from dashboard.components import tables, words
 from dashboard.components.applying import Ask, draw_choices
-from dashboard.presenters import pegasus_plan as presenter
+from dashboard.presenters.pegasus import plan as presenter
 from dashboard.presenters.unload import remarks
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from core.pegasus.summary import minimum_2pc
 from core.pegasus.verdict import BalanceVerdict
 from core.pegasus.verdict import State as Balance
 from core.units import pluralize
-from dashboard.presenters.pegasus_headline import node_status_words, trouble
+from dashboard.presenters.pegasus.headline import node_status_words, trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

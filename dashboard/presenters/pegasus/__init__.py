@@ -1,0 +1,1 @@
+"""Texts and tables that several pages of Pegasus clusters share."""
