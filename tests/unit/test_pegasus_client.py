@@ -127,6 +127,19 @@ def test_a_dead_meta_server_is_passed_over():
         client.close()
 
 
+@pytest.mark.parametrize("is_change", [False, True], ids=["question", "change"])
+def test_a_frozen_meta_server_leaves_time_for_the_one_that_leads(is_change):
+    with socket.create_server(("127.0.0.1", 0)) as frozen, serving(leader) as [alive]:
+        metas = [f"127.0.0.1:{frozen.getsockname()[1]}", alive.address]
+        client = MetaClient(metas, timeout_s=4.0)
+        try:
+            if is_change:
+                assert client.apply_level(FunctionLevel.LIVELY) is FunctionLevel.STEADY
+            assert client.fetch_nodes()
+        finally:
+            client.close()
+
+
 def test_a_question_outlives_the_loss_of_its_connection_and_a_change_does_not():
     dropped = threading.Event()
 

@@ -42,6 +42,9 @@ from core.pegasus.proposal import Proposal
 PREFIX_MATCH: Final = 4
 ALL: Final = -1
 _PAUSE_S: Final = 0.2
+_UNPROVEN_S: Final = 3.0
+"""How long a meta server that has not been seen to lead may take: a frozen one accepts connections
+and answers nothing, and another one may lead."""
 _IN_FLIGHT: Final = 32
 """Questions sent before the first answer is read: more could block both ends on full buffers."""
 _Value = TypeVar("_Value")
@@ -218,7 +221,7 @@ class MetaClient:
                 raise
             if _app_error(probe) == FORWARD:
                 return [probe]
-            return [leader.call(call, body, timeout_s=left_s)]
+            return [leader.call(call, body, timeout_s=self._timeout_s)]
 
         return self._with_leader(call.name, tell, may_repeat=False)[0]
 
@@ -232,6 +235,7 @@ class MetaClient:
         deadline = time.monotonic() + self._timeout_s
         failure: RemoteError | None = None
         forwarded: RemoteError | None = None
+        told: Sequence[str] = ()
         candidates = self._candidates()
         while (left_s := deadline - time.monotonic()) > 0:
             address = next(candidates)
@@ -239,8 +243,11 @@ class MetaClient:
                 self._pause.wait(min(_PAUSE_S, left_s))
                 continue
             try:
+                is_alone = len(self._addresses) == 1
+                is_proven = is_alone or address in told or self._is_leader(address)
                 connection = self._connect(address, left_s)
-                replies = speak(connection, left_s)
+                share_s = left_s / len(self._addresses)
+                replies = speak(connection, left_s if is_proven else min(share_s, _UNPROVEN_S))
             except (UnreachableError, RemoteTimeoutError) as exc:
                 self.close()
                 if not may_repeat and exc.outcome != "not_sent":
@@ -253,7 +260,8 @@ class MetaClient:
                 return results
             forwarded = error_of(FORWARD, endpoint=connection.endpoint, operation=operation)
             failure = forwarded
-            candidates = self._candidates(self._told_leader(connection, left_s))
+            told = self._told_leader(connection, left_s)
+            candidates = self._candidates(told)
         raise failure or RemoteTimeoutError(
             f"No meta server answered {operation} in time.",
             endpoint=self._endpoint(),
@@ -272,11 +280,14 @@ class MetaClient:
             yield from self._addresses
             yield None
 
+    def _is_leader(self, address: str) -> bool:
+        leader = self._leader
+        return leader is not None and leader.is_open and leader.address == address
+
     def _connect(self, address: str, left_s: float) -> Connection:
         with self._lock:
-            leader = self._leader
-            if leader is not None and leader.is_open and leader.address == address:
-                return leader
+            if self._leader is not None and self._is_leader(address):
+                return self._leader
             self.close()
             # several meta servers share the time: one that is silent must not use all of it
             share_s = max(left_s / max(len(self._addresses), 1), 0.05)
