@@ -101,7 +101,7 @@ def _of_least(least: Proposal) -> str:
         return "no move of ours would help either"
     clients = sum(move.clients or 0 for move in least.moves)
     moved = format_bytes_per_s(least.moved_bytes_per_s)
-    verb = "needs" if least.verdict == "reached" else "best achievable:"
+    short = "" if least.verdict == "reached" else ", short of the goal,"
     moves = pluralize(len(least.moves), "move")
     before, after = format_ratio(least.deviation_before), format_ratio(least.deviation_after)
     if _is_relief(least):
@@ -110,7 +110,7 @@ def _of_least(least: Proposal) -> str:
         line = OFF_THE_MEAN if least.measure == "throughput" else "off the mean usage"
         effect = f"to bring the farthest broker from {before} to {after} {line}"
     who = pluralize(clients, "client")
-    return f"the smallest plan {verb} {moves} ({moved}, {who}) {effect}"
+    return f"the smallest plan{short} needs {moves} ({moved}, {who}) {effect}"
 
 
 def _is_relief(least: Proposal) -> bool:
