@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from fleet_builder import make_history  # noqa: E402  # the tests' generator, found by the line above
 from playwright.sync_api import Page, sync_playwright  # noqa: E402  # the same

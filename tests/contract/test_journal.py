@@ -43,7 +43,7 @@ from core.actions.model import Observation, RunId
 from core.errors import ConfigError, RemoteError
 
 NAMED = os.environ.get("TRIMTAB_TEST_JOURNAL_URL", "")
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[1] / "support"
 
 PROCESSES, APPENDS = 8, 50
 

@@ -17,7 +17,7 @@ from history_worlds import minute_of
 
 from core.history.store import HistoryLocation, HistoryStore
 
-WRITER = Path(__file__).parents[1] / "history_writer.py"
+WRITER = Path(__file__).parents[1] / "support" / "history_writer.py"
 PATIENCE_S = 120.0
 
 

@@ -23,7 +23,7 @@ from datetime import timedelta
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent)]
 
 import time_machine  # noqa: E402  # after the path
 from fleet_builder import NOON, make_snapshot  # noqa: E402  # after the path

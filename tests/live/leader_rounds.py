@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: pulsar_jars is there
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # run as a script
 
 import msgspec
 from cluster_truth import ClusterTruth

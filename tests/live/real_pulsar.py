@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 
 import requests
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script: pulsar_jars lies there
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # run as a script
 
 from java_process import JavaProcess, wait_until
 from pulsar_files import CLUSTER, LOOPBACK, Mode, Places, choose_places, java_flags, write_files

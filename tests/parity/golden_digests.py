@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from placement_driver import ask_real_classes
 from pulsar_jars import PULSAR_VERSION, SkipReason, pulsar_jars

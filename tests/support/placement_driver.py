@@ -19,7 +19,7 @@ from release_jars import class_path, transfer_class_path
 from connectors.sandbox.java import find_java
 from core.errors import ConfigError
 
-_DRIVERS: Final = Path(__file__).parent / "parity" / "java"
+_DRIVERS: Final = Path(__file__).parents[1] / "parity" / "java"
 _QUIET: Final = _DRIVERS / "quiet.properties"
 _OPENED: Final = ("java.base/jdk.internal.platform", "java.base/sun.net", "java.base/java.io")
 LIMIT_S: Final = 280.0
