@@ -52,8 +52,8 @@ def sandbox(wish: FleetRequest, data_dir: Path | None) -> AbstractContextManager
         UnknownNameError: No such release.
         InputError: A dynamic setting is not ``KEY=VALUE``, or the brokers know no such setting.
     """
-    from connectors.sandbox.fleet import Sandbox  # noqa: PLC0415  # commands must start fast
-    from connectors.sandbox.options import SandboxOptions  # noqa: PLC0415  # the same
+    from connectors.sandbox.pulsar.fleet import Sandbox  # noqa: PLC0415  # commands must start fast
+    from connectors.sandbox.pulsar.options import SandboxOptions  # noqa: PLC0415  # the same
     from core.pulsar.settings import (  # noqa: PLC0415  # the same
         find_release,
         known_setting,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pulsar_under_test import PulsarUnderTest, zookeeper_client
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 
 _LIVE = Path(__file__).parent.parent / "live"
 _NAMESPACE = "acme/orders"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from apply_site import movable
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.plan.codec import dump_plan, load_plan
 from core.plan.model import sealed
 from core.snapshot.store import load_snapshot

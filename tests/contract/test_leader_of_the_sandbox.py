@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connectors.collect import PulsarCollector
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
-from connectors.sandbox.shedding import HeldRound
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.shedding import HeldRound
 from connectors.zookeeper.leader_recording import LeaderRecording
 from core.history.shadow import PulsarShadow
 from core.pulsar.catalogue import SETTINGS

@@ -6,7 +6,7 @@ import pytest
 from pulsar_under_test import eventually, zookeeper_client
 
 from connectors.collect import PulsarCollector
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.pulsar.owners import HELD, ORPHANED, Ownership, ownership_of
 from core.pulsar.settings import effective_settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_cli_apply import Fleet, answer, write_config
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 
 pytestmark = pytest.mark.zookeeper
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from dashboard.cli.main import run
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,8 +9,8 @@ import pytest
 import requests
 from pulsar_under_test import eventually
 
-from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
-from connectors.sandbox.state import NOBODY
+from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.state import NOBODY
 from core.errors import InputError
 
 pytestmark = pytest.mark.zookeeper

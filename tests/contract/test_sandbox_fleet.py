@@ -13,7 +13,7 @@ import requests
 from kazoo.client import KazooClient
 from pulsar_under_test import eventually
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from core.errors import ConfigError, InputError
 
 pytestmark = pytest.mark.zookeeper

@@ -10,8 +10,8 @@ import pytest
 import requests
 from pulsar_under_test import eventually
 
-from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
-from connectors.sandbox.state import NOBODY, Trouble
+from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.state import NOBODY, Trouble
 
 pytestmark = pytest.mark.zookeeper
 

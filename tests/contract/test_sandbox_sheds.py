@@ -7,7 +7,7 @@ import pytest
 import requests
 from pulsar_under_test import eventually
 
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 
 pytestmark = pytest.mark.zookeeper
 

@@ -24,7 +24,7 @@ from kazoo.client import KazooClient
 
 from connectors.apply.lease import PATH, ZooKeeperLease
 from connectors.journal import engine
-from connectors.sandbox.fleet import Faults, Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
 from connectors.worker import read_status, run_worker
 from core.actions.events import StepBegun, StepEnded
 from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId

@@ -15,7 +15,7 @@ from apply_site import ACTOR, HASTE, ApplySite
 from kazoo.client import KazooClient
 
 from connectors.config import TrimtabConfig
-from connectors.sandbox.fleet import Sandbox, SandboxOptions
+from connectors.sandbox.pulsar.fleet import Sandbox, SandboxOptions
 from connectors.worker import run_worker
 from core.actions.events import RunClaimed, RunMeasured, SettingChanged, SettingSaved
 from core.actions.model import RunId

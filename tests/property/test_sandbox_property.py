@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sandbox.layout import plan_layout
-from connectors.sandbox.options import SandboxOptions
-from connectors.sandbox.state import NOBODY, Broker, FleetState
-from connectors.sandbox.workload import Workload
+from connectors.sandbox.pulsar.layout import plan_layout
+from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.workload import Workload
 from core.pulsar.ring import topic_hash, validate_boundaries
 
 _OPTIONS = SandboxOptions(brokers=4, bundles=24)

@@ -5,16 +5,16 @@ import zlib
 import numpy as np
 import pytest
 
-from connectors.sandbox.bootstrap import remember_past, share_out, standing_nodes
-from connectors.sandbox.documents import load_report
-from connectors.sandbox.layout import crc32_of, plan_layout
-from connectors.sandbox.options import SandboxOptions
-from connectors.sandbox.placer import Leader
-from connectors.sandbox.policies import plan_policies
-from connectors.sandbox.reporting import rows_to_average
-from connectors.sandbox.state import NOBODY, Broker, FleetState
-from connectors.sandbox.web import brokers_at, distinct_host, listen
-from connectors.sandbox.workload import Workload, host_usage
+from connectors.sandbox.pulsar.bootstrap import remember_past, share_out, standing_nodes
+from connectors.sandbox.pulsar.documents import load_report
+from connectors.sandbox.pulsar.layout import crc32_of, plan_layout
+from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.policies import plan_policies
+from connectors.sandbox.pulsar.reporting import rows_to_average
+from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.web import brokers_at, distinct_host, listen
+from connectors.sandbox.pulsar.workload import Workload, host_usage
 from core.pulsar.load import resource_weights
 from core.pulsar.ring import validate_boundaries
 from core.pulsar.settings import SETTING_BY_KEY

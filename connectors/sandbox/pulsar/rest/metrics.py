@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.sandbox.state import Broker
-from connectors.sandbox.workload import (
+from connectors.sandbox.pulsar.state import Broker
+from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
     HEAP_LIMIT_MIB,
@@ -24,7 +24,7 @@ from connectors.sandbox.workload import (
 from core.pulsar.storage_latency import BUCKETS
 
 if TYPE_CHECKING:
-    from connectors.sandbox.engine import Engine
+    from connectors.sandbox.pulsar.engine import Engine
 
 _MIB: Final = 2**20
 _PERIOD_S: Final = 60.0

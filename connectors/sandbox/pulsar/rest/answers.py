@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connectors.sandbox.state import Broker
+from connectors.sandbox.pulsar.state import Broker
 
 JSON_TYPE: Final = "application/json"
 _HTML_TYPE: Final = "text/html;charset=iso-8859-1"

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from connectors.sandbox.engine import Engine
-from connectors.sandbox.faults import Faults, UnloadRequest, changed
-from connectors.sandbox.options import SandboxOptions
-from connectors.sandbox.ownership import Ownership
-from connectors.sandbox.shedding import HeldRound, OwnBalancer
-from connectors.sandbox.state import NOBODY, Broker, FleetState, Trouble
-from connectors.sandbox.web import WebServers, brokers_at, listen
+from connectors.sandbox.pulsar.engine import Engine
+from connectors.sandbox.pulsar.faults import Faults, UnloadRequest, changed
+from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.shedding import HeldRound, OwnBalancer
+from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState, Trouble
+from connectors.sandbox.pulsar.web import WebServers, brokers_at, listen
 from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
 from core.errors import ConfigError, InputError
 

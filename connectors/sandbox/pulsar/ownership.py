@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.sandbox import documents
-from connectors.sandbox.bootstrap import encode
-from connectors.sandbox.engine import AVERAGES_PATH, BROKERS_PATH, LEADER_PATH, Engine
-from connectors.sandbox.state import NOBODY, Broker
-from connectors.sandbox.zksession import NodeExistsError
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.bootstrap import encode
+from connectors.sandbox.pulsar.engine import AVERAGES_PATH, BROKERS_PATH, LEADER_PATH, Engine
+from connectors.sandbox.pulsar.state import NOBODY, Broker
+from connectors.sandbox.pulsar.zksession import NodeExistsError
 from core.errors import RemoteError
 
 _CLOSE_TOPICS_S: Final = (0.02, 0.09)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from connectors.sandbox.documents import Json
-from connectors.sandbox.state import FleetState
+from connectors.sandbox.pulsar.documents import Json
+from connectors.sandbox.pulsar.state import FleetState
 
 _CLIENT: Final = "Pulsar-Java-v4.2.4"
 _RETAINED_S: Final = 600.0

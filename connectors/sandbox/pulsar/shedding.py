@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.sandbox.engine import Engine
-from connectors.sandbox.ownership import Ownership
-from connectors.sandbox.state import NOBODY
+from connectors.sandbox.pulsar.engine import Engine
+from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.state import NOBODY
 from core.errors import InputError, RemoteError
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import find_shedding_strategy

@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from connectors.sandbox import documents
-from connectors.sandbox.options import SandboxOptions
-from connectors.sandbox.policies import Policies
-from connectors.sandbox.state import NOBODY, FleetState, Rows
-from connectors.sandbox.workload import Workload, per_owner
-from connectors.sandbox.zksession import ZkSession, settle
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.policies import Policies
+from connectors.sandbox.pulsar.state import NOBODY, FleetState, Rows
+from connectors.sandbox.pulsar.workload import Workload, per_owner
+from connectors.sandbox.pulsar.zksession import ZkSession, settle
 from core.pulsar.isolation import matcher_of
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES
 from core.pulsar.ring import initial_boundaries

@@ -1,6 +1,6 @@
 """The running cluster: sessions, clocks, reports, averages and the leader. Lives in one event loop.
 
-Ownership changes (unload, split, the end of a broker) are in :mod:`connectors.sandbox.ownership`.
+Ownership changes (unload, split, the end of a broker) are in :mod:`connectors.sandbox.pulsar.ownership`.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.sandbox import documents
-from connectors.sandbox.bootstrap import (
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.bootstrap import (
     encode,
     remember_past,
     share_out,
     standing_nodes,
     write_nodes,
 )
-from connectors.sandbox.faults import UnloadRequest
-from connectors.sandbox.layout import plan_layout
-from connectors.sandbox.options import SandboxOptions
-from connectors.sandbox.placer import Leader
-from connectors.sandbox.policies import Policies, plan_policies
-from connectors.sandbox.reporting import ReportLedger, rows_to_average
-from connectors.sandbox.state import NOBODY, Broker, FleetState, Rows
-from connectors.sandbox.workload import Workload, host_usage
-from connectors.sandbox.zksession import NodeExistsError, ZkSession, settle
+from connectors.sandbox.pulsar.faults import UnloadRequest
+from connectors.sandbox.pulsar.layout import plan_layout
+from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.policies import Policies, plan_policies
+from connectors.sandbox.pulsar.reporting import ReportLedger, rows_to_average
+from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState, Rows
+from connectors.sandbox.pulsar.workload import Workload, host_usage
+from connectors.sandbox.pulsar.zksession import NodeExistsError, ZkSession, settle
 from core.errors import RemoteError
 
 BROKERS_PATH: Final = "/loadbalance/brokers"

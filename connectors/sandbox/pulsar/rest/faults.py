@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox.answers import RefusalError, as_json
-from connectors.sandbox.faults import changed
-from connectors.sandbox.rest import Rest
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json
+from connectors.sandbox.pulsar.faults import changed
+from connectors.sandbox.pulsar.rest.reads import Rest
 from core.errors import InputError
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.sandbox.options import SandboxOptions
+from connectors.sandbox.pulsar.options import SandboxOptions
 
 _TENANTS: Final = ("acme", "globex", "initech")
 _SUBJECTS: Final = (

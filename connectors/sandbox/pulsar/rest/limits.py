@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox import documents
-from connectors.sandbox.answers import RefusalError, as_json, as_text, nothing
-from connectors.sandbox.bootstrap import encode
-from connectors.sandbox.policies import RATE_FIELDS
-from connectors.sandbox.rest import Rest
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json, as_text, nothing
+from connectors.sandbox.pulsar.bootstrap import encode
+from connectors.sandbox.pulsar.policies import RATE_FIELDS
+from connectors.sandbox.pulsar.rest.reads import Rest
 
 _GET, _PUT, _POST, _DELETE = HTTPMethod.GET, HTTPMethod.PUT, HTTPMethod.POST, HTTPMethod.DELETE
 _GROUP_FIELDS: Final = (

@@ -17,7 +17,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from connectors.sandbox.answers import (
+from connectors.sandbox.pulsar.rest.answers import (
     JSON_TYPE,
     RefusalError,
     as_json,
@@ -26,15 +26,15 @@ from connectors.sandbox.answers import (
     on_refusal,
     stack_trace,
 )
-from connectors.sandbox.engine import Engine
-from connectors.sandbox.ownership import Ownership
-from connectors.sandbox.rest import Reads
-from connectors.sandbox.rest_actions import LOSE_ANSWER, ActionRest
-from connectors.sandbox.rest_limits import LimitRest
-from connectors.sandbox.rest_metrics import MetricsRest
-from connectors.sandbox.rest_policies import PolicyRest
-from connectors.sandbox.rest_sandbox import SandboxRest
-from connectors.sandbox.state import Broker, Trouble
+from connectors.sandbox.pulsar.engine import Engine
+from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.rest.reads import Reads
+from connectors.sandbox.pulsar.rest.actions import LOSE_ANSWER, ActionRest
+from connectors.sandbox.pulsar.rest.limits import LimitRest
+from connectors.sandbox.pulsar.rest.rest_metrics import MetricsRest
+from connectors.sandbox.pulsar.rest.policies import PolicyRest
+from connectors.sandbox.pulsar.rest.faults import SandboxRest
+from connectors.sandbox.pulsar.state import Broker, Trouble
 from core.errors import ConfigError, RemoteError
 
 _SHARED_HOST: Final = "127.0.0.1"

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox import documents
-from connectors.sandbox.answers import (
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.rest.answers import (
     JSON_TYPE,
     RefusalError,
     as_json,
@@ -19,10 +19,10 @@ from connectors.sandbox.answers import (
     container_page,
     nothing,
 )
-from connectors.sandbox.bootstrap import encode
-from connectors.sandbox.broker_patterns import broker_matcher
-from connectors.sandbox.rest import Rest
-from connectors.sandbox.rest_limits import json_body
+from connectors.sandbox.pulsar.bootstrap import encode
+from connectors.sandbox.pulsar.rest.broker_patterns import broker_matcher
+from connectors.sandbox.pulsar.rest.reads import Rest
+from connectors.sandbox.pulsar.rest.limits import json_body
 from core.pulsar.isolation import UNREADABLE
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")

@@ -13,15 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox.answers import RefusalError, as_text, nothing, redirect, stack_trace
-from connectors.sandbox.faults import Outcome, UnloadRequest
-from connectors.sandbox.rest import Rest, asked
-from connectors.sandbox.state import NOBODY
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_text, nothing, redirect, stack_trace
+from connectors.sandbox.pulsar.faults import Outcome, UnloadRequest
+from connectors.sandbox.pulsar.rest.reads import Rest, asked
+from connectors.sandbox.pulsar.state import NOBODY
 from core.pulsar.ring import range_equally_divide
 
 if TYPE_CHECKING:
-    from connectors.sandbox.engine import Engine
-    from connectors.sandbox.ownership import Ownership
+    from connectors.sandbox.pulsar.engine import Engine
+    from connectors.sandbox.pulsar.ownership import Ownership
 
 LOSE_ANSWER: Final = "trimtab.lose_answer"
 """Key in a request's scope: the connection is cut in the place of the answer."""

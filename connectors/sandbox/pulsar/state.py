@@ -1,7 +1,7 @@
 """Everything the simulated cluster knows, in columns: bundles, their owners, loads and averages.
 
-Pure bookkeeping without any input or output; :mod:`connectors.sandbox.engine` writes it to
-ZooKeeper and :mod:`connectors.sandbox.rest` answers from it.
+Pure bookkeeping without any input or output; :mod:`connectors.sandbox.pulsar.engine` writes it to
+ZooKeeper and :mod:`connectors.sandbox.pulsar.rest.reads` answers from it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.sandbox.layout import Layout
-from connectors.sandbox.options import VERSION
-from connectors.sandbox.workload import Floats, HostUsage, per_owner
+from connectors.sandbox.pulsar.layout import Layout
+from connectors.sandbox.pulsar.options import VERSION
+from connectors.sandbox.pulsar.workload import Floats, HostUsage, per_owner
 from core.ids import range_text
 from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, next_average
 from core.pulsar.ring import find_bundle_index

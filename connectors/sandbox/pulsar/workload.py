@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.sandbox.layout import Layout
+from connectors.sandbox.pulsar.layout import Layout
 from core.units import KBIT_BYTES
 
 CORES: Final = 8

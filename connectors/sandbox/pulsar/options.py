@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connectors.sandbox.faults import Faults
+from connectors.sandbox.pulsar.faults import Faults
 
 VERSION: Final = "4.2.4"
 _BIG_FLEET: Final = 100

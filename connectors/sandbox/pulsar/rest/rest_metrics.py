@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from connectors.sandbox.exposition import Exposition
-from connectors.sandbox.rest import Rest, asked
+from connectors.sandbox.pulsar.rest.metrics import Exposition
+from connectors.sandbox.pulsar.rest.reads import Rest, asked
 
 if TYPE_CHECKING:
-    from connectors.sandbox.engine import Engine
-    from connectors.sandbox.ownership import Ownership
+    from connectors.sandbox.pulsar.engine import Engine
+    from connectors.sandbox.pulsar.ownership import Ownership
 
 _TEXT: Final = "text/plain;charset=utf-8"
 

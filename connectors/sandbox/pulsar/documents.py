@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from connectors.sandbox.options import MODULAR
-from connectors.sandbox.state import NOBODY, Broker, FleetState
-from connectors.sandbox.workload import (
+from connectors.sandbox.pulsar.options import MODULAR
+from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
     HEAP_LIMIT_MIB,

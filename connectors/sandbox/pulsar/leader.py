@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from connectors.sandbox import documents
-from connectors.sandbox.options import MODULAR
-from connectors.sandbox.policies import Policies
-from connectors.sandbox.state import NOBODY, FleetState, WrittenReport
-from connectors.sandbox.workload import (
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.options import MODULAR
+from connectors.sandbox.pulsar.policies import Policies
+from connectors.sandbox.pulsar.state import NOBODY, FleetState, WrittenReport
+from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
     HEAP_LIMIT_MIB,

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from connectors.sandbox import documents
-from connectors.sandbox.documents import Json
-from connectors.sandbox.options import VERSION, SandboxOptions
-from connectors.sandbox.state import Broker, FleetState
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.documents import Json
+from connectors.sandbox.pulsar.options import VERSION, SandboxOptions
+from connectors.sandbox.pulsar.state import Broker, FleetState
 from core.pulsar.presets import upstream_words
 from core.pulsar.releases import Release
 from core.pulsar.settings import SETTING_BY_KEY, SETTINGS
@@ -162,6 +162,6 @@ def _is_dynamic(release: Release, name: str) -> bool:
 
 
 def _known_settings() -> dict[str, Any]:
-    text = resources.files("connectors.sandbox").joinpath("settings_4_2.json").read_bytes()
+    text = resources.files("connectors.sandbox.pulsar").joinpath("settings_4_2.json").read_bytes()
     known: dict[str, Any] = msgspec.json.decode(text)
     return known

@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox import documents
-from connectors.sandbox.answers import RefusalError, as_json, as_text, container_page, redirect
-from connectors.sandbox.answers import stack_trace as _trace
-from connectors.sandbox.state import NOBODY, Broker
-from connectors.sandbox.topic_stats import topic_document
-from connectors.sandbox.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S
+from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json, as_text, container_page, redirect
+from connectors.sandbox.pulsar.rest.answers import stack_trace as _trace
+from connectors.sandbox.pulsar.state import NOBODY, Broker
+from connectors.sandbox.pulsar.topic_stats import topic_document
+from connectors.sandbox.pulsar.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S
 from core.errors import InputError
 from core.ids import parse_range
 from core.pulsar.ring import topic_hash
 
 if TYPE_CHECKING:
-    from connectors.sandbox.engine import Engine
-    from connectors.sandbox.ownership import Ownership
+    from connectors.sandbox.pulsar.engine import Engine
+    from connectors.sandbox.pulsar.ownership import Ownership
 
 _OWNED: Final = {"broker_assignment": "shared", "is_controlled": False, "is_active": True}
 _CLOSING: Final = {**_OWNED, "is_active": False}

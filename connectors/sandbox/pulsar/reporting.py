@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from connectors.sandbox.state import NOBODY, FleetState, Rows
-from connectors.sandbox.workload import Floats
+from connectors.sandbox.pulsar.state import NOBODY, FleetState, Rows
+from connectors.sandbox.pulsar.workload import Floats
 from core.pulsar.load import RATE_STEP_MSGS_S, TRAFFIC_STEP_BYTES_S, in_steps
 from core.pulsar.reports import ReportedLoad, needs_report
 from core.pulsar.settings import EffectiveSettings

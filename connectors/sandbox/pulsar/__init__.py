@@ -1,0 +1,1 @@
+"""A local Pulsar fleet: a real ZooKeeper, simulated brokers."""
