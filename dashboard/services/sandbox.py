@@ -20,21 +20,21 @@ class RunningFleet(Protocol):
 
     @property
     def admin_urls(self) -> list[str]:
-        """One address a broker."""
+        """Web address of each broker."""
         ...
 
 
 @dataclass(frozen=True)
-class FleetRequest:
-    """What fleet is wanted.
+class SandboxRequest:
+    """Size, pace and settings of a local fleet to start.
 
     Attributes:
-        brokers: How many.
-        bundles: How many.
-        seed: Everything random follows from it.
+        brokers: Number of brokers.
+        bundles: Number of bundles.
+        seed: Seed of everything random.
         minute_s: Seconds that count as a minute of the leader's intervals.
         dynamic: ``KEY=VALUE``, dynamic settings that are set from the start.
-        release: Line or version that the brokers report; ``None``: the newest that is known well.
+        release: Line or version that the brokers report; ``None``: the newest supported one.
     """
 
     brokers: int
@@ -45,7 +45,7 @@ class FleetRequest:
     release: str | None = None
 
 
-def sandbox(wish: FleetRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
+def sandbox(request: SandboxRequest, data_dir: Path | None) -> AbstractContextManager[RunningFleet]:
     """Return a local fleet that runs within the ``with`` block.
 
     Raises:
@@ -60,18 +60,18 @@ def sandbox(wish: FleetRequest, data_dir: Path | None) -> AbstractContextManager
     )
 
     options = SandboxOptions(
-        brokers=wish.brokers,
-        bundles=wish.bundles,
-        seed=wish.seed,
+        brokers=request.brokers,
+        bundles=request.bundles,
+        seed=request.seed,
         data_dir=data_dir,
-        minute_s=wish.minute_s,
-        stats_every_s=min(10.0, wish.minute_s / 4),
-        report_check_ms=min(5000, round(wish.minute_s * 250)),
-        day_s=60.0 * wish.minute_s,
+        minute_s=request.minute_s,
+        stats_every_s=min(10.0, request.minute_s / 4),
+        report_check_ms=min(5000, round(request.minute_s * 250)),
+        day_s=60.0 * request.minute_s,
     )
-    if wish.release is not None:
-        options = replace(options, release=find_release(wish.release).name)
-    for text in wish.dynamic:
+    if request.release is not None:
+        options = replace(options, release=find_release(request.release).name)
+    for text in request.dynamic:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--dynamic {text!r} is not KEY=VALUE.", hint="Put = between the two.")

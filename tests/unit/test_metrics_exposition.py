@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.prometheus.scrape import exposed
 from connectors.sandbox.pulsar.engine import Engine
-from connectors.sandbox.pulsar.rest.metrics import Exposition
 from connectors.sandbox.pulsar.options import SandboxOptions
+from connectors.sandbox.pulsar.rest.metrics import Exposition
 from connectors.sandbox.pulsar.state import Broker
 from core.pulsar.storage_latency import BUCKETS, quantile_ms
 from core.schemas.pulsar import BROKER_METRICS

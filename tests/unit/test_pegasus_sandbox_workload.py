@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from connectors.sandbox.pegasus.workload import STEADY, Rhythm, rhythms
+from connectors.sandbox.pegasus.cluster import STEADY, Rhythm, rhythms
 
 SECONDS = np.arange(-60.0, 7_200.0, 5.0)
 

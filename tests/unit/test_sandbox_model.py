@@ -7,11 +7,11 @@ import pytest
 
 from connectors.sandbox.pulsar.bootstrap import remember_past, share_out, standing_nodes
 from connectors.sandbox.pulsar.documents import load_report
+from connectors.sandbox.pulsar.engine import rows_to_average
 from connectors.sandbox.pulsar.layout import crc32_of, plan_layout
-from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.leader import Leader
+from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import plan_policies
-from connectors.sandbox.pulsar.reporting import rows_to_average
 from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
 from connectors.sandbox.pulsar.web import brokers_at, distinct_host, listen
 from connectors.sandbox.pulsar.workload import Workload, host_usage

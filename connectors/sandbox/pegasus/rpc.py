@@ -2,20 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.pegasus.rpc import idl
 from connectors.pegasus.rpc.errors import FORWARD
 from connectors.pegasus.rpc.frame import ACK, Reply, Request
-from connectors.pegasus.rpc.wire import ErrorCode, Struct, WireError
-from connectors.sandbox.pegasus import commands, structs
+from connectors.pegasus.rpc.wire import ErrorCode, Gpid, HostPort, RpcAddress, Struct, WireError
+from connectors.sandbox.pegasus import commands
+from connectors.sandbox.pegasus.state import Node
+from core.pegasus.answers import DiskEntry, TableEntry
 from core.pegasus.balance.model import ConfigType, ProposalAction
+from core.pegasus.ddd import DddNode
 from core.pegasus.levels import LEVEL_QUERY, FunctionLevel
-from core.pegasus.partition import PartitionConfig
+from core.pegasus.partition import PartitionConfig, ReplicaEntry
 
 if TYPE_CHECKING:
     from connectors.sandbox.pegasus.cluster import Cluster
+
+
+_LOOPBACK = "127.0.0.1"
+
+
+def address_of(name: str | None) -> RpcAddress:
+    """Return the number form of a name of the sandbox, all of which are on loopback."""
+    if name is None:
+        return RpcAddress()
+    return RpcAddress.of(f"{_LOOPBACK}:{name.rpartition(':')[2]}")
+
+
+def name_of(name: str | None) -> HostPort:
+    """Return the name form."""
+    return HostPort() if name is None else HostPort.of(name)
+
+
+def table_struct(table: TableEntry) -> Struct:
+    """Return a table."""
+    return idl.AppInfo(
+        status=int(table.status),
+        app_type="pegasus",
+        app_name=table.name,
+        app_id=table.app_id,
+        partition_count=table.partition_count,
+        envs=dict(table.envs),
+        is_stateful=True,
+        max_replica_count=table.max_replica_count,
+        expire_second=table.expire_s,
+        create_second=table.create_s,
+        drop_second=table.drop_s,
+        duplicating=table.is_duplicating,
+        init_partition_count=-1,
+        is_bulk_loading=table.is_bulk_loading,
+        atomic_idempotent=False,
+    )
+
+
+def partition_struct(config: PartitionConfig) -> Struct:
+    """Return the configuration of a partition."""
+    return idl.PartitionConfiguration(
+        pid=Gpid(config.app_id, config.index),
+        ballot=config.ballot,
+        max_replica_count=config.max_replica_count,
+        primary=address_of(config.primary),
+        secondaries=[address_of(name) for name in config.secondaries],
+        last_drops=[address_of(name) for name in config.last_drops],
+        last_committed_decree=config.last_committed_decree,
+        partition_flags=0,
+        hp_primary=name_of(config.primary),
+        hp_secondaries=[name_of(name) for name in config.secondaries],
+        hp_last_drops=[name_of(name) for name in config.last_drops],
+    )
+
+
+def node_struct(node: Node) -> Struct:
+    """Return a node of the list."""
+    return idl.NodeInfo(
+        status=1 if node.is_alive else 2,
+        node=RpcAddress.of(node.address),
+        hp_node=HostPort.of(node.name),
+    )
+
+
+def disks_struct(disks: Iterable[DiskEntry]) -> Struct:
+    """Return the disks of a server."""
+    listed = list(disks)
+    return idl.QueryDiskInfoResponse(
+        err=ErrorCode(),
+        total_capacity_mb=sum(disk.capacity_mb for disk in listed),
+        total_available_mb=sum(disk.available_mb for disk in listed),
+        disk_infos=[
+            idl.DiskInfo(
+                tag=disk.tag,
+                full_dir=disk.directory,
+                disk_capacity_mb=disk.capacity_mb,
+                disk_available_mb=disk.available_mb,
+                holding_primary_replicas=_by_table(disk.primaries),
+                holding_secondary_replicas=_by_table(disk.secondaries),
+            )
+            for disk in listed
+        ],
+    )
+
+
+def _by_table(gpids: Iterable[tuple[int, int]]) -> dict[int, list[Gpid]]:
+    found: dict[int, list[Gpid]] = {}
+    for app_id, index in sorted(gpids):
+        found.setdefault(app_id, []).append(Gpid(app_id, index))
+    return found
+
+
+def replicas_struct(replicas: Iterable[ReplicaEntry]) -> Struct:
+    """Return the replicas of a server."""
+    return idl.QueryReplicaInfoResponse(
+        err=ErrorCode(),
+        replicas=[
+            idl.ReplicaInfo(
+                pid=Gpid(one.app_id, one.index),
+                ballot=one.ballot,
+                status=int(one.status),
+                last_committed_decree=one.last_committed_decree,
+                last_prepared_decree=one.last_prepared_decree,
+                last_durable_decree=one.last_committed_decree,
+                app_type="pegasus",
+                disk_tag=one.disk,
+                manual_compact_status=0,
+            )
+            for one in replicas
+        ],
+    )
+
+
+def ddd_struct(config: PartitionConfig, dropped: Iterable[DddNode], reason: str) -> Struct:
+    """Return a partition that lost every replica."""
+    return idl.DddPartitionInfo(
+        config=partition_struct(config),
+        dropped=[
+            idl.DddNodeInfo(
+                node=address_of(one.node),
+                drop_time_ms=one.drop_time_ms,
+                is_alive=one.is_alive,
+                is_collected=one.is_collected,
+                ballot=one.ballot,
+                last_committed_decree=one.last_committed_decree,
+                last_prepared_decree=one.last_prepared_decree,
+                hp_node=name_of(one.node),
+            )
+            for one in dropped
+        ],
+        reason=reason,
+    )
+
+
+def info_struct(values: Mapping[str, str]) -> Struct:
+    """Return what the leading meta server says of its cluster."""
+    return idl.ClusterInfoResponse(err=ErrorCode(), keys=list(values), values=list(values.values()))
+
 
 NO_HANDLER: Final = "ERR_HANDLER_NOT_FOUND"
 _UNKNOWN_TABLE: Final = "ERR_OBJECT_NOT_FOUND"
@@ -90,7 +231,7 @@ class MetaCalls:
             return idl.ControlMetaResponse(err=error, old_level=0)
         if request.name == idl.QUERY_CFG.name and self._cluster.leader is not None:
             leader = PartitionConfig(0, 0, 0, 0, self._cluster.leader)
-            partitions = [structs.partition_struct(leader)]
+            partitions = [partition_struct(leader)]
             told = {"app_id": 0, "partition_count": 0, "is_stateful": False}
             return idl.QueryCfgResponse(err=error, partitions=partitions, **told)
         response = idl.CALL_BY_NAME[request.name].response or idl.ErrResponse
@@ -118,7 +259,7 @@ class MetaCalls:
             app_id=table.app_id,
             partition_count=table.partition_count,
             is_stateful=True,
-            partitions=[structs.partition_struct(partitions[one].config) for one in wanted],
+            partitions=[partition_struct(partitions[one].config) for one in wanted],
         )
 
     def _list_apps(self, body: Struct) -> Struct:
@@ -126,7 +267,7 @@ class MetaCalls:
         fits = _PATTERN_KINDS.get(body.match_type or 0, _any_name)
         pattern = body.app_name_pattern or ""
         infos = [
-            structs.table_struct(table)
+            table_struct(table)
             for table in self._cluster.state.tables.values()
             if status in {0, int(table.status)} and fits(table.name, pattern)
         ]
@@ -135,14 +276,14 @@ class MetaCalls:
     def _list_nodes(self, body: Struct) -> Struct:
         status = body.status or 0
         infos = [
-            structs.node_struct(node)
+            node_struct(node)
             for node in self._cluster.state.nodes.values()
             if status == 0 or (status == 1) == node.is_alive
         ]
         return idl.ListNodesResponse(err=ErrorCode(), infos=infos)
 
     def _cluster_info(self, _body: Struct) -> Struct:
-        return structs.info_struct(self._cluster.info(with_name=True))
+        return info_struct(self._cluster.info(with_name=True))
 
     def _ddd(self, body: Struct) -> Struct:
         mind, wanted = self._cluster.mind, body.pid
@@ -152,7 +293,7 @@ class MetaCalls:
                 continue
             partition = self._cluster.state.partitions[gpid]
             dropped = mind.ddd_nodes(partition)
-            infos.append(structs.ddd_struct(partition.config, dropped, reason))
+            infos.append(ddd_struct(partition.config, dropped, reason))
         return idl.DddDiagnoseResponse(err=ErrorCode(), partitions=infos)
 
     def _max_replica_count(self, body: Struct) -> Struct:
@@ -212,7 +353,7 @@ class ReplicaCalls:
             return _reply(request, self._disks(request.body))
         if request.name == idl.QUERY_REPLICA_INFO.name:
             replicas = self._cluster.state.replicas_of(self._name)
-            return _reply(request, structs.replicas_struct(replicas))
+            return _reply(request, replicas_struct(replicas))
         if request.name == idl.REMOTE_COMMAND.name:
             node = self._cluster.state.nodes[self._name]
             return _reply(request, commands.answer_replica(self._cluster, node, request.body))
@@ -224,7 +365,7 @@ class ReplicaCalls:
         state = self._cluster.state
         node = state.nodes[self._name]
         if not body.app_name:
-            return structs.disks_struct(state.told_disks(node))
+            return disks_struct(state.told_disks(node))
         table = state.table_named(body.app_name)
         if table is None:
             return idl.QueryDiskInfoResponse(
@@ -233,7 +374,7 @@ class ReplicaCalls:
                 total_available_mb=0,
                 disk_infos=[],
             )
-        return structs.disks_struct(state.told_disks(node, table.app_id))
+        return disks_struct(state.told_disks(node, table.app_id))
 
     def _app_info(self) -> Struct:
         state = self._cluster.state
@@ -242,7 +383,7 @@ class ReplicaCalls:
             for gpid, partition in state.partitions.items()
             if self._name in partition.config.members
         }
-        apps = [structs.table_struct(state.tables[app_id]) for app_id in sorted(held)]
+        apps = [table_struct(state.tables[app_id]) for app_id in sorted(held)]
         return idl.QueryAppInfoResponse(err=ErrorCode(), apps=apps)
 
 

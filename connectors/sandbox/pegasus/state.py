@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from connectors.sandbox.pegasus.faults import Mishaps
+from connectors.pegasus.rpc.wire import WireError
 from connectors.sandbox.pegasus.options import TABLES, PegasusOptions
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.balance.model import ProposalAction
@@ -20,6 +21,44 @@ from core.pegasus.partition import (
     ReplicaStatus,
 )
 from core.pegasus.verdict import OperationCounts
+
+_MOST_KEPT: Final = 10_000
+
+
+class Mishaps:
+    """A record of calls, and which answers are to be lost."""
+
+    def __init__(self) -> None:
+        self._heard: deque[str] = deque(maxlen=_MOST_KEPT)
+        self._losses: Counter[str] = Counter()
+        self.answer: str | None = None
+
+    def count(self, call: str) -> int:
+        """Return how often meta servers were asked for a call, one that does not lead included."""
+        return self._heard.count(call)
+
+    def lose_replies(self, call: str, times: int = 1) -> None:
+        """Let the next calls of that name be carried out, and their connection break then."""
+        self._losses[call] += times
+
+    def answer_commands(self, answer: str | None) -> None:
+        """Let replica servers answer this to every remote command; ``None``: as usual again."""
+        self.answer = answer
+
+    def hear(self, call: str) -> None:
+        """Note a call."""
+        self._heard.append(call)
+
+    def check_reply(self, call: str) -> None:
+        """Let the reply pass.
+
+        Raises:
+            WireError: It gets lost; the connection is closed.
+        """
+        if self._losses[call] > 0:
+            self._losses[call] -= 1
+            raise WireError(f"the reply to {call} gets lost, as was asked for")
+
 
 DISK_TAGS: Final = ("ssd1", "ssd2", "ssd3")
 DISK_MB: Final = 200_000

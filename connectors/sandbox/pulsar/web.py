@@ -17,6 +17,9 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from connectors.sandbox.pulsar.engine import Engine
+from connectors.sandbox.pulsar.ownership import Ownership
+from connectors.sandbox.pulsar.rest.actions import LOSE_ANSWER, ActionRest
 from connectors.sandbox.pulsar.rest.answers import (
     JSON_TYPE,
     RefusalError,
@@ -26,14 +29,11 @@ from connectors.sandbox.pulsar.rest.answers import (
     on_refusal,
     stack_trace,
 )
-from connectors.sandbox.pulsar.engine import Engine
-from connectors.sandbox.pulsar.ownership import Ownership
-from connectors.sandbox.pulsar.rest.reads import Reads
-from connectors.sandbox.pulsar.rest.actions import LOSE_ANSWER, ActionRest
-from connectors.sandbox.pulsar.rest.limits import LimitRest
-from connectors.sandbox.pulsar.rest.rest_metrics import MetricsRest
-from connectors.sandbox.pulsar.rest.policies import PolicyRest
 from connectors.sandbox.pulsar.rest.faults import SandboxRest
+from connectors.sandbox.pulsar.rest.limits import LimitRest
+from connectors.sandbox.pulsar.rest.metrics import MetricsRest
+from connectors.sandbox.pulsar.rest.policies import PolicyRest
+from connectors.sandbox.pulsar.rest.reads import Reads
 from connectors.sandbox.pulsar.state import Broker, Trouble
 from core.errors import ConfigError, RemoteError
 

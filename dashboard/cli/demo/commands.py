@@ -74,7 +74,7 @@ def sandbox(
 
     if kind == "pegasus":
         return run.pegasus_sandbox(seed, write_config, as_json=as_json)
-    size = services_sandbox.FleetRequest(
+    size = services_sandbox.SandboxRequest(
         brokers, bundles, seed, minute_s, tuple(dynamic or ()), release
     )
     files = run.SandboxFiles(write_config, state_dir)

@@ -46,7 +46,7 @@ from dashboard.cli.output import (
 from dashboard.cli.supervisor import Child, Supervisor, end_with_parent, free_port, shutting_down
 from dashboard.services import pegasus as services_pegasus
 from dashboard.services import sandbox as services_sandbox
-from dashboard.services.sandbox import FleetRequest
+from dashboard.services.sandbox import SandboxRequest
 
 _PULSAR_FILE: Final = "sandbox-pulsar.toml"
 _PEGASUS_FILE: Final = "sandbox-pegasus.toml"
@@ -140,7 +140,7 @@ def _start_sandboxes(all_: Supervisor, options: DemoOptions, parts: list[Path]) 
     ]
 
 
-def sandbox(wish: FleetRequest, files: SandboxFiles, *, as_json: bool) -> int:
+def sandbox(wish: SandboxRequest, files: SandboxFiles, *, as_json: bool) -> int:
     """``trimtab sandbox``: the fleet alone, until it is told to end.
 
     Raises:

@@ -13,8 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox.pulsar.rest.answers import RefusalError, as_text, nothing, redirect, stack_trace
 from connectors.sandbox.pulsar.faults import Outcome, UnloadRequest
+from connectors.sandbox.pulsar.rest.answers import (
+    RefusalError,
+    as_text,
+    nothing,
+    redirect,
+    stack_trace,
+)
 from connectors.sandbox.pulsar.rest.reads import Rest, asked
 from connectors.sandbox.pulsar.state import NOBODY
 from core.pulsar.ring import range_equally_divide

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json
 from connectors.sandbox.pulsar.faults import changed
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json
 from connectors.sandbox.pulsar.rest.reads import Rest
 from core.errors import InputError
 

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connectors.sandbox.pulsar import documents
-from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json, as_text, nothing
 from connectors.sandbox.pulsar.bootstrap import encode
 from connectors.sandbox.pulsar.policies import RATE_FIELDS
+from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json, as_text, nothing
 from connectors.sandbox.pulsar.rest.reads import Rest
 
 _GET, _PUT, _POST, _DELETE = HTTPMethod.GET, HTTPMethod.PUT, HTTPMethod.POST, HTTPMethod.DELETE

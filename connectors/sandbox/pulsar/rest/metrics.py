@@ -13,7 +13,11 @@ from time import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
+from connectors.sandbox.pulsar.rest.reads import Rest, asked
 from connectors.sandbox.pulsar.state import Broker
 from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
@@ -25,6 +29,8 @@ from core.pulsar.storage_latency import BUCKETS
 
 if TYPE_CHECKING:
     from connectors.sandbox.pulsar.engine import Engine
+    from connectors.sandbox.pulsar.ownership import Ownership
+
 
 _MIB: Final = 2**20
 _PERIOD_S: Final = 60.0
@@ -219,3 +225,26 @@ def _share_below(times: float) -> float:
     if math.isinf(times):
         return 1.0
     return 0.5 * (1 + math.erf(math.log(times) / (_SPREAD * math.sqrt(2))))
+
+
+_TEXT: Final = "text/plain;charset=utf-8"
+
+
+class MetricsRest(Rest):
+    """The metrics of the answering broker."""
+
+    def __init__(self, engine: Engine, ownership: Ownership) -> None:
+        super().__init__(engine, ownership)
+        self._exposition = Exposition(engine)
+
+    def routes(self) -> list[Route]:
+        """Return the routes of everything here."""
+        return [Route("/metrics", self.moved), Route("/metrics/", self.prometheus)]
+
+    async def moved(self, _: Request) -> Response:
+        """Point at the path with the slash."""
+        return RedirectResponse("/metrics/", 301)
+
+    async def prometheus(self, request: Request) -> Response:
+        """Tell everything in Prometheus' text format."""
+        return Response(self._exposition.text(asked(request)), media_type=_TEXT)

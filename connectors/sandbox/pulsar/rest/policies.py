@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
 from http import HTTPMethod
 from typing import Any, Final
 
@@ -11,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connectors.sandbox.pulsar import documents
+from connectors.sandbox.pulsar.bootstrap import encode
 from connectors.sandbox.pulsar.rest.answers import (
     JSON_TYPE,
     RefusalError,
@@ -19,11 +22,10 @@ from connectors.sandbox.pulsar.rest.answers import (
     container_page,
     nothing,
 )
-from connectors.sandbox.pulsar.bootstrap import encode
-from connectors.sandbox.pulsar.rest.broker_patterns import broker_matcher
-from connectors.sandbox.pulsar.rest.reads import Rest
 from connectors.sandbox.pulsar.rest.limits import json_body
-from core.pulsar.isolation import UNREADABLE
+from connectors.sandbox.pulsar.rest.reads import Rest
+from core.pulsar.isolation import UNREADABLE, matcher_of
+from core.pulsar.java_pattern import UnsupportedPatternError
 
 _POLICY_FIELDS: Final = ("namespaces", "primary", "secondary", "auto_failover_policy")
 _SCOPE: Final = "unload_scope"
@@ -299,3 +301,29 @@ def _is_valid(body: dict[str, Any]) -> bool:
     except UNREADABLE:
         return False
     return True
+
+
+def broker_matcher(expressions: Iterable[str]) -> Callable[[str], bool]:
+    """Return whether one of the expressions matches a whole text, as ``java.util.regex`` does.
+
+    The product evaluates patterns in linear time and refuses what that cannot express, a back
+    reference for example. Brokers accept such a pattern, so the sandbox stores it and answers with
+    Python's own engine; its placement uses the product's view, which leaves the policy out.
+
+    Raises:
+        PatternError: Java refuses one of them as well.
+    """
+    matchers = [_matcher(one) for one in expressions]
+    return lambda text: any(matches(text) for matches in matchers)
+
+
+def _matcher(expression: str) -> Callable[[str], bool]:
+    try:
+        return matcher_of((expression,))
+    except UnsupportedPatternError:
+        pass
+    try:
+        pattern = re.compile(expression, re.ASCII)
+    except re.error:  # Java takes it, Python has nothing like it
+        return lambda _: False
+    return lambda text: pattern.fullmatch(text) is not None

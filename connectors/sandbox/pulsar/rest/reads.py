@@ -15,10 +15,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from connectors.sandbox.pulsar import documents
-from connectors.sandbox.pulsar.rest.answers import RefusalError, as_json, as_text, container_page, redirect
+from connectors.sandbox.pulsar.documents import topic_document
+from connectors.sandbox.pulsar.rest.answers import (
+    RefusalError,
+    as_json,
+    as_text,
+    container_page,
+    redirect,
+)
 from connectors.sandbox.pulsar.rest.answers import stack_trace as _trace
 from connectors.sandbox.pulsar.state import NOBODY, Broker
-from connectors.sandbox.pulsar.topic_stats import topic_document
 from connectors.sandbox.pulsar.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S
 from core.errors import InputError
 from core.ids import parse_range
