@@ -16,11 +16,8 @@ from typing import Final
 import numpy as np
 
 from connectors.sandbox.pegasus.balancing import level_in_force
-from connectors.sandbox.pegasus.control import Control
-from connectors.sandbox.pegasus.http import HttpCalls
 from connectors.sandbox.pegasus.meta_server import Mind
 from connectors.sandbox.pegasus.options import PegasusOptions
-from connectors.sandbox.pegasus.rpc import MetaCalls, ReplicaCalls
 from connectors.sandbox.pegasus.server import Server
 from connectors.sandbox.pegasus.state import Node, found_cluster
 from core.errors import UnknownNameError
@@ -123,18 +120,12 @@ class Cluster:
         self.metas = tuple(f"localhost:{port}" for port in ports.metas)
         self.leader: str | None = self.metas[0]
         self.copy_rates: dict[str, dict[str, str]] = {}
-        self._servers: dict[str, Server] = {}
-        control = Control(self)
-        for name in self.metas:
-            http = HttpCalls(self, name, is_meta=True, control=control)
-            self._servers[name] = Server(MetaCalls(self, name).answer, http.answer, control.answer)
-        for name in self.state.nodes:
-            http = HttpCalls(self, name, is_meta=False)
-            self._servers[name] = Server(ReplicaCalls(self, name).answer, http.answer)
+        self.servers: dict[str, Server] = {}
+        """By name; whoever composes the sandbox fills it before the start."""
 
     async def start(self) -> None:
         """Listen everywhere and begin to tick."""
-        for name, server in self._servers.items():
+        for name, server in self.servers.items():
             await server.listen(_LOOPBACK, _port(name))
         for work in (
             self.mind.run(),
@@ -146,7 +137,7 @@ class Cluster:
     async def stop(self) -> None:
         """End everything."""
         await self.mind.stop()
-        for server in self._servers.values():
+        for server in self.servers.values():
             await server.close()
 
     # -- what is told ---------------------------------------------------------------------------
@@ -206,7 +197,7 @@ class Cluster:
         if not node.is_running:
             return
         node.is_running = node.is_frozen = False
-        await self._servers[name].close()
+        await self.servers[name].close()
         self._bury_unless_back(node)
 
     def _bury_unless_back(self, node: Node) -> None:
@@ -230,7 +221,7 @@ class Cluster:
         if not node.is_working:
             return
         node.is_frozen = True
-        self._servers[name].freeze()
+        self.servers[name].freeze()
         self._bury_unless_back(node)
 
     async def thaw_node(self, name: str) -> None:
@@ -243,7 +234,7 @@ class Cluster:
         if not node.is_frozen:
             return
         node.is_frozen = False
-        self._servers[name].thaw()
+        self.servers[name].thaw()
         self.mind.welcome(name)
 
     def unanswered(self, name: str) -> int:
@@ -252,7 +243,7 @@ class Cluster:
         Raises:
             UnknownNameError: There is no such node.
         """
-        return self._servers[self._known(name)].unanswered
+        return self.servers[self._known(name)].unanswered
 
     async def restart_node(self, name: str) -> None:
         """End a replica server's process and start it again a moment later.
@@ -274,7 +265,7 @@ class Cluster:
         if node.is_running:
             return
         self.copy_rates.pop(name, None)  # set by command, so lost with the process
-        await self._servers[name].listen(_LOOPBACK, _port(name))
+        await self.servers[name].listen(_LOOPBACK, _port(name))
         node.is_running, node.started_s = True, monotonic()
         self.mind.welcome(name)
 
@@ -284,13 +275,13 @@ class Cluster:
         if lost is None:
             return
         self.mind.has_leader = False
-        await self._servers[lost].close()
+        await self.servers[lost].close()
         self.mind.spawn(self._elect_later(lost))
 
     async def _elect_later(self, lost: str) -> None:
         await asyncio.sleep(self.options.failover_s)
         others = [name for name in self.metas if name != lost]
-        await self._servers[lost].listen(_LOOPBACK, _port(lost))
+        await self.servers[lost].listen(_LOOPBACK, _port(lost))
         self.mind.forget()
         self.leader, self.mind.has_leader = (others or [lost])[0], True
         for node in self.state.nodes.values():  # who connects anew reports at once

@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from connectors.pegasus.rpc.wire import Struct
+from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.state import MetaSettings, Node
-
-if TYPE_CHECKING:
-    from connectors.sandbox.pegasus.cluster import Cluster
 
 VERSION: Final = "2.6.0-SNAPSHOT"
 COMMIT: Final = "db756dcdf24e2af6169659a67548501ed61f106c"
@@ -34,7 +32,7 @@ _RATES: Final = {
     "nfs.max_copy_rate_megabytes_per_disk": "500",
     "nfs.max_send_rate_megabytes_per_disk": "500",
 }
-_Handler = Callable[["Cluster", Sequence[str]], str]
+_Handler = Callable[[Cluster, Sequence[str]], str]
 
 
 def answer_meta(cluster: Cluster, body: Struct, *, leads: bool) -> str:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
-from connectors.sandbox.pegasus.http import HttpAnswer, split_target
+from connectors.sandbox.pegasus.cluster import Cluster
+from connectors.sandbox.pegasus.server import HttpAnswer, split_target
 from core.errors import OpsError, UnknownNameError
-
-if TYPE_CHECKING:
-    from connectors.sandbox.pegasus.cluster import Cluster
 
 PATH: Final = "/sandbox"
 HEADER: Final = "x-trimtab-sandbox"
@@ -60,7 +58,7 @@ class Control:
         body = {"leader": self._cluster.leader, "nodes": nodes}
         return HttpAnswer(200, json.dumps(body, separators=(",", ":")) + "\n")
 
-    async def answer(self, target: str, headers: dict[str, str]) -> HttpAnswer:
+    async def answer(self, target: str, headers: Mapping[str, str]) -> HttpAnswer:
         """Do what a POST of ``/sandbox?node=...&do=...`` asks for.
 
         Args:

@@ -8,7 +8,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Self, TypeVar
 
 from connectors.sandbox.pegasus.cluster import Cluster, Ports, choose_ports
+from connectors.sandbox.pegasus.control import Control
+from connectors.sandbox.pegasus.http import HttpCalls
 from connectors.sandbox.pegasus.options import PegasusOptions
+from connectors.sandbox.pegasus.rpc import MetaCalls, ReplicaCalls
+from connectors.sandbox.pegasus.server import Server
 from connectors.sandbox.pegasus.state import ClusterState
 
 __all__ = ["PegasusOptions", "PegasusSandbox"]
@@ -47,7 +51,7 @@ class PegasusSandbox:
         loop = self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=loop.run_forever, name="pegasus", daemon=True)
         self._thread.start()
-        self._cluster = Cluster(self.options, Ports(metas, replicas))
+        self._cluster = _compose(Cluster(self.options, Ports(metas, replicas)))
         try:
             self._await(self._cluster.start())
         except BaseException:
@@ -145,6 +149,18 @@ class PegasusSandbox:
         if self._loop is None:
             raise RuntimeError("the sandbox is not running")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_TIMEOUT_S)
+
+
+def _compose(cluster: Cluster) -> Cluster:
+    """Return the cluster with what each of its servers answers."""
+    control = Control(cluster)
+    for name in cluster.metas:
+        http = HttpCalls(cluster, name, is_meta=True, control=control)
+        cluster.servers[name] = Server(MetaCalls(cluster, name).answer, http.answer, control.answer)
+    for name in cluster.state.nodes:
+        http = HttpCalls(cluster, name, is_meta=False)
+        cluster.servers[name] = Server(ReplicaCalls(cluster, name).answer, http.answer)
+    return cluster
 
 
 async def _end_the_rest() -> None:

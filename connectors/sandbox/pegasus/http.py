@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from time import time
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, unquote
+from typing import Any, Final
 
 import numpy as np
 
+from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.commands import COMMIT, VERSION
+from connectors.sandbox.pegasus.control import Control
 from connectors.sandbox.pegasus.meta_server import MIN_2PC
 from connectors.sandbox.pegasus.metrics import metrics_of
+from connectors.sandbox.pegasus.server import HttpAnswer, split_target
 from core.pegasus.health import ListedHealth, Membership
-
-if TYPE_CHECKING:
-    from connectors.sandbox.pegasus.cluster import Cluster
-    from connectors.sandbox.pegasus.control import Control
 
 Query = Mapping[str, str]
 _FLAGS: Final = (
@@ -29,41 +27,6 @@ _FLAGS: Final = (
     "min_live_node_count_for_unfreeze",
 )
 _TRUTH: Final = {"true": True, "false": False}
-
-
-@dataclass(frozen=True)
-class HttpAnswer:
-    """Status, body, and where to go instead."""
-
-    status: int
-    body: str = ""
-    location: str = ""
-
-    def encoded(self) -> bytes:
-        """Return the bytes of the answer; the connection stays open."""
-        content = self.body.encode()
-        reason = {200: "OK", 307: "Temporary Redirect", 400: "Bad Request", 404: "Not Found"}
-        lines = [
-            f"HTTP/1.1 {self.status} {reason.get(self.status, 'Internal Server Error')}",
-            "Content-Type: text/plain",
-            f"Content-Length: {len(content)}",
-        ]
-        if self.location:
-            lines.append(f"Location: {self.location}")
-        return "\r\n".join([*lines, "", ""]).encode() + content
-
-
-def split_target(target: str) -> tuple[str, dict[str, str]]:
-    """Return path and query of a request; a target that begins with two slashes names no host.
-
-    Empty parts of a path do not count.
-
-    Source:
-        Pegasus ``http_request::parse``.
-    """
-    path, _, query = target.partition("?")
-    parts = filter(None, unquote(path).split("/"))
-    return "/".join(parts), dict(parse_qsl(query, keep_blank_values=True))
 
 
 class HttpCalls:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.meta_server import MIN_2PC
 from connectors.sandbox.pegasus.state import DISK_MB, Node, Partition
 from core.pegasus.health import HealthState, Membership, health_states
-
-if TYPE_CHECKING:
-    from connectors.sandbox.pegasus.cluster import Cluster
 
 _READ_SHARES: Final = {
     "get_requests": 0.75,

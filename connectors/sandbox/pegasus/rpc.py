@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from connectors.pegasus.rpc import idl
 from connectors.pegasus.rpc.errors import FORWARD
 from connectors.pegasus.rpc.frame import ACK, Reply, Request
 from connectors.pegasus.rpc.wire import ErrorCode, Gpid, HostPort, RpcAddress, Struct, WireError
 from connectors.sandbox.pegasus import commands
+from connectors.sandbox.pegasus.cluster import Cluster
 from connectors.sandbox.pegasus.state import Node
 from core.pegasus.answers import DiskEntry, TableEntry
 from core.pegasus.balance.model import ConfigType, ProposalAction
 from core.pegasus.ddd import DddNode
 from core.pegasus.levels import LEVEL_QUERY, FunctionLevel
 from core.pegasus.partition import PartitionConfig, ReplicaEntry
-
-if TYPE_CHECKING:
-    from connectors.sandbox.pegasus.cluster import Cluster
-
 
 _LOOPBACK = "127.0.0.1"
 
