@@ -15,8 +15,8 @@ from datetime import timedelta
 from math import inf
 from typing import Final
 
+from connectors.apply.broken_run import end_as_broken
 from connectors.apply.clock import SystemClock
-from connectors.apply.ending import end_as_broken
 from connectors.apply.lease import ZooKeeperLease
 from connectors.apply.limits import Limits
 from connectors.clusters import OpenCluster, open_cluster

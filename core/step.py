@@ -165,6 +165,8 @@ class Step:
     Attributes:
         phrase: How steps of the kind are counted.
         result_flags: Result code, or code of a finding, to its meaning; others have no flag.
+        former_names: Field of plan format 4 to its name of today, where it has another.
+        former_codes: Result code of journal format 1 to its name of today.
     """
 
     __slots__ = ()
@@ -173,6 +175,8 @@ class Step:
     result_flags: ClassVar[Mapping[str, ResultFlags]] = {
         "already_set": ResultFlags(is_needless=True),
     }
+    former_names: ClassVar[Mapping[str, str]] = {}
+    former_codes: ClassVar[Mapping[str, str]] = {}
 
     # -- identity -------------------------------------------------------------------------------
 
@@ -299,14 +303,14 @@ class Step:
         return None
 
     @property
-    def foreseen(self) -> Mapping[str, float]:
+    def predicted(self) -> Mapping[str, float]:
         """Broker id to probability: where it is expected to land; empty: nothing moves."""
         return {}
 
     @property
     def likely(self) -> tuple[str, ...]:
-        """Brokers of :attr:`foreseen`, most likely first, equals by name."""
-        return tuple(sorted(self.foreseen, key=lambda broker: (-self.foreseen[broker], broker)))
+        """Brokers of :attr:`predicted`, most likely first, equals by name."""
+        return tuple(sorted(self.predicted, key=lambda broker: (-self.predicted[broker], broker)))
 
     # -- text -----------------------------------------------------------------------------------
 

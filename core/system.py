@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-from core.actions.events import ForeignMove, RunMeasured
+from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.ids import SnapshotId
@@ -112,7 +112,7 @@ class System(Protocol[S_contra]):
 
     def external_changes(
         self, view: RunView, earlier: S_contra, later: S_contra
-    ) -> Iterable[ForeignMove]:
+    ) -> Iterable[ExternalMove]:
         """Return what changed hands between two snapshots and is not the run's own effect."""
         ...
 

@@ -16,6 +16,7 @@ from connectors.journal.engine import Database
 from connectors.journal.errors import as_remote_error
 from connectors.journal.schema import ENTRIES
 from connectors.journal.verify import Damage, Row, Verification, content_damage, verify_rows
+from core.actions.codec import RecordDecoder, stored_kinds
 from core.actions.events import FIRST_LINK, Entry, Record, canonical, link
 from core.actions.model import RunId
 from core.errors import ConflictError, ProtocolError
@@ -48,7 +49,7 @@ class SqlJournal:
 
     def __init__(self, url: SecretStr | str, steps: StepRegistry = STEPS) -> None:
         self.database = Database(url)
-        self._decoder = msgspec.json.Decoder(Record, dec_hook=steps.decode)
+        self._decoder = RecordDecoder(steps)
         self._lock = threading.Lock()
         # by cluster: up to which entry, and the open runs with who claimed them last
         self._open: dict[str, tuple[int, dict[str, str]]] = {}
@@ -227,7 +228,7 @@ class SqlJournal:
         """
         query = sa.select(ENTRIES.c.run_id).where(
             ENTRIES.c.cluster == cluster,
-            ENTRIES.c.kind == "StepBegun",
+            _IS_START,
             ENTRIES.c.at_ms > datetime_to_ms(since),
             ENTRIES.c.at_ms <= datetime_to_ms(until),
         )
@@ -316,9 +317,11 @@ class SqlJournal:
 _NEWEST: Final = sa.select(ENTRIES.c.seq, ENTRIES.c.digest).order_by(ENTRIES.c.seq.desc()).limit(1)
 
 
+_IS_START: Final = ENTRIES.c.kind.in_(stored_kinds("StepStarted"))
+
 # quotes within a text are escaped in JSON: only the event's own field reads so
 _IS_MOVE: Final = (
-    ENTRIES.c.kind == "StepBegun",
+    _IS_START,
     ~ENTRIES.c.body.contains('"is_paced":false', autoescape=True),
 )
 

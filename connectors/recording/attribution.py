@@ -82,7 +82,7 @@ def deeds_of(view: RunView, since: int) -> list[Deed]:
 
 
 def _deed(view: RunView, step: StepView, subject: str, ended_at: int | None) -> Deed:
-    after = step.ending.after if step.ending else None
+    after = step.result.after if step.result else None
     is_held = step.step.subject == subject and after is not None
     return Deed(
         subject=subject,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from connectors.recording.attribution import BY_US, Deed, deeds_of, setting_subjects
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Entry,
     RunClaimed,
     RunEnded,
@@ -76,7 +76,7 @@ class RunSteps:
         return list(self._pending)
 
     def committed(self, count: int) -> None:
-        """Note that the first ``count`` of :meth:`pending` are in the history now."""
+        """Note that the first ``count`` of :meth:`presult` are in the history now."""
         del self._pending[:count]
 
     def deeds(self, since: int) -> list[Deed]:
@@ -138,7 +138,7 @@ def _events_of(entry: Entry, view: RunView) -> Iterator[dict[str, Any]]:
     event, actor = entry.record.event, entry.record.actor
     common = {"by": BY_US, "run_id": str(view.run_id), "reason": view.reason}
     if isinstance(event, StepEnded):
-        if event.ending.state in SETTLED_STEPS:
+        if event.result.state in SETTLED_STEPS:
             yield common | _step(entry, event, view)
         return
     if isinstance(event, SettingChanged | SettingRestored):
@@ -168,7 +168,7 @@ def _turn(event: object) -> tuple[str, str] | None:
             found = "QUEUED", event.reason
         case RunClaimed():
             found = "RUNNING", f"{event.worker} carries it out."
-        case ControlAsked():
+        case ControlRequested():
             found = f"{event.control} asked", event.reason
         case RunPaused() | RunResumed() | RunRefused():
             found = _TURNS[type(event)], event.sentence
@@ -188,14 +188,14 @@ _TURNS: Final[Mapping[type, str]] = {
 
 def _step(entry: Entry, event: StepEnded, view: RunView) -> dict[str, Any]:
     seen = view.steps[event.step]
-    step, ending = seen.step, event.ending
+    step, result = seen.step, event.result
     details = {
         "index": event.step,
         "step": step.kind,
         "what": step.describe(),
-        "state": ending.state,
-        "code": ending.code,
-        "sentence": ending.sentence,
+        "state": result.state,
+        "code": result.code,
+        "sentence": result.sentence,
         "took_ms": event.took_ms,
         "begun_at": None if seen.begun_at is None else datetime_to_ms(seen.begun_at),
     }
@@ -203,7 +203,7 @@ def _step(entry: Entry, event: StepEnded, view: RunView) -> dict[str, Any]:
         "kind": "step",
         "subject": step.subject,
         "before": _state_of(seen.before) or step.owner,
-        "after": _state_of(ending.after),
+        "after": _state_of(result.after),
         "actor": view.requested_by,
         "details": _details(entry, details),
     }
@@ -223,7 +223,7 @@ def _setting(
     is_back = isinstance(event, SettingRestored)
     details = {
         "step": "setting_of_run",
-        "state": event.fate if isinstance(event, SettingRestored) else "changed",
+        "state": event.result if isinstance(event, SettingRestored) else "changed",
         "sentence": event.sentence if isinstance(event, SettingRestored) else "",
     }
     return {

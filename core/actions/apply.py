@@ -13,7 +13,7 @@ from typing import Final
 
 from core.actions.balancer import pause_balancer, restore
 from core.actions.events import RunClaimed, RunPaused, RunRefused, RunResumed
-from core.actions.external_changes import note_foreign_moves
+from core.actions.external_changes import note_external_changes
 from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_hold
 from core.actions.model import Refusal, RunId, RunState
 from core.actions.ports import Ports
@@ -171,7 +171,7 @@ def _renew(session: Session, _hold: GuardResult) -> GuardResult | None:
         session.doubts += 1
         session.ask_again_at_s = session.ports.clock.monotonic() + ASK_AGAIN_S
         return None
-    note_foreign_moves(session, fresh)
+    note_external_changes(session, fresh)
     session.snapshot_at_s, session.doubts = session.ports.clock.monotonic(), 0
     session.is_kept = False  # a new leading meta server knows nothing of what was set
     for step in pending:
@@ -261,7 +261,7 @@ def _finish(session: Session) -> None:
     """Notice what moved to the last, and end the run."""
     if session.snapshot is not None and not session.is_told_to_end:
         with suppress(RemoteError, SnapshotError):  # the run's own steps are settled all the same
-            note_foreign_moves(session, session.ports.cluster.snapshot())
+            note_external_changes(session, session.ports.cluster.snapshot())
     session.require_ours()
     started_at = session.view.started_at or session.view.requested_at
     took_s = (session.ports.clock.now() - started_at).total_seconds()

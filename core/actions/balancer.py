@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.actions.events import SettingChanged, SettingFate, SettingRestored, SettingSaved
+from core.actions.events import RestoreResult, SettingChanged, SettingRestored, SettingSaved
 from core.actions.model import Refusal
 from core.actions.session import Session
 from core.actions.views import SettingView
@@ -103,18 +103,18 @@ def _put_back(session: Session, saved: SettingView) -> bool:
     while True:
         session.require_ours()
         try:
-            fate, sentence = _try(session, saved)
+            result, sentence = _try(session, saved)
         except (RemoteError, SnapshotError) as exc:
             if clock.monotonic() < until_s:
                 clock.hold(_TRY_EVERY_S)
                 continue
             _complain(session, saved, exc)
             return False
-        _write(session, saved, fate, sentence)
+        _write(session, saved, result, sentence)
         return True
 
 
-def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
+def _try(session: Session, saved: SettingView) -> tuple[RestoreResult, str]:
     cluster = session.ports.cluster
     current = cluster.dynamic_setting(saved.key)
     if saved.is_as_before(current):
@@ -123,7 +123,7 @@ def _try(session: Session, saved: SettingView) -> tuple[SettingFate, str]:
         return "changed_by_others", _theirs(session, saved, current)
     why_not = cluster.system.why_left(saved, _by_hand(session, saved), cluster.snapshot)
     if why_not:
-        return "left", why_not
+        return "not_restored", why_not
     session.require_ours()
     cluster.set_dynamic_setting(saved.key, saved.before)
     return (
@@ -139,7 +139,7 @@ def _complain(session: Session, saved: SettingView, exc: OpsError) -> None:
         f"{text_of(saved.before)}. It could not be put back within "
         f"{format_age(RESTORE_WITHIN_S)}: {exc.message} The worker tries again; by hand: {remedy}"
     )
-    if not (saved.fate == "failed" and saved.sentence == sentence):
+    if not (saved.result == "failed" and saved.sentence == sentence):
         _write(session, saved, "failed", sentence)
 
 
@@ -163,8 +163,8 @@ def _theirs(session: Session, saved: SettingView, current: str | None) -> str:
     )
 
 
-def _write(session: Session, saved: SettingView, fate: SettingFate, sentence: str) -> None:
-    session.record(SettingRestored(key=saved.key, fate=fate, sentence=sentence))
+def _write(session: Session, saved: SettingView, result: RestoreResult, sentence: str) -> None:
+    session.record(SettingRestored(key=saved.key, result=result, sentence=sentence))
 
 
 def outstanding(session: Session, key: str) -> SettingView | None:

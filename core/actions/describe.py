@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Event,
-    ForeignMove,
+    ExternalMove,
     RunClaimed,
     RunEnded,
     RunMeasured,
@@ -20,8 +20,8 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
     StepWaiting,
 )
 from core.actions.model import Observation
@@ -32,18 +32,18 @@ from core.values import by_server
 
 KINDS: Final[dict[str, str]] = {
     "RunRequested": "requested",
-    "ControlAsked": "control asked",
+    "ControlRequested": "control requested",
     "RunClaimed": "claimed",
     "RunRefused": "refused",
     "RunPaused": "paused",
     "RunResumed": "resumed",
     "StepWaiting": "step waiting",
-    "StepBegun": "step begun",
+    "StepStarted": "step started",
     "StepEnded": "step ended",
     "SettingSaved": "setting saved",
     "SettingChanged": "setting changed",
     "SettingRestored": "setting restored",
-    "ForeignMove": "foreign move",
+    "ExternalMove": "external change",
     "RunEnded": "ended",
     "RunMeasured": "measured",
 }
@@ -137,7 +137,7 @@ def why_nothing_lasts(view: RunView) -> str:
         return ""
     if any(step.temporary_value is None and step.wait is None for step in done):
         return ""
-    is_back = all(one.fate == "restored" for one in view.settings)
+    is_back = all(one.result == "restored" for one in view.settings)
     head = (
         "What it set for its time is back"
         if is_back
@@ -154,15 +154,15 @@ def why_nothing_lasts(view: RunView) -> str:
 def told(event: Event) -> Told:
     """Return an event in words."""
     match event:
-        case RunRequested() | ControlAsked() | RunClaimed() | RunRefused() | RunEnded():
+        case RunRequested() | ControlRequested() | RunClaimed() | RunRefused() | RunEnded():
             return _run_told(event)
         case RunPaused() | RunResumed():
             return Told(what=event.sentence)
-        case StepWaiting() | StepBegun() | StepEnded():
+        case StepWaiting() | StepStarted() | StepEnded():
             return _step_told(event)
         case SettingSaved() | SettingChanged() | SettingRestored():
             return _setting_told(event)
-        case ForeignMove():
+        case ExternalMove():
             return Told(
                 what=event.sentence,
                 before=event.source or "nobody",
@@ -180,14 +180,14 @@ def told(event: Event) -> Told:
             assert_never(event)
 
 
-def _run_told(event: RunRequested | ControlAsked | RunClaimed | RunRefused | RunEnded) -> Told:
+def _run_told(event: RunRequested | ControlRequested | RunClaimed | RunRefused | RunEnded) -> Told:
     match event:
         case RunRequested():
             what = f"Asked to {tally(event.plan.steps)}"
             undo = f", to undo run {event.undoes}" if event.undoes else ""
             names = ", ".join(step.subject for step in event.plan.steps[:3])
             return Told(what=f"{what}{undo}: {names}.", why=event.reason)
-        case ControlAsked():
+        case ControlRequested():
             return Told(what=f"Asked to {event.control} the run.", why=event.reason)
         case RunClaimed():
             again = " from a lost worker" if event.is_takeover else ""
@@ -200,16 +200,16 @@ def _run_told(event: RunRequested | ControlAsked | RunClaimed | RunRefused | Run
             return Told(what=event.sentence, after=event.state.lower())
 
 
-def _step_told(event: StepWaiting | StepBegun | StepEnded) -> Told:
+def _step_told(event: StepWaiting | StepStarted | StepEnded) -> Told:
     number = f"Step {event.step + 1}"
     if isinstance(event, StepWaiting):
         return Told(what=f"{number} waits: {event.sentence}")
-    if isinstance(event, StepBegun):
-        return Told(what=f"{number} begun.", before=_seen(event.seen))
-    late = " Settled later, by looking." if event.is_by_looking else ""
+    if isinstance(event, StepStarted):
+        return Told(what=f"{number} begun.", before=_seen(event.observed))
+    late = " Settled later, by looking." if event.is_reconciled else ""
     return Told(
-        what=f"{number} {event.ending.state.lower()}: {event.ending.sentence}{late}",
-        after=_seen(event.ending.after),
+        what=f"{number} {event.result.state.lower()}: {event.result.sentence}{late}",
+        after=_seen(event.result.after),
     )
 
 
@@ -224,7 +224,7 @@ def _setting_told(event: SettingSaved | SettingChanged | SettingRestored) -> Tol
         case SettingChanged():
             return Told(what=f"{event.key} was set for the run.")
         case SettingRestored():
-            return Told(what=event.sentence, after=event.fate.replace("_", " "))
+            return Told(what=event.sentence, after=event.result.replace("_", " "))
 
 
 def _seen(seen: Observation | None) -> str:

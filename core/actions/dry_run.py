@@ -18,7 +18,7 @@ from core.actions.events import (
     Event,
     Record,
     RunRequested,
-    StepBegun,
+    StepStarted,
     canonical,
     link,
 )
@@ -128,19 +128,19 @@ def rehearse(
 def _rehearsed(
     step: StepView, why_not: str, began_at: datetime, refusal: Refusal | None
 ) -> RehearsedStep:
-    ending = step.ending or StepResult(state="SKIPPED", code="not_reached", sentence=why_not)
+    result = step.result or StepResult(state="SKIPPED", code="not_reached", sentence=why_not)
     at = step.begun_at or step.ended_at or began_at
-    is_wanted = ending.code == _WOULD_SEND
+    is_wanted = result.code == _WOULD_SEND
     is_sent = is_wanted and refusal is None
     return RehearsedStep(
         index=step.index,
         step=step.step,
         would_send=is_sent,
-        code=refusal.code if is_wanted and refusal is not None else ending.code,
-        sentence=ending.sentence
+        code=refusal.code if is_wanted and refusal is not None else result.code,
+        sentence=result.sentence
         if is_sent or not is_wanted
-        else f"Not sent. Else: {ending.sentence}",
-        hint=ending.hint,
+        else f"Not sent. Else: {result.sentence}",
+        hint=result.hint,
         after_s=(at - began_at).total_seconds(),
     )
 
@@ -245,7 +245,7 @@ class _RecordingAction:
         """Send nothing."""
         self._stage.begin(self._step)
 
-    def ending(self, before: Observation, now: Observation) -> StepResult:
+    def result(self, before: Observation, now: Observation) -> StepResult:
         return self.on_timeout(before, now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
@@ -309,7 +309,7 @@ def _prepares(earlier: Step, step: Step) -> bool:
 
 
 def _is_move(event: Event) -> bool:
-    return isinstance(event, StepBegun) and event.is_paced
+    return isinstance(event, StepStarted) and event.is_paced
 
 
 class _OwnLease:

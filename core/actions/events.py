@@ -16,7 +16,10 @@ from core.plan.model import Plan
 FIRST_LINK: Final = "0" * 64
 """What the first entry of a journal names as the hash before it."""
 
-SettingFate = Literal["restored", "left", "changed_by_others", "failed"]
+RestoreResult = Literal["restored", "not_restored", "changed_by_others", "failed"]
+
+RECORD_VERSION: Final = 2
+"""Format of the records that are written; :mod:`core.actions.codec` reads the one before."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
@@ -32,7 +35,7 @@ class RunRequested(_Event, frozen=True, kw_only=True):
     undoes: RunId | None = None
 
 
-class ControlAsked(_Event, frozen=True, kw_only=True):
+class ControlRequested(_Event, frozen=True, kw_only=True):
     """A person asked to pause, resume or stop a run."""
 
     control: Control
@@ -67,14 +70,14 @@ class RunResumed(_Event, frozen=True, kw_only=True):
     sentence: str
 
 
-class StepBegun(_Event, frozen=True, kw_only=True):
+class StepStarted(_Event, frozen=True, kw_only=True):
     """The intent: written before anything is sent. ``step``: place in the plan, from 0.
 
     ``is_paced``: it counts as a move, for the pace and for the moves of the day.
     """
 
     step: int
-    seen: Observation
+    observed: Observation
     is_paced: bool = True
 
 
@@ -86,14 +89,14 @@ class StepWaiting(_Event, frozen=True, kw_only=True):
 
 
 class StepEnded(_Event, frozen=True, kw_only=True):
-    """What became of a step. ``is_by_looking``: settled later, from UNKNOWN or after a crash.
+    """The result of a step. ``is_reconciled``: observed later, after UNKNOWN or a crash.
 
     ``took_ms``: from the intent to the visible effect.
     """
 
     step: int
-    ending: StepResult
-    is_by_looking: bool = False
+    result: StepResult
+    is_reconciled: bool = False
     took_ms: float | None = None
 
 
@@ -118,21 +121,23 @@ class SettingChanged(_Event, frozen=True, kw_only=True):
 class SettingRestored(_Event, frozen=True, kw_only=True):
     """How a changed setting was left; ``failed`` is tried again by the next worker.
 
-    ``left``: on purpose, because putting it back would freeze the cluster.
+    ``not_restored``: on purpose, because restoring it would freeze the cluster.
     """
 
     key: str
-    fate: SettingFate
+    result: RestoreResult
     sentence: str
 
 
-class ForeignMove(_Event, frozen=True, kw_only=True):
-    """A bundle, or a partition (its gpid), changed hands during the run, and not by it.
+class ExternalMove(_Event, frozen=True, kw_only=True):
+    """An external change: a bundle, or a partition, moved during the run, and not by it.
 
-    For a partition: the nodes between which the primary went; else who left it, who joined it.
+    ``subject``: the bundle, or the partition's gpid. For a partition, ``source`` and
+    ``destination`` are the nodes between which its primary moved; otherwise the node that left it
+    and the node that joined it.
     """
 
-    bundle: str
+    subject: str
     source: str | None
     destination: str | None
     sentence: str
@@ -181,18 +186,18 @@ class RunMeasured(_Event, frozen=True, kw_only=True):
 
 Event = (
     RunRequested
-    | ControlAsked
+    | ControlRequested
     | RunClaimed
     | RunRefused
     | RunPaused
     | RunResumed
     | StepWaiting
-    | StepBegun
+    | StepStarted
     | StepEnded
     | SettingSaved
     | SettingChanged
     | SettingRestored
-    | ForeignMove
+    | ExternalMove
     | RunEnded
     | RunMeasured
 )
@@ -201,6 +206,8 @@ Event = (
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """An event with who, where and when; ``at`` aware UTC. ``actor``: a person or a worker."""
+
+    format_version: int = RECORD_VERSION
 
     run_id: RunId
     cluster: str

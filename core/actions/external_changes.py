@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.actions.events import ForeignMove
+from core.actions.events import ExternalMove
 from core.actions.session import Session
 from core.actions.views import StepView
 from core.errors import InvariantError
@@ -12,11 +12,11 @@ from core.system import Snapshot
 from core.units import pluralize
 
 MOST_NAMED: Final = 20
-"""Foreign moves written down one by one per comparison; a lost broker moves hundreds at once."""
+"""External changes recorded one by one per comparison; a lost broker moves hundreds at once."""
 
 
-def note_foreign_moves(session: Session, fresh: Snapshot) -> None:
-    """Compare with the session's snapshot, put foreign moves on record and keep the fresh one."""
+def note_external_changes(session: Session, fresh: Snapshot) -> None:
+    """Compare with the session's snapshot, record the external changes."""
     earlier, session.snapshot = session.snapshot, fresh
     if earlier is None or earlier.manifest.taken_at > fresh.manifest.taken_at:
         return
@@ -31,8 +31,8 @@ def note_foreign_moves(session: Session, fresh: Snapshot) -> None:
         first = rest[0]
         others = pluralize(len(rest) - 1, f"further {system.unit}")
         session.record(
-            ForeignMove(
-                bundle=first.bundle,
+            ExternalMove(
+                subject=first.subject,
                 source=first.source,
                 destination=first.destination,
                 sentence=f"{first.sentence} So did {others}.",
@@ -46,14 +46,16 @@ def note_moved_meanwhile(session: Session, step: StepView, holder: str | None) -
         note(session, describe_move(step.step.subject, step.step.owner, holder))
 
 
-def note(session: Session, move: ForeignMove) -> None:
-    """Put a foreign move on record, once."""
-    known = {(item.bundle, item.source, item.destination) for item in session.view.foreign_moves}
-    if (move.bundle, move.source, move.destination) not in known:
+def note(session: Session, move: ExternalMove) -> None:
+    """Record an external change, once."""
+    known = {
+        (item.subject, item.source, item.destination) for item in session.view.external_changes
+    }
+    if (move.subject, move.source, move.destination) not in known:
         session.record(move)
 
 
-def describe_move(bundle: str, source: str | None, destination: str | None) -> ForeignMove:
+def describe_move(bundle: str, source: str | None, destination: str | None) -> ExternalMove:
     """Return the record of what changed hands during a run, and not by it."""
     if source is None:
         what = f"was taken up by {destination}"
@@ -61,8 +63,8 @@ def describe_move(bundle: str, source: str | None, destination: str | None) -> F
         what = f"lost its owner {source}"
     else:
         what = f"went from {source} to {destination}"
-    return ForeignMove(
-        bundle=bundle,
+    return ExternalMove(
+        subject=bundle,
         source=source,
         destination=destination,
         sentence=f"{bundle} {what} during the run, and not by it.",

@@ -201,7 +201,7 @@ def failures(session: Session) -> GuardResult | None:
     if len(failed) < bound:
         return None
     last = failed[-1]
-    why = f" The last one: {last.ending.sentence}" if last.ending else ""
+    why = f" The last one: {last.result.sentence}" if last.result else ""
     return _hold(
         "end",
         "max_failures",
@@ -213,18 +213,18 @@ def failures(session: Session) -> GuardResult | None:
 def footing(session: Session) -> GuardResult | None:
     """End when what the rest of the run relies on did not come, whatever the options allow."""
     for step in session.steps_in("FAILED", "SKIPPED"):
-        ending = step.ending
-        if ending is None or step.step.flags_of(ending.code).is_needless:
+        result = step.result
+        if result is None or step.step.flags_of(result.code).is_needless:
             continue
-        found = _lost_footing(session, step, ending)
+        found = _lost_footing(session, step, result)
         if found is not None:
             code, what = found
-            hint = ending.hint or "Mend the cause, then plan the rest anew."
-            return _hold("end", code, f"{what}: {ending.sentence}", hint)
+            hint = result.hint or "Mend the cause, then plan the rest anew."
+            return _hold("end", code, f"{what}: {result.sentence}", hint)
     return None
 
 
-def _lost_footing(session: Session, step: StepView, ending: StepResult) -> tuple[str, str] | None:
+def _lost_footing(session: Session, step: StepView, result: StepResult) -> tuple[str, str] | None:
     """Return code and words for what the rest lacks by a step; ``None``: it can do without."""
     asked = step.step
     value = asked.temporary_value
@@ -233,20 +233,20 @@ def _lost_footing(session: Session, step: StepView, ending: StepResult) -> tuple
         return "setting_not_set", words
     if asked.wait is not None:
         return "not_awaited", f"The rest of the run was to begin when {asked.wait.description}"
-    if not asked.fails_waits(ending.code):
+    if not asked.fails_waits(result.code):
         return None
     later = [item.step for item in session.view.steps[step.index + 1 :]]
-    if all(one.wait is None for one in later) or _is_told_by(later[0], step, ending):
+    if all(one.wait is None for one in later) or _is_told_by(later[0], step, result):
         return None
     return "not_emptied", f"The rest of the run relies on {asked.subject} being emptied"
 
 
-def _is_told_by(later: Step, step: StepView, ending: StepResult) -> bool:
+def _is_told_by(later: Step, step: StepView, result: StepResult) -> bool:
     """Whether the wait for a batch tells the same: others may have emptied the node meanwhile."""
-    if later.wait is None or ending.state != "SKIPPED":
+    if later.wait is None or result.state != "SKIPPED":
         return False
     is_its_own = later.wait.emptied_node == step.step.subject
-    return is_its_own and step.step.flags_of(ending.code).is_external_change
+    return is_its_own and step.step.flags_of(result.code).is_external_change
 
 
 def budget(session: Session) -> GuardResult | None:

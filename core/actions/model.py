@@ -103,9 +103,9 @@ class StepResult:
 
     Attributes:
         state: ``DONE``, ``FAILED``, ``UNKNOWN`` or ``SKIPPED``.
-        code: Stable word: ``landed``, ``landed_elsewhere``, ``returned``, ``given_up`` (nobody has
-            asked for the bundle since), ``owner_lost`` (the same, since its owner left the
-            cluster), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
+        code: Stable word: ``landed``, ``landed_elsewhere``, ``returned``, ``unassigned`` (no
+            client has looked the bundle up since), ``owner_lost`` (the same, since its owner left
+            the cluster), ``not_done``, ``refused``, ``timed_out``, or a refusal's.
         sentence: What happened, with its names and numbers.
         hint: What to do next; empty when nothing.
         after: What was seen at the end; ``None`` when it could not be looked at.

@@ -42,7 +42,7 @@ class Journal(Protocol):
     def moves_since(self, cluster: str, moment: datetime) -> int:
         """Return how many moves of the cluster were begun since ``moment``: the move budget.
 
-        A move is a step that is paced (``StepBegun.is_paced``).
+        A move is a step that is paced (``StepStarted.is_paced``).
         """
         ...
 
@@ -90,14 +90,14 @@ class Action(Protocol):
         """
         ...
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of it, ``None`` while the effect is not visible yet."""
         ...
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        """Return what is to be said when the time for :meth:`ending` is up.
+        """Return what is to be said when the time for :meth:`result` is up.
 
-        Either a settled state (for example ``given_up``: the bundle was closed and nobody has
+        Either a settled state (for example ``unassigned``: the bundle was closed and nobody has
         asked for it) or ``UNKNOWN``; after a look that shows nothing happened and nothing is under
         way any more, ``FAILED`` with code ``not_done``.
         """

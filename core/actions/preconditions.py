@@ -9,7 +9,7 @@ from core.actions.model import Refusal
 from core.actions.request import is_begun
 from core.actions.runs import fold
 from core.actions.session import Session
-from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.plan.model import READABLE_VERSIONS, Plan, content_hash
 from core.units import format_age
 
 
@@ -43,11 +43,11 @@ def _another_clusters(plan: Plan, cluster: str) -> Refusal | None:
 
 
 def _damaged(plan: Plan) -> Refusal | None:
-    if plan.format_version != FORMAT_VERSION:
+    if plan.format_version not in READABLE_VERSIONS:
         return Refusal(
             code="format_version",
-            sentence=f"The plan's form has version {plan.format_version}; this Trimtab carries out "
-            f"version {FORMAT_VERSION}.",
+            sentence=f"The plan's form has version {plan.format_version}; this Trimtab applies "
+            f"versions {' and '.join(map(str, READABLE_VERSIONS))}.",
             hint="Make the plan anew.",
         )
     found = content_hash(plan)

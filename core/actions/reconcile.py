@@ -75,15 +75,15 @@ def watch(
             patience_s = max(least_s, action.patience_s)
             is_last = now_s - began_s >= patience_s
             now = action.look()
-            ending = action.ending(before, now)
-            if ending is None and is_last:
-                ending = action.on_timeout(before, now)
+            result = action.result(before, now)
+            if result is None and is_last:
+                result = action.on_timeout(before, now)
             ownerless_since_s = _since(ownerless_since_s, now, now_s)
         except RemoteError as exc:
             ownerless_since_s = None
-            ending = _unreadable(step, exc) if is_last else None
-        if ending is not None and not _is_rash(step, ending, ownerless_since_s, now_s):
-            return ending
+            result = _unreadable(step, exc) if is_last else None
+        if result is not None and not _is_rash(step, result, ownerless_since_s, now_s):
+            return result
         if session.is_told_to_end and least_s <= now_s - began_s < patience_s:
             raise LeftError
         session.hold(LOOK_EVERY_S if now_s - began_s < least_s else LOOK_LATE_S)
@@ -96,9 +96,9 @@ def _since(since_s: float | None, now: Observation, now_s: float) -> float | Non
 
 
 def _is_rash(
-    step: StepView, ending: StepResult, ownerless_since_s: float | None, now_s: float
+    step: StepView, result: StepResult, ownerless_since_s: float | None, now_s: float
 ) -> bool:
-    if not step.step.flags_of(ending.code).needs_grace or ownerless_since_s is None:
+    if not step.step.flags_of(result.code).needs_grace or ownerless_since_s is None:
         return False
     return now_s - ownerless_since_s < LANDING_GRACE_S
 
@@ -109,32 +109,32 @@ def settle_begun(session: Session) -> None:
     The intent is on record, so the request may have been sent: it is not sent again.
     """
     for step in session.steps_in("RUNNING"):
-        ending = watch(session, step, spent_s=_age_s(session, step))
-        write_ending(session, step, ending, is_by_looking=True)
+        result = watch(session, step, spent_s=_age_s(session, step))
+        write_result(session, step, result, is_reconciled=True)
 
 
 def look_again(session: Session) -> None:
     """Look at each step that nobody knows the outcome of, and settle what can be."""
     for step in session.steps_in("UNKNOWN"):
-        ending = watch(session, step, spent_s=math.inf)
-        if ending.state in SETTLED_STEPS:
-            write_ending(session, step, with_answer(step, ending, _heard(step)), is_by_looking=True)
+        result = watch(session, step, spent_s=math.inf)
+        if result.state in SETTLED_STEPS:
+            write_result(session, step, with_answer(step, result, _heard(step)), is_reconciled=True)
 
 
-def write_ending(
-    session: Session, step: StepView, ending: StepResult, *, is_by_looking: bool = False
+def write_result(
+    session: Session, step: StepView, result: StepResult, *, is_reconciled: bool = False
 ) -> None:
     """Put on record what became of a step."""
-    took_ms = None if ending.state == "SKIPPED" else 1000.0 * _age_s(session, step)
+    took_ms = None if result.state == "SKIPPED" else 1000.0 * _age_s(session, step)
     session.record(
-        StepEnded(step=step.index, ending=ending, is_by_looking=is_by_looking, took_ms=took_ms)
+        StepEnded(step=step.index, result=result, is_reconciled=is_reconciled, took_ms=took_ms)
     )
     key = step.step.subject
-    if ending.state == "DONE" and any(
+    if result.state == "DONE" and any(
         item.key == key and not item.is_changed for item in session.view.outstanding_settings
     ):
         session.record(SettingChanged(key=key))
-    if step.step.is_assumed and ending.state != "DONE":
+    if step.step.is_assumed and result.state != "DONE":
         session.snapshot_at_s = -math.inf  # what follows was checked as if it had been set
 
 
@@ -143,17 +143,17 @@ def answer_of(exc: RemoteError) -> str:
     return f"{_ANSWER} {exc.message}"
 
 
-def with_answer(step: StepView, ending: StepResult, answer: str) -> StepResult:
+def with_answer(step: StepView, result: StepResult, answer: str) -> StepResult:
     """Add what the request was answered to an ending that is not as asked; it may tell why."""
-    needs_grace = step.step.flags_of(ending.code).needs_grace
-    if not answer or (ending.state == "DONE" and not needs_grace):
-        return ending
-    return replace(ending, sentence=f"{ending.sentence} {answer}")
+    needs_grace = step.step.flags_of(result.code).needs_grace
+    if not answer or (result.state == "DONE" and not needs_grace):
+        return result
+    return replace(result, sentence=f"{result.sentence} {answer}")
 
 
 def _heard(step: StepView) -> str:
     """Return what an earlier ending of the step says of the request's answer."""
-    sentence = step.ending.sentence if step.ending else ""
+    sentence = step.result.sentence if step.result else ""
     _, prefix, words = sentence.partition(_ANSWER)
     return prefix + words
 

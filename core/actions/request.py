@@ -18,7 +18,7 @@ from core.errors import (
     PlanConflictError,
     UnusablePlanError,
 )
-from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.plan.model import READABLE_VERSIONS, Plan, content_hash
 from core.units import one_line, pluralize
 
 _AGAIN = "Make the plan again from a fresh snapshot."
@@ -43,7 +43,7 @@ def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) ->
         PlanConflictError: It was made for another cluster, or has expired.
         GuardRefusedError: The cluster is read-only, or the plan has too many steps.
     """
-    if plan.format_version != FORMAT_VERSION or plan.plan_id != content_hash(plan):
+    if plan.format_version not in READABLE_VERSIONS or plan.plan_id != content_hash(plan):
         raise UnusablePlanError(f"Plan {plan.short_id} is not as it was made.", hint=_AGAIN)
     if plan.cluster != cluster:
         raise PlanConflictError(

@@ -38,7 +38,7 @@ def closing(view: RunView, ended_after_s: float) -> RunEnded:
 
 
 def _state(view: RunView) -> RunState:
-    codes = {step.ending.code for step in _in(view, "SKIPPED") if step.ending}
+    codes = {step.result.code for step in _in(view, "SKIPPED") if step.result}
     if "stopped" in codes:
         return "STOPPED"
     if _is_needless(view):
@@ -58,7 +58,7 @@ def _is_needless(view: RunView) -> bool:
 
 def _sentence(view: RunView, ended_after_s: float) -> str:
     if _is_needless(view):
-        first = view.steps[0].ending
+        first = view.steps[0].result
         others = len(view.steps) - 1
         more = f" So it is with {pluralize(others, 'more step')}." if others else ""
         return f"Nothing had to be done: {first.sentence if first else ''}{more}"
@@ -78,8 +78,8 @@ def _first_trouble(view: RunView) -> str:
     """The first thing that went wrong, in its own words: one sentence more."""
     for state in ("UNKNOWN", "FAILED", "SKIPPED"):
         found = _in(view, state)
-        if found and (ending := found[0].ending) is not None:
-            return f" First: {ending.sentence}"
+        if found and (result := found[0].result) is not None:
+            return f" First: {result.sentence}"
     return ""
 
 
@@ -89,7 +89,7 @@ def _reasons(steps: list[StepView]) -> str:
 
 
 def _code(step: StepView) -> str:
-    return step.ending.code if step.ending else ""
+    return step.result.code if step.result else ""
 
 
 def _in(view: RunView, state: str) -> list[StepView]:

@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Entry,
-    ForeignMove,
+    ExternalMove,
     Record,
     RunClaimed,
     RunEnded,
@@ -27,8 +27,8 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
     StepWaiting,
 )
 from core.actions.model import SETTLED_STEPS, Refusal, RunId, moved
@@ -119,11 +119,11 @@ def _is_void(view: RunView, record: Record) -> bool:
     looks may settle a step that is still unknown.
     """
     event = record.event
-    if isinstance(event, RunClaimed | ControlAsked | RunMeasured):
+    if isinstance(event, RunClaimed | ControlRequested | RunMeasured):
         return False
     if view.worker in ("", record.actor):
         return False
-    if not (view.is_ended and isinstance(event, StepEnded) and event.is_by_looking):
+    if not (view.is_ended and isinstance(event, StepEnded) and event.is_reconciled):
         return True
     return event.step not in {step.index for step in view.steps if step.state == "UNKNOWN"}
 
@@ -144,7 +144,7 @@ def _require(holds: bool, why: str) -> None:  # noqa: FBT001 - a condition and i
 # -- one function an event -------------------------------------------------------------------------
 
 
-def _control(view: RunView, record: Record, event: ControlAsked) -> RunView:
+def _control(view: RunView, record: Record, event: ControlRequested) -> RunView:
     asked = AskedControl(
         control=event.control, asked_by=record.actor, asked_at=record.at, reason=event.reason
     )
@@ -200,7 +200,7 @@ def _step_waiting(view: RunView, record: Record, event: StepWaiting) -> RunView:
     return _with_step(view, event.step, waiting)
 
 
-def _step_begun(view: RunView, record: Record, event: StepBegun) -> RunView:
+def _step_begun(view: RunView, record: Record, event: StepStarted) -> RunView:
     _require(view.state == "RUNNING", f"a run that is {view.state} begins no step")
     return _with_step(
         view,
@@ -208,7 +208,7 @@ def _step_begun(view: RunView, record: Record, event: StepBegun) -> RunView:
         lambda step: replace(
             step,
             state=moved(step.state, "RUNNING"),
-            before=event.seen,
+            before=event.observed,
             begun_at=record.at,
             waiting="",
         ),
@@ -218,17 +218,17 @@ def _step_begun(view: RunView, record: Record, event: StepBegun) -> RunView:
 def _step_ended(view: RunView, record: Record, event: StepEnded) -> RunView:
     _require(view.started_at is not None, "no worker has taken the run up")
     if view.is_ended:
-        _require(event.is_by_looking, "after the end steps are settled by looking only")
+        _require(event.is_reconciled, "after the end steps are settled by looking only")
 
     def ended(step: StepView) -> StepView:
         took = step.took_ms if event.took_ms is None else event.took_ms
         return replace(
             step,
-            state=moved(step.state, event.ending.state),
-            ending=event.ending,
+            state=moved(step.state, event.result.state),
+            result=event.result,
             ended_at=record.at,
             took_ms=took,
-            is_by_looking=event.is_by_looking,
+            is_reconciled=event.is_reconciled,
             waiting="",
         )
 
@@ -252,7 +252,7 @@ def _saved(view: RunView, _record: Record, event: SettingSaved) -> RunView:
             during=event.during,
             earlier=earlier,
             is_changed=False,
-            fate=None,
+            result=None,
             set_again=(*saved.set_again, *why_again),
         )
         kept = tuple(again if item.key == event.key else item for item in view.settings)
@@ -272,7 +272,7 @@ def _restored(view: RunView, _record: Record, event: SettingRestored) -> RunView
     view = _with_setting(
         view,
         event.key,
-        lambda setting: replace(setting, fate=event.fate, sentence=event.sentence),
+        lambda setting: replace(setting, result=event.result, sentence=event.sentence),
     )
     return replace(view, sentence=view.putting_back or view.sentence)
 
@@ -287,8 +287,8 @@ def _with_setting(view: RunView, key: str, change: Callable[[SettingView], Setti
     return replace(view, settings=settings)
 
 
-def _foreign(view: RunView, _record: Record, event: ForeignMove) -> RunView:
-    return replace(view, foreign_moves=(*view.foreign_moves, event))
+def _external_change(view: RunView, _record: Record, event: ExternalMove) -> RunView:
+    return replace(view, external_changes=(*view.external_changes, event))
 
 
 def _ended(view: RunView, record: Record, event: RunEnded) -> RunView:
@@ -304,22 +304,22 @@ def _measured(view: RunView, _record: Record, event: RunMeasured) -> RunView:
     return replace(view, measured=event)
 
 
-_OF_ANYBODY: Final = (ControlAsked, RunClaimed, RunMeasured)
+_OF_ANYBODY: Final = (ControlRequested, RunClaimed, RunMeasured)
 """Events that need no claim on the run."""
 
 _FOLDS: Final[Mapping[type, Callable[[RunView, Record, Any], RunView]]] = {
-    ControlAsked: _control,
+    ControlRequested: _control,
     RunClaimed: _claimed,
     RunRefused: _refused,
     RunPaused: _paused,
     RunResumed: _resumed,
     StepWaiting: _step_waiting,
-    StepBegun: _step_begun,
+    StepStarted: _step_begun,
     StepEnded: _step_ended,
     SettingSaved: _saved,
     SettingChanged: _changed,
     SettingRestored: _restored,
-    ForeignMove: _foreign,
+    ExternalMove: _external_change,
     RunEnded: _ended,
     RunMeasured: _measured,
 }

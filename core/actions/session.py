@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from core.actions.events import ControlAsked, Entry, Event, Record
+from core.actions.events import ControlRequested, Entry, Event, Record
 from core.actions.model import Refusal, RunId, StepState
 from core.actions.ports import Action, Ports
 from core.actions.runs import fold
@@ -184,5 +184,9 @@ class Session:
     def _note_stop(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             event = entry.record.event
-            if isinstance(event, ControlAsked) and event.control == "stop" and self.stop is None:
+            if (
+                isinstance(event, ControlRequested)
+                and event.control == "stop"
+                and self.stop is None
+            ):
                 self.stop = entry.record

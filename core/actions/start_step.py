@@ -6,12 +6,12 @@ import math
 from datetime import timedelta
 from typing import Final
 
-from core.actions.events import StepBegun, StepWaiting
+from core.actions.events import StepStarted, StepWaiting
 from core.actions.external_changes import note_moved_meanwhile
 from core.actions.guards import GuardResult
 from core.actions.model import Observation, Refusal, StepResult
 from core.actions.ports import Action
-from core.actions.reconcile import answer_of, watch, with_answer, write_ending
+from core.actions.reconcile import answer_of, watch, with_answer, write_result
 from core.actions.session import PATIENCE_S, Session, Turn
 from core.actions.temporary_settings import cannot_be_kept, save
 from core.actions.views import StepView
@@ -57,14 +57,14 @@ def skip(
     session: Session, step: StepView, refusal: Refusal, seen: Observation | None = None
 ) -> None:
     """Put on record that a step is not begun."""
-    ending = StepResult(
+    result = StepResult(
         state="SKIPPED",
         code=refusal.code,
         sentence=refusal.sentence,
         hint=refusal.hint,
         after=seen,
     )
-    write_ending(session, step, ending)
+    write_result(session, step, result)
 
 
 def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResult:
@@ -85,14 +85,14 @@ def unreadable(session: Session, exc: RemoteError | SnapshotError) -> GuardResul
 def _carry_out(session: Session, step: StepView, action: Action, seen: Observation) -> None:
     session.require_ours()
     save(session, step.step, seen)
-    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
+    session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
     session.require_ours()
     begun = session.view.steps[step.index]
-    ending = _send(action, begun)
-    if not isinstance(ending, StepResult):
+    result = _send(action, begun)
+    if not isinstance(result, StepResult):
         found = watch(session, begun, action)
-        ending = with_answer(begun, found, ending)
-    write_ending(session, begun, ending)
+        result = with_answer(begun, found, result)
+    write_result(session, begun, result)
     if step.step.wait is not None:  # what comes after it was planned for now
         session.snapshot_at_s = -math.inf
 
@@ -144,7 +144,7 @@ def _not_yet(
         skip(session, step, refusal, seen)
         return None
     session.require_ours()
-    session.record(StepBegun(step=step.index, seen=seen, is_paced=step.step.is_paced))
-    ending = not_reached(wait, refusal.sentence, seen, refusal.hint)
-    write_ending(session, session.view.steps[step.index], ending)
+    session.record(StepStarted(step=step.index, observed=seen, is_paced=step.step.is_paced))
+    result = not_reached(wait, refusal.sentence, seen, refusal.hint)
+    write_result(session, session.view.steps[step.index], result)
     return None

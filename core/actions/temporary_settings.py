@@ -55,7 +55,9 @@ def keep(session: Session) -> Refusal | None:
         current = session.ports.cluster.dynamic_setting(key)
         saved = next(item for item in session.view.settings if item.key == key)
         if current == value:
-            if saved.fate == "left":  # by a pause: whether it can go back is seen anew at the end
+            if (
+                saved.result == "not_restored"
+            ):  # by a pause: whether it can go back is seen anew at the end
                 session.record(SettingSaved(key=key, before=saved.before, during=value))
                 session.record(SettingChanged(key=key))
             continue

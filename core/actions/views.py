@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from core.actions.events import ForeignMove, RunMeasured, SettingFate
+from core.actions.events import ExternalMove, RestoreResult, RunMeasured
 from core.actions.model import (
     ENDED_RUNS,
     SETTLED_STEPS,
@@ -34,11 +34,11 @@ class StepView:
         step: The step itself.
         state: Where it stands.
         before: What was seen when it was begun; ``None``: it was not.
-        ending: What became of it; ``None``: nothing yet.
+        result: What became of it; ``None``: nothing yet.
         begun_at: When the intent was written, aware UTC.
         ended_at: When the (latest) ending was written.
         took_ms: From the intent to the visible effect.
-        is_by_looking: It was settled later, by looking at the cluster.
+        is_reconciled: It was settled later, by looking at the cluster.
         waiting: What it waits for while its precondition does not hold yet; empty: for nothing.
         waiting_since: When that began, aware UTC.
     """
@@ -47,18 +47,18 @@ class StepView:
     step: Step
     state: StepState = "PENDING"
     before: Observation | None = None
-    ending: StepResult | None = None
+    result: StepResult | None = None
     begun_at: datetime | None = None
     ended_at: datetime | None = None
     took_ms: float | None = None
-    is_by_looking: bool = False
+    is_reconciled: bool = False
     waiting: str = ""
     waiting_since: datetime | None = None
 
     @property
     def executed(self) -> Executed:
         """What its inverse goes by."""
-        after = self.ending.after if self.ending else None
+        after = self.result.after if self.result else None
         return Executed(state=self.state, before=self.before, after=after)
 
 
@@ -82,7 +82,7 @@ class SettingView:
         during: Its value during the run, the latest.
         earlier: Values that the run gave it before that one.
         is_changed: The change was carried out; otherwise only the intent is on record.
-        fate: How it was left; ``None``: not tried yet.
+        result: How it was left; ``None``: not tried yet.
         sentence: The same for people.
         set_again: Why it was set once more during the run, one sentence each time.
     """
@@ -92,14 +92,14 @@ class SettingView:
     during: str
     earlier: tuple[str, ...] = ()
     is_changed: bool = False
-    fate: SettingFate | None = None
+    result: RestoreResult | None = None
     sentence: str = ""
     set_again: tuple[str, ...] = ()
 
     @property
     def is_outstanding(self) -> bool:
         """Whether somebody still has to put it back."""
-        return self.fate in (None, "failed")
+        return self.result in (None, "failed")
 
     def is_as_before(self, value: str | None) -> bool:
         """Return whether a value is the one before the run, on every server that tells."""
@@ -136,7 +136,7 @@ class RunView:
         steps: In the plan's order.
         control: The latest wish of a person; ``None``: none was uttered.
         settings: Settings changed for its time, latest state each.
-        foreign_moves: Bundles or partitions that changed hands meanwhile, and not by it.
+        external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
         measured: What came of it.
         started_at: When it was claimed first.
         ended_at: When it ended or was refused.
@@ -163,7 +163,7 @@ class RunView:
     steps: tuple[StepView, ...]
     control: AskedControl | None = None
     settings: tuple[SettingView, ...] = ()
-    foreign_moves: tuple[ForeignMove, ...] = ()
+    external_changes: tuple[ExternalMove, ...] = ()
     measured: RunMeasured | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -210,7 +210,7 @@ class RunView:
         if self.is_ended or not left or {step.state for step in self.steps} - SETTLED_STEPS:
             return ""
         first = left[0]
-        failed = f" (attempt failed: {first.sentence})" if first.fate == "failed" else "."
+        failed = f" (attempt failed: {first.sentence})" if first.result == "failed" else "."
         return f"All steps are settled; {first.key} is being put back{failed}"
 
     @property
@@ -226,10 +226,10 @@ class RunView:
     @property
     def next_moves(self) -> tuple[Step, ...]:
         """For each bundle that is not where it was asked to go: the step that would bring it."""
-        ended = ((view.step, view.ending) for view in self.steps if view.ending is not None)
+        ended = ((view.step, view.result) for view in self.steps if view.result is not None)
         found = (
-            step.next_move(ending.code, ending.after)
-            for step, ending in ended
-            if ending.after is not None
+            step.next_move(result.code, result.after)
+            for step, result in ended
+            if result.after is not None
         )
         return tuple(step for step in found if step is not None)

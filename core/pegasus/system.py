@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from core.actions.events import ForeignMove, RunMeasured
+from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
-from core.pegasus.plan.external_changes import foreign_changes
+from core.pegasus.plan.external_changes import external_changes
 from core.pegasus.plan.measured import measured
 from core.pegasus.plan.restore import why_left, why_reset
 from core.pegasus.plan.undo import PegasusGround, undo_plan
@@ -54,9 +54,9 @@ class PegasusSystem:
 
     def external_changes(
         self, view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
-    ) -> Iterable[ForeignMove]:
+    ) -> Iterable[ExternalMove]:
         """Return partitions whose members changed, and not by the run."""
-        return foreign_changes(view, earlier, later)
+        return external_changes(view, earlier, later)
 
     def why_left(
         self, saved: SettingView, by_hand: str, snapshot: Callable[[], PegasusSnapshot]

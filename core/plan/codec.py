@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from core.errors import UnusablePlanError
-from core.plan.model import FORMAT_VERSION, Plan, content_hash
+from core.plan.model import READABLE_VERSIONS, Plan, content_hash, content_of
 from core.plan.registry import StepRegistry
 
 _AGAIN = "Make the plan again from a fresh snapshot."
@@ -18,7 +18,7 @@ _AGAIN = "Make the plan again from a fresh snapshot."
 
 def dump_plan(plan: Plan) -> bytes:
     """Return the plan as indented JSON, UTF-8, with a line end."""
-    return msgspec.json.format(msgspec.json.encode(plan), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(content_of(plan)), indent=2) + b"\n"
 
 
 def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
@@ -46,7 +46,7 @@ def load_plan(source: bytes | Path, steps: StepRegistry) -> Plan:
     except msgspec.ValidationError as exc:
         raise UnusablePlanError(f"{place} is damaged{_place_and_fault(exc)}.", hint=_AGAIN) from exc
     _check_times(plan, place)
-    if msgspec.json.decode(msgspec.json.encode(plan)) != content:
+    if msgspec.json.decode(msgspec.json.encode(content_of(plan))) != content:
         raise UnusablePlanError(f"{place} holds fields that a plan does not have.", hint=_AGAIN)
     expected = content_hash(plan)
     if plan.plan_id != expected:
@@ -97,9 +97,10 @@ def _check_version(content: Any, place: str) -> None:
     if not isinstance(content, dict) or "plan_id" not in content:
         raise UnusablePlanError(f"{place} is not a plan of Trimtab's.", hint=_AGAIN)
     version = content.get("format_version")
-    if version != FORMAT_VERSION:
+    if version not in READABLE_VERSIONS:
         raise UnusablePlanError(
-            f"{place} has plan format {version!r}; this Trimtab reads format {FORMAT_VERSION}.",
+            f"{place} has plan format {version!r}; this Trimtab reads formats "
+            f"{' and '.join(map(str, READABLE_VERSIONS))}.",
             hint="Use the version of Trimtab that made it, or make the plan again.",
         )
 

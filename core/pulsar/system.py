@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from core.actions.events import ForeignMove, RunMeasured
+from core.actions.events import ExternalMove, RunMeasured
 from core.actions.model import Refusal, RunId
 from core.actions.views import RunView, SettingView
 from core.plan.model import Plan
 from core.pulsar.plan.edit import Ground
-from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
+from core.pulsar.plan.external_changes import by_lost_broker, external_changes
 from core.pulsar.plan.measured import measured
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.plan.verify import recheck
@@ -56,9 +56,9 @@ class PulsarSystem:
 
     def external_changes(
         self, view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
-    ) -> Iterable[ForeignMove]:
+    ) -> Iterable[ExternalMove]:
         """Return bundles that changed hands, and not by the run."""
-        return by_lost_broker(foreign_moves(view, earlier, later), later)
+        return by_lost_broker(external_changes(view, earlier, later), later)
 
     def why_left(
         self, saved: SettingView, by_hand: str, snapshot: Callable[[], PulsarSnapshot]

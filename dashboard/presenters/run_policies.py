@@ -22,10 +22,10 @@ def asked_told(step: SetPolicy) -> str:
 
 def changed_told(view: StepView, step: SetPolicy) -> str:
     """Return what a step changed, as it was read before and after; empty: nothing was read."""
-    ending = view.ending
-    if ending is None or ending.after is None or ending.state != "DONE":
+    result = view.result
+    if result is None or result.after is None or result.state != "DONE":
         return ""
-    seen = replace(step, before=_value(view.before, step.before), value=ending.after.value)
+    seen = replace(step, before=_value(view.before, step.before), value=result.after.value)
     rows = difference((seen,)).to_dict("records")
     told = "; ".join(
         f"{row['field'].partition(' (')[0]} {row['now']} → {row['then']}"

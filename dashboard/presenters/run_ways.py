@@ -32,7 +32,7 @@ def after_words(step: StepView) -> str:
     """Return who holds it, or what it is, after the step; empty: unknown, or it has none."""
     if not step.step.has_before_and_after:
         return ""
-    seen = step.ending.after if step.ending else None
+    seen = step.result.after if step.result else None
     policy = policy_of(step.step)
     if policy is not None:
         return value_told(policy, seen.value) if seen else ""

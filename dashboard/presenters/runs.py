@@ -211,7 +211,7 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
                 "before": before_words(step),
                 "after": after_words(step),
                 "asked": _asked(step),
-                "foreseen": foreseen_words(step),
+                "predicted": predicted_label(step),
                 "elapsed_s": elapsed_s(step, now),
                 "sentence": what_happened(step),
             }
@@ -219,21 +219,21 @@ def steps_frame(view: RunView, now: datetime) -> pd.DataFrame:
         ],
         columns=[
             *("no", "state", "bundle", "before", "after", "asked"),
-            *("foreseen", "elapsed_s", "sentence"),
+            *("predicted", "elapsed_s", "sentence"),
         ],
     )
 
 
 def step_words(step: StepView) -> str:
     """Return the state of a step with its sign; a landing elsewhere stands out."""
-    if step.state == "DONE" and step.ending and step.step.flags_of(step.ending.code).differs:
-        return f"▲ done, {step.ending.code.replace('_', ' ').removeprefix('landed ')}"
+    if step.state == "DONE" and step.result and step.step.flags_of(step.result.code).differs:
+        return f"▲ done, {step.result.code.replace('_', ' ').removeprefix('landed ')}"
     return waiting_word(step) if is_waiting(step) else STEP_WORDS[step.state]
 
 
 def landed(step: StepView) -> str | None:
     """Return who holds the bundle after the step; ``None``: unknown, or nobody."""
-    after = step.ending.after if step.ending else None
+    after = step.result.after if step.result else None
     return after.holder if after is not None else None
 
 
@@ -244,18 +244,18 @@ def _asked(step: StepView) -> str:
     return step.step.describe() if policy is None else asked_told(policy)
 
 
-def foreseen_words(step: StepView) -> str:
+def predicted_label(step: StepView) -> str:
     """Return where the plan expected the bundle to land, and whether it did."""
     likely = step.step.likely
     if not likely:
         return "unknown" if step.step.is_placed_by_cluster else ""
-    chance = f"{likely[0]} ({step.step.foreseen[likely[0]] * 100:.0f} %)"
+    chance = f"{likely[0]} ({step.step.predicted[likely[0]] * 100:.0f} %)"
     where = landed(step)
     if step.state != "DONE" or where is None:
         return chance
     if where == likely[0]:
         return f"✓ {chance}"
-    given = step.step.foreseen.get(where)
+    given = step.step.predicted.get(where)
     return f"≠ {chance}; there {given * 100:.0f} %" if given else f"≠ {chance}"
 
 
@@ -270,15 +270,15 @@ def elapsed_s(step: StepView, now: datetime) -> float | None:
 
 def what_happened(step: StepView) -> str:
     """Return what became of a step, with what to do next."""
-    if step.ending is None:
+    if step.result is None:
         if step.state == "PENDING":
             return step.waiting
         what = "new owner" if step.step.is_placed_by_cluster else "effect"
         return f"Waiting for its {what} to show."
-    looked = " Settled later, by looking." if step.is_by_looking else ""
+    looked = " Settled later, by looking." if step.is_reconciled else ""
     policy = policy_of(step.step)
     read = "" if policy is None else changed_told(step, policy)
-    return (read or f"{step.ending.sentence} {step.ending.hint}".strip()) + looked
+    return (read or f"{step.result.sentence} {step.result.hint}".strip()) + looked
 
 
 def notable(view: RunView, limit: int = 8) -> list[str]:
@@ -361,7 +361,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
                 "setting": setting.key,
                 "before": told_value(setting.before) or "not set",
                 "during": setting.during,
-                "now": _FATES[setting.fate],
+                "now": _FATES[setting.result],
                 "what happened": setting.sentence,
             }
             for setting in view.settings
@@ -372,7 +372,7 @@ def settings_frame(view: RunView) -> pd.DataFrame:
 _FATES: Final = {
     None: "◐ changed for the run",
     "restored": "● put back",
-    "left": "▲ left on purpose",
+    "not_restored": "▲ not restored, on purpose",
     "changed_by_others": "▲ changed by others",
     "failed": "✖ not put back yet",
 }

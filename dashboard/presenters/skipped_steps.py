@@ -29,8 +29,8 @@ def same_reason(steps: Sequence[StepView]) -> SameReason:
     """
     by_reason: dict[str, list[int]] = {}
     for step in steps:
-        if step.state == "SKIPPED" and step.ending is not None:
-            by_reason.setdefault(step.ending.sentence, []).append(step.index)
+        if step.state == "SKIPPED" and step.result is not None:
+            by_reason.setdefault(step.result.sentence, []).append(step.index)
     repeated = [indices for indices in by_reason.values() if len(indices) > 1]
     return SameReason(
         frozenset(index for indices in repeated for index in indices[1:]),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from core.actions.events import ControlAsked, Record, RunRequested
+from core.actions.events import ControlRequested, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.request import (
     RunLimits,
@@ -210,7 +210,7 @@ def ask_control(
             f"Run {run_id} is {view.state} already: it cannot be asked to {control}.",
             hint="Undo it, if it has to be taken back.",
         )
-    event = ControlAsked(control=control, reason=one_line(reason))
+    event = ControlRequested(control=control, reason=one_line(reason))
     at = now()
     record = Record(run_id=view.run_id, cluster=view.cluster, at=at, actor=actor, event=event)
     journal(config).append(record)

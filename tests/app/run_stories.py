@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from shelf_site import Site, now
 
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Event,
-    ForeignMove,
+    ExternalMove,
     Measured,
     Record,
     RunClaimed,
@@ -22,8 +22,8 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
 )
 from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.plan.model import Plan
@@ -103,7 +103,7 @@ class Story:
         return self
 
     def paused(self) -> Story:
-        self.claimed().tell(ControlAsked(control="pause", reason="lunch"), self.who)
+        self.claimed().tell(ControlRequested(control="pause", reason="lunch"), self.who)
         self.tell(RunPaused(sentence="Paused on the wish of ann@example.org."))
         return self
 
@@ -111,7 +111,7 @@ class Story:
         self.running().tell(
             StepEnded(
                 step=1,
-                ending=StepResult(
+                result=StepResult(
                     state="FAILED",
                     code="refused",
                     sentence=f"{self.step(1).owner} refused: 409 The bundle is being split.",
@@ -127,7 +127,7 @@ class Story:
         self.running().tell(
             StepEnded(
                 step=1,
-                ending=StepResult(
+                result=StepResult(
                     state="UNKNOWN",
                     code="timed_out",
                     sentence="Nobody answered within 30 s: whether it was unloaded is unknown.",
@@ -155,9 +155,11 @@ class Story:
             self.begin(index)
             self.end(index, is_elsewhere=index == 1 and self.destination is not None)
         self.tell(
-            ForeignMove(bundle="x/y/0x0_0x1", source="a:1", destination="b:1", sentence="x moved.")
+            ExternalMove(
+                subject="x/y/0x0_0x1", source="a:1", destination="b:1", sentence="x moved."
+            )
         )
-        self.tell(SettingRestored(key=SHEDDING, fate="restored", sentence="Put back."))
+        self.tell(SettingRestored(key=SHEDDING, result="restored", sentence="Put back."))
         self.tell(RunEnded(state="DONE", sentence="All steps are done."))
         return self
 
@@ -182,7 +184,7 @@ class Story:
 
     def begin(self, index: int) -> None:
         seen = Observation(exists=True, holder=self.step(index).owner, token=f"{index}")
-        self.tell(StepBegun(step=index, seen=seen))
+        self.tell(StepStarted(step=index, observed=seen))
 
     def end(self, index: int, *, is_elsewhere: bool = False) -> None:
         step = self.step(index)
@@ -190,17 +192,17 @@ class Story:
         brokers = self.snapshot.brokers["broker"].to_pylist()
         others = (name for name in brokers if name not in (wanted, step.owner))
         where = next(others) if is_elsewhere else wanted
-        ending = StepResult(
+        result = StepResult(
             state="DONE",
             code="landed_elsewhere" if is_elsewhere else "landed",
             sentence=f"{step.bundle} went to {where}.",
             after=Observation(exists=True, holder=where, token=f"{index + 100}"),
         )
-        self.tell(StepEnded(step=index, ending=ending, took_ms=800.0))
+        self.tell(StepEnded(step=index, result=result, took_ms=800.0))
 
     def skip_from(self, index: int) -> None:
         for later in range(index, len(self.plan.steps)):
-            ending = StepResult(
+            result = StepResult(
                 state="SKIPPED", code="stopped", sentence="Not begun: the run stopped."
             )
-            self.tell(StepEnded(step=later, ending=ending))
+            self.tell(StepEnded(step=later, result=result))

@@ -16,8 +16,8 @@ from core.actions.events import (
     RunEnded,
     RunMeasured,
     RunRequested,
-    StepBegun,
     StepEnded,
+    StepStarted,
 )
 from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.pegasus.plan.build import AskedMove, level_plan, moves_plan
@@ -68,11 +68,11 @@ def done_story(site, plan) -> None:
         site,
         RunRequested(plan=plan, options=RunOptions(), reason="level the peak"),
         RunClaimed(worker="worker-1", lease="here"),
-        StepBegun(step=0, seen=seen(NODES[0], 4)),
+        StepStarted(step=0, observed=seen(NODES[0], 4)),
         StepEnded(
             step=0,
             took_ms=900.0,
-            ending=StepResult(
+            result=StepResult(
                 state="DONE",
                 code="moved",
                 sentence="The primary of 2.1 moved.",

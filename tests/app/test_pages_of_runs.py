@@ -12,7 +12,7 @@ from fleet_edit import with_settings
 from run_stories import Story, movable
 from shelf_site import PAGES, Site, assert_calm, now, texts
 
-from core.actions.events import ControlAsked, RunEnded, RunRequested, StepBegun, StepEnded
+from core.actions.events import ControlRequested, RunEnded, RunRequested, StepEnded, StepStarted
 from core.actions.model import Observation, RunId, StepResult
 from core.plan.model import sealed
 from core.plan.options import PlanOptions
@@ -239,7 +239,7 @@ def test_run_page_shows_a_run_in_every_state(site, snapshot, told):
     assert story.reason in said
     assert f"trimtab runs {story.run_id}" in said
     assert all(step.bundle in said for step in story.plan.steps)
-    assert len([table for table in app.dataframe if "foreseen" in table.value]) == 1
+    assert len([table for table in app.dataframe if "predicted" in table.value]) == 1
 
 
 @pytest.mark.parametrize("told", ["queued", "running", "failed", "measured"])
@@ -296,7 +296,7 @@ def test_control_is_asked_for_once_and_shown_as_pending(site, snapshot, told, co
     app.button(key=f"_{control}").click().run()
     assert_calm(app)
     asked = [one.record.event for one in entries(site)][-1]
-    assert asked == ControlAsked(control=control)
+    assert asked == ControlRequested(control=control)
     assert f"{control.capitalize()} asked for by test@example.com" in texts(app)
 
 
@@ -377,9 +377,9 @@ class OtherStory(Story):
     """A run of one step that is no unload; what it did to the cluster is given."""
 
     def did(self, seen, after):
-        self.claimed().tell(StepBegun(step=0, seen=seen))
-        ending = StepResult(state="DONE", code="done", sentence="It is so.", after=after)
-        self.tell(StepEnded(step=0, ending=ending, took_ms=800.0))
+        self.claimed().tell(StepStarted(step=0, observed=seen))
+        result = StepResult(state="DONE", code="done", sentence="It is so.", after=after)
+        self.tell(StepEnded(step=0, result=result, took_ms=800.0))
         self.tell(RunEnded(state="DONE", sentence="All steps are done."))
         return self
 

@@ -56,23 +56,23 @@ def test_bundle_goes_to_its_destination_or_the_run_says_where_it_went(
     (step,) = plan.steps
     before = pulsar.node(f"/namespace/{step.bundle}")
     view = site.carry_out(plan)
-    ending = view.steps[0].ending
+    result = view.steps[0].result
     assert view.state == "DONE", view.sentence
-    assert ending is not None
-    assert ending.code in LANDED, ending.sentence
-    assert ending.after is not None
+    assert result is not None
+    assert result.code in LANDED, result.sentence
+    assert result.after is not None
     after = pulsar.node(f"/namespace/{step.bundle}")
     assert before is not None
     assert after is not None
     assert (after.created_zxid != before.created_zxid) is True
-    assert ending.after.token == str(after.created_zxid)
-    assert ending.after.holder == pulsar.owner(step.bundle)
-    assert step.bundle in ending.sentence
-    if ending.code == "landed":
-        assert ending.after.holder == step.destination
+    assert result.after.token == str(after.created_zxid)
+    assert result.after.holder == pulsar.owner(step.bundle)
+    assert step.bundle in result.sentence
+    if result.code == "landed":
+        assert result.after.holder == step.destination
     else:
-        assert step.destination in ending.hint
-        assert f"--bundle {step.bundle} --to {step.destination}" in ending.hint
+        assert step.destination in result.hint
+        assert f"--bundle {step.bundle} --to {step.destination}" in result.hint
 
 
 def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
@@ -80,12 +80,12 @@ def test_bundle_without_a_destination_lands_where_the_cluster_places_it(
 ) -> None:
     plan = site.plan(1, towards=False)
     view = site.carry_out(plan)
-    ending = view.steps[0].ending
+    result = view.steps[0].result
     assert view.state == "DONE", view.sentence
-    assert ending is not None
-    assert ending.after is not None
-    assert ending.code in ("landed", "returned")
-    assert ending.after.holder == pulsar.owner(plan.steps[0].bundle)
+    assert result is not None
+    assert result.after is not None
+    assert result.code in ("landed", "returned")
+    assert result.after.holder == pulsar.owner(plan.steps[0].bundle)
 
 
 def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:
@@ -98,9 +98,9 @@ def test_run_is_taken_back(pulsar: PulsarUnderTest, site: ApplySite) -> None:
     assert [(each.bundle, each.destination) for each in back.steps] == [(step.bundle, step.owner)]
     undone = site.carry_out(back)
     assert undone.state == "DONE", undone.sentence
-    ending = undone.steps[0].ending
-    assert ending is not None
-    if ending.code == "landed":
+    result = undone.steps[0].result
+    assert result is not None
+    if result.code == "landed":
         assert pulsar.owner(step.bundle) == step.owner
 
 
@@ -117,7 +117,7 @@ def test_the_clusters_own_shedding_is_off_meanwhile_and_back_afterwards(
             SettingChanged(key=SHEDDING),
         ]
         restored = [event for event in events if isinstance(event, SettingRestored)]
-        assert [event.fate for event in restored] == ["restored"]
+        assert [event.result for event in restored] == ["restored"]
         assert acting.dynamic_setting(SHEDDING) == "true"
     finally:
         acting.set_dynamic_setting(SHEDDING, None)
@@ -161,11 +161,11 @@ def test_of_two_who_want_the_lease_one_gets_it(site: ApplySite) -> None:
 def skipped(site: ApplySite, plan) -> tuple[str, str]:
     """Carry out a plan of one step that is not even begun; its code and sentence."""
     view = site.carry_out(plan)
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert view.steps[0].begun_at is None, ending.sentence
-    assert (view.state, ending.state) == ("FAILED", "SKIPPED"), view.sentence
-    return ending.code, ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert view.steps[0].begun_at is None, result.sentence
+    assert (view.state, result.state) == ("FAILED", "SKIPPED"), view.sentence
+    return result.code, result.sentence
 
 
 def test_unknown_bundle_is_skipped(pulsar: PulsarUnderTest, site: ApplySite) -> None:
@@ -274,7 +274,7 @@ def test_last_look_allows_what_is_as_planned(site: ApplySite, acting: PulsarClus
     assert action.check_precondition(seen) is None
     assert (seen.exists, seen.holder) == (True, step.owner)
     assert seen.token is not None
-    assert action.ending(seen, action.look()) is None
+    assert action.result(seen, action.look()) is None
     assert action.on_timeout(seen, action.look()).code == "not_done"
 
 

@@ -32,10 +32,10 @@ from connectors.journal.journal import SqlJournal
 from connectors.journal.schema import METADATA
 from core.actions.events import (
     FIRST_LINK,
-    ControlAsked,
+    ControlRequested,
     RunEnded,
     RunRefused,
-    StepBegun,
+    StepStarted,
     canonical,
     link,
 )
@@ -101,7 +101,7 @@ def test_entries_are_numbered_from_one_and_linked(journal) -> None:
 def test_entries_can_be_asked_for_by_run_place_and_number(journal) -> None:
     other = RunId("20261121-130000-000000")
     for run_id in (RUN, other, RUN):
-        journal.append(record_of(ControlAsked(control="stop"), run_id=run_id))
+        journal.append(record_of(ControlRequested(control="stop"), run_id=run_id))
     assert [entry.seq for entry in journal.entries(run_id=RUN)] == [1, 3]
     assert [entry.seq for entry in journal.entries(after=1)] == [2, 3]
     assert [entry.seq for entry in journal.entries(after=1, most=1)] == [2]
@@ -167,8 +167,8 @@ def test_the_latest_move_of_a_cluster_is_known(journal) -> None:
 
 def test_a_step_that_is_not_paced_is_no_move(journal) -> None:
     said = Observation(exists=True, detail='It says "is_paced":false.')
-    journal.append(record_of(StepBegun(step=0, seen=said), second=1))
-    journal.append(record_of(StepBegun(step=1, seen=said, is_paced=False), second=2))
+    journal.append(record_of(StepStarted(step=0, observed=said), second=1))
+    journal.append(record_of(StepStarted(step=1, observed=said, is_paced=False), second=2))
     assert journal.moves_since("prod", NOON) == 1
     assert journal.last_begun("prod", NOON) == record_of(begun(0), second=1).at
 
@@ -238,7 +238,9 @@ def test_many_threads_write_one_unbroken_chain(journal) -> None:
     def write(number: int) -> None:
         start.wait(10)
         for _ in range(10):
-            journal.append(record_of(ControlAsked(control="stop"), run_id=RunId(f"run-{number}")))
+            journal.append(
+                record_of(ControlRequested(control="stop"), run_id=RunId(f"run-{number}"))
+            )
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -254,14 +256,14 @@ WRITER = """
 import sys
 sys.path.insert(0, {here!r})
 from journal_entries import record_of, requested
-from core.actions.events import ControlAsked
+from core.actions.events import ControlRequested
 from core.actions.model import RunId
 from connectors.journal.journal import SqlJournal
 journal = SqlJournal({url!r})
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range({count}):
-    record = record_of(ControlAsked(control="stop", reason=str(number)), run_id=RunId({name!r}))
+    record = record_of(ControlRequested(control="stop", reason=str(number)), run_id=RunId({name!r}))
     print(journal.append(record).seq, flush=True)
 """
 

@@ -38,14 +38,14 @@ def test_a_primary_moves_to_a_secondary_and_back(site: PegasusSite) -> None:
     table, config = site.some()
     source, target = str(config.primary), config.secondaries[0]
     there = site.act(move(table, config, "move_pri", source, target))
-    assert there.ending is not None
-    assert (there.ending.state, there.ending.code) == ("DONE", "moved")
+    assert there.result is not None
+    assert (there.result.state, there.result.code) == ("DONE", "moved")
     moved = site.partition(table, config.gpid)
     assert moved.primary == target
     assert moved.ballot >= config.ballot + 2
     back = site.act(move(table, moved, "move_pri", target, source))
-    assert back.ending is not None
-    assert back.ending.state == "DONE"
+    assert back.result is not None
+    assert back.result.state == "DONE"
     assert site.partition(table, config.gpid).primary == source
 
 
@@ -54,8 +54,8 @@ def test_the_level_is_set_and_set_back(site: PegasusSite) -> None:
     other = "steady" if was != "steady" else "freezed"
     acted = site.act(level_step(site, other))
     try:
-        assert acted.ending is not None
-        assert acted.ending.state == "DONE"
+        assert acted.result is not None
+        assert acted.result.state == "DONE"
         assert site.cluster.dynamic_setting(LEVEL_KEY) == other
     finally:
         site.cluster.set_dynamic_setting(LEVEL_KEY, was)
@@ -67,8 +67,8 @@ def test_a_setting_is_set_read_and_set_back(site: PegasusSite) -> None:
     assert was is not None
     acted = site.act(SetServerSetting(key=DELAY, before=was, value="123456"))
     try:
-        assert acted.ending is not None
-        assert acted.ending.state == "DONE"
+        assert acted.result is not None
+        assert acted.result.state == "DONE"
         assert site.cluster.dynamic_setting(DELAY) == "123456"
     finally:
         site.cluster.set_dynamic_setting(DELAY, was)
@@ -82,8 +82,8 @@ def test_a_flag_of_the_leader_is_set_and_set_back(site: PegasusSite) -> None:
     step = SetServerSetting(key=key, how="flag", before=was, value=str(int(was) + 1))
     acted = site.act(step)
     try:
-        assert acted.ending is not None
-        assert acted.ending.state == "DONE"
+        assert acted.result is not None
+        assert acted.result.state == "DONE"
         assert site.cluster.dynamic_setting(key) == str(int(was) + 1)
     finally:
         site.cluster.set_dynamic_setting(key, was)

@@ -57,8 +57,8 @@ def proposals(sandbox: PegasusSandbox) -> int:
 
 
 def code_of(acted: Any) -> tuple[str, str]:
-    assert acted.ending is not None, acted.refusal
-    return acted.ending.state, acted.ending.code
+    assert acted.result is not None, acted.refusal
+    return acted.result.state, acted.result.code
 
 
 # -- moves and changes -------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def test_a_replica_is_taken_out_and_the_guardian_adds_one_again(site: PegasusSit
         partition=Partition.of(config, table), change="DOWNGRADE_TO_INACTIVE", node=node
     )
     acted = site.act(step)
-    assert acted.ending is not None
-    assert acted.ending.state == "DONE"
+    assert acted.result is not None
+    assert acted.result.state == "DONE"
     wait_until(lambda: is_healthy(site), "the lost replica")
 
 
@@ -247,10 +247,10 @@ def test_a_node_gives_up_all_of_its_primaries_and_the_wait_for_it_ends(site: Peg
     assert refusal.sentence == f"{node}: {len(step.items)} of {len(step.items)} primaries left."
     acted = site.act(step)
     assert code_of(acted) == ("DONE", "moved")
-    assert acted.ending.sentence == f"{len(step.items)} of {len(step.items)} moved off {node}."
+    assert acted.result.sentence == f"{len(step.items)} of {len(step.items)} moved off {node}."
     seen = wait.look()
     assert wait.check_precondition(seen) is None
-    assert wait.ending(seen, seen).code == "reached"
+    assert wait.result(seen, seen).code == "reached"
 
 
 def test_one_that_does_not_fit_does_not_stop_the_others(site: PegasusSite) -> None:
@@ -260,7 +260,7 @@ def test_one_that_does_not_fit_does_not_stop_the_others(site: PegasusSite) -> No
     step = msgspec.structs.replace(step, items=(step.items[0], bad, step.items[2]))
     acted = site.act(step)
     assert code_of(acted) == ("FAILED", "partly")
-    assert acted.ending.sentence.startswith(
+    assert acted.result.sentence.startswith(
         f"2 of 3 moved off {node}; {bad.partition.gpid} did not: {bad.partition.gpid}: "
     )
 
@@ -274,8 +274,8 @@ def test_a_batch_that_a_dead_worker_sent_is_settled_by_looking(
     assert sent.check_precondition(before) is None
     sent.send()
     count = proposals(sandbox)
-    ending = site.settled(step, before)
-    assert (ending.state, ending.code) == ("DONE", "moved")
+    result = site.settled(step, before)
+    assert (result.state, result.code) == ("DONE", "moved")
     assert proposals(sandbox) == count
 
 
@@ -288,8 +288,8 @@ def test_closing_what_is_still_served_is_refused(site: PegasusSite) -> None:
     # a replica that is not there, on a node that is no member, is closed
     acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
     assert code_of(acted) == ("DONE", "closed")
-    assert acted.ending is not None
-    assert "1 had been closed before" in acted.ending.sentence
+    assert acted.result is not None
+    assert "1 had been closed before" in acted.result.sentence
     assert table
 
 
@@ -331,10 +331,10 @@ def test_a_node_that_serves_nothing_has_closed_its_replicas_and_flushes_its_log(
     )
     assert refusal.sentence == f"{node}: {held:,} of {held:,} replicas are still open."
     # who settles what was begun because its time was up does not say that it is reached
-    ending = site.action(AwaitState(state="closed", node=node)).ending(seen, wait.look())
-    assert (ending.state, ending.code) == ("FAILED", "not_reached")
+    result = site.action(AwaitState(state="closed", node=node)).result(seen, wait.look())
+    assert (result.state, result.code) == ("FAILED", "not_reached")
     acted = site.act(CloseReplicas(node=stranger, partitions=(config.gpid,)))
-    assert acted.ending.sentence.endswith("Its log was flushed.")
+    assert acted.result.sentence.endswith("Its log was flushed.")
     assert table
 
 
@@ -351,9 +351,9 @@ def test_clearing_what_is_pending_is_done_only_where_it_was_sent(site: PegasusSi
     dead, heir = site.action(step), site.action(step)
     before = dead.look()
     assert before.value == "steady"
-    assert heir.ending(before, heir.look()) is None
-    ending = heir.on_timeout(before, heir.look())
-    assert (ending.state, ending.code) == ("FAILED", "not_done")
+    assert heir.result(before, heir.look()) is None
+    result = heir.on_timeout(before, heir.look())
+    assert (result.state, result.code) == ("FAILED", "not_done")
     assert code_of(site.act(step)) == ("DONE", "set")
 
 
@@ -393,10 +393,10 @@ def test_a_value_that_one_node_did_not_take_is_told_node_by_node(
     assert caught.value.outcome == "unknown"
     sandbox.mute_node(deaf, is_mute=False)
     now = action.look()
-    assert action.ending(before, now) is None
-    ending = action.on_timeout(before, now)
-    assert (ending.state, ending.code) == ("FAILED", "partly")
-    assert f"was set on 4 of 5 nodes, not on {deaf} (500)" in ending.sentence
+    assert action.result(before, now) is None
+    result = action.on_timeout(before, now)
+    assert (result.state, result.code) == ("FAILED", "partly")
+    assert f"was set on 4 of 5 nodes, not on {deaf} (500)" in result.sentence
     site.cluster.set_dynamic_setting(f"{RATE}@*", "500")
 
 
@@ -482,7 +482,7 @@ def test_the_level_says_what_it_was_and_that_pending_proposals_are_gone(site: Pe
     assert code_of(acted) == ("DONE", "set")
     acted = site.act(SetMetaLevel(before="lively", level="steady"))
     assert code_of(acted) == ("DONE", "set")
-    assert "What was pending is thrown away." in acted.ending.sentence
+    assert "What was pending is thrown away." in acted.result.sentence
     stale = site.act(SetMetaLevel(before="lively", level="freezed"))
     assert stale.refusal is not None
     assert stale.refusal.code == "changed_meanwhile"
@@ -544,7 +544,7 @@ def test_a_run_moves_replicas_and_is_taken_back(site: PegasusSite, tmp_path: Pat
     ]
     view = site.carry_out(tmp_path, site.plan(*steps))
     assert view.state == "DONE", view.sentence
-    assert [step.ending.code for step in view.steps if step.ending] == ["set", "moved", "moved"]
+    assert [step.result.code for step in view.steps if step.result] == ["set", "moved", "moved"]
     back = undo_plan(view, PegasusGround(snapshot=site.cluster.snapshot(), now=datetime.now(UTC)))
     assert [step.subject for step in back.steps] == [other.gpid, one.gpid, delay.key]
     undone = site.carry_out(tmp_path, back)
@@ -594,6 +594,6 @@ def test_read_only_and_excluded_tables_hold(
     refused = site.carry_out(tmp_path, site.plan(step), read_only=True)
     assert refused.state == "REFUSED"
     skipped = site.carry_out(tmp_path / "other", site.plan(step), exclusions=[f"{table[:2]}*"])
-    assert skipped.steps[0].ending is not None
-    assert skipped.steps[0].ending.code == "excluded"
+    assert skipped.steps[0].result is not None
+    assert skipped.steps[0].result.code == "excluded"
     assert proposals(sandbox) == before

@@ -11,7 +11,7 @@ import pytest
 from pegasus_site import HASTE, PROPOSE, PegasusSite, move
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
-from core.actions.events import Record, RunClaimed, RunEnded, StepBegun, StepEnded
+from core.actions.events import Record, RunClaimed, RunEnded, StepEnded, StepStarted
 from core.actions.model import StepResult
 from core.pegasus.steps.batch import Proposed, ProposeMany
 from core.pegasus.steps.level import SetMetaLevel
@@ -52,8 +52,8 @@ def leave_unknown(site: PegasusSite, folder: Path, step: MoveReplica | ProposeMa
     unknown = StepResult(state="UNKNOWN", code="timed_out", sentence="Unknown.")
     for event in (
         RunClaimed(worker="w", lease="here"),
-        StepBegun(step=0, seen=action.look()),
-        StepEnded(step=0, ending=unknown),
+        StepStarted(step=0, observed=action.look()),
+        StepEnded(step=0, result=unknown),
         RunEnded(state="FAILED", sentence="One step is unknown."),
     ):
         at = datetime.now(UTC)
@@ -69,10 +69,10 @@ def test_a_partition_with_a_pending_proposal_is_refused_before_a_byte_is_sent(
     step = to_the(site, 1)
     view = site.carry_out(tmp_path, site.plan(step))
     (only,) = view.steps
-    assert only.ending is not None
-    assert (only.state, only.ending.code) == ("SKIPPED", "pending")
-    assert step.partition.gpid in only.ending.sentence
-    assert "set_meta_level steady" in only.ending.hint
+    assert only.result is not None
+    assert (only.state, only.result.code) == ("SKIPPED", "pending")
+    assert step.partition.gpid in only.result.sentence
+    assert "set_meta_level steady" in only.result.hint
     assert proposals(sandbox) == 0
     rehearsed = services.rehearse(site.trimtab(tmp_path), site.config.name, site.plan(step), HASTE)
     assert [one.code for one in rehearsed.steps] == ["pending"]
@@ -98,9 +98,9 @@ def test_of_a_batch_only_the_pending_partition_is_left_out(
     step = ProposeMany(node=node, verb="move_pri", items=tuple(items))
     view = site.carry_out(tmp_path, site.plan(step))
     (only,) = view.steps
-    assert only.ending is not None
-    assert (only.state, only.ending.code) == ("FAILED", "partly")
-    assert f"{one.partition.gpid}: The proposal for partition" in only.ending.sentence
+    assert only.result is not None
+    assert (only.state, only.result.code) == ("FAILED", "partly")
+    assert f"{one.partition.gpid}: The proposal for partition" in only.result.sentence
     assert proposals(sandbox) == len(items) - 1
 
 
@@ -111,5 +111,5 @@ def test_what_a_level_has_thrown_away_is_not_pending_any_more(
     level = SetMetaLevel(before="steady", level="steady")
     view = site.carry_out(tmp_path, site.plan(level, to_the(site, 1)))
     assert view.state == "DONE", view.sentence
-    assert [step.ending.code for step in view.steps if step.ending] == ["set", "moved"]
+    assert [step.result.code for step in view.steps if step.result] == ["set", "moved"]
     assert proposals(sandbox) == 1

@@ -87,9 +87,9 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
     assert isinstance(step, SplitBundle)
     view = site.carry_out(plan)
     assert view.state == "DONE", view.sentence
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert ending.code == "split", ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert result.code == "split", result.sentence
     lower, upper = parse_range(step.bundle.rpartition("/")[2])
     own = [
         bound for bound in bounds_of(pulsar, namespace_of(step.bundle)) if lower <= bound <= upper
@@ -97,7 +97,7 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
     assert own == [lower, *step.boundaries, upper]
     for low, high in pairwise(own):
         part = f"{namespace_of(step.bundle)}/0x{low:08x}_0x{high:08x}"
-        assert part.rpartition("/")[2] in ending.sentence
+        assert part.rpartition("/")[2] in result.sentence
         owner = eventually(lambda part=part: pulsar.owner(part))
         if not step.is_unloaded:
             assert owner == step.owner
@@ -111,8 +111,8 @@ def test_a_split_planned_twice_finds_the_bundle_gone(site: ApplySite) -> None:
     assert site.carry_out(plan).state == "DONE"
     view = site.carry_out(again)
     assert view.state == "FAILED"
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.code == "bundle_split"
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.code == "bundle_split"
 
 
 def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
@@ -124,10 +124,10 @@ def test_a_setting_is_set_runs_everywhere_and_is_taken_back(
         assert plan.applyable, plan.diagnostics
         view = site.carry_out(plan)
         assert view.state == "DONE", view.sentence
-        ending = view.steps[0].ending
-        assert ending is not None
-        assert ending.code == "set"
-        assert f"{len(pulsar.brokers)} of {len(pulsar.brokers)} brokers run it" in ending.sentence
+        result = view.steps[0].result
+        assert result is not None
+        assert result.code == "set"
+        assert f"{len(pulsar.brokers)} of {len(pulsar.brokers)} brokers run it" in result.sentence
         assert acting.dynamic_setting(THRESHOLD) == "17"
         brokers = acting.brokers()
         assert set(acting.running(THRESHOLD, brokers).values()) == {"17"}
@@ -146,8 +146,8 @@ def test_a_setting_that_changed_meanwhile_is_left_alone(site: ApplySite) -> None
         assert acting.dynamic_setting(THRESHOLD) == "23"
         acting.set_dynamic_setting(THRESHOLD, None)
     assert view.steps[0].state == "SKIPPED"
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.code == "changed_meanwhile"
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.code == "changed_meanwhile"
 
 
 def test_one_plan_is_one_run(site: ApplySite) -> None:

@@ -26,7 +26,7 @@ from connectors.apply.lease import PATH, ZooKeeperLease
 from connectors.journal import engine
 from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
 from connectors.worker import read_status, run_worker
-from core.actions.events import StepBegun, StepEnded
+from core.actions.events import StepEnded, StepStarted
 from core.actions.model import ENDED_RUNS, SETTLED_STEPS, RunId
 from core.actions.runs import RunView
 from core.plan.codec import dump_plan
@@ -178,16 +178,16 @@ def assert_sound(sandbox: Sandbox, site: ApplySite, views: Sequence[RunView]) ->
         assert not view.outstanding_settings
         assert_sent_once(sandbox, view)
         for step in view.steps:
-            assert step.ending is not None
+            assert step.result is not None
             owner = sandbox.state.brokers[int(owner_row(sandbox, step.step.bundle))].broker_id
             if step.state == "DONE":
-                assert step.ending.after is not None
+                assert step.result.after is not None
                 assert step.before is not None
-                assert step.ending.after.token != step.before.token
-                assert step.ending.after.holder in (owner, None)
+                assert step.result.after.token != step.before.token
+                assert step.result.after.holder in (owner, None)
             else:
                 assert acted(sandbox, view, step.step.bundle) == 0
-                assert owner == step.step.owner, step.ending.sentence
+                assert owner == step.step.owner, step.result.sentence
     assert_no_overlap(site)
     assert sandbox.engine.policies.dynamic == {SHEDDING: "true"}
 
@@ -228,7 +228,7 @@ def assert_no_overlap(site: ApplySite) -> None:
     running: set[tuple[RunId, int]] = set()
     for entry in entries:
         match entry.record.event:
-            case StepBegun(step=step):
+            case StepStarted(step=step):
                 running.add((entry.record.run_id, step))
                 assert len(running) == 1, f"entry {entry.seq}: {running}"
             case StepEnded(step=step):
@@ -256,15 +256,15 @@ def test_step_says_what_came_of_it(
     plan = site.plan(1)
     whole.set_faults(**faults)
     view = site.carry_out(plan, replace(QUIETLY, verify_within_s=6.0))
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert ending.state == state, ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert result.state == state, result.sentence
     if faults.get("accident"):
-        assert ending.code in ("landed", "landed_elsewhere", "returned")
+        assert result.code in ("landed", "landed_elsewhere", "returned")
     else:
-        assert ending.code == code, ending.sentence
-        assert words in ending.sentence
-    assert plan.steps[0].bundle in ending.sentence
+        assert result.code == code, result.sentence
+        assert words in result.sentence
+    assert plan.steps[0].bundle in result.sentence
     assert_sound(whole, site, [view])
 
 
@@ -276,12 +276,12 @@ def test_broker_that_takes_too_long_leaves_the_step_unknown_until_it_is_settled_
     run_id = site.ask(plan, replace(QUIETLY, verify_within_s=3.0))
     with WorkerThread(site):
         wait_until(lambda: site.view(run_id).steps[0].state == "UNKNOWN", "not knowing")
-        ending = site.view(run_id).steps[0].ending
-        assert ending is not None
-        assert "still busy giving it up" in ending.sentence
+        result = site.view(run_id).steps[0].result
+        assert result is not None
+        assert "still busy giving it up" in result.sentence
         view = ended(site, run_id)
     assert view.steps[0].state == "DONE", view.sentence
-    assert view.steps[0].is_by_looking
+    assert view.steps[0].is_reconciled
     assert_sound(whole, site, [view])
 
 
@@ -306,11 +306,11 @@ def test_bundle_of_an_owner_that_dies_is_followed_to_where_it_lands(
     whole.set_faults(accident="owner_dies")
     view = site.carry_out(plan, replace(QUIETLY, verify_within_s=2.0))
     step = view.steps[0]
-    assert step.ending is not None
-    assert step.ending.after is not None
+    assert step.result is not None
+    assert step.result.after is not None
     row = owner_row(whole, plan.steps[0].bundle)
-    assert step.ending.code in ("landed", "landed_elsewhere"), step.ending.sentence
-    assert step.ending.after.holder == whole.state.brokers[row].broker_id
+    assert step.result.code in ("landed", "landed_elsewhere"), step.result.sentence
+    assert step.result.after.holder == whole.state.brokers[row].broker_id
     assert_sound_but_moved(whole, site, view)
 
 
@@ -321,10 +321,10 @@ def test_broker_that_is_lost_before_its_turn_is_said_to_be_unreachable(
     number = owner_row(whole, plan.steps[0].bundle)
     whole.kill_broker(number)
     view = site.carry_out(plan, QUIETLY)
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert whole.state.brokers[number].broker_id in ending.sentence
-    assert ending.code in ("not_sent", "moved_meanwhile", "not_owned", "owner_gone"), ending
+    result = view.steps[0].result
+    assert result is not None
+    assert whole.state.brokers[number].broker_id in result.sentence
+    assert result.code in ("not_sent", "moved_meanwhile", "not_owned", "owner_gone"), result
     assert_sent_once(whole, view)
 
 
@@ -337,10 +337,10 @@ def assert_sound_but_moved(sandbox: Sandbox, site: ApplySite, view: RunView) -> 
     assert sandbox.engine.policies.dynamic == {SHEDDING: "true"}
     for step in view.steps:
         if step.state == "DONE":
-            assert step.ending is not None
+            assert step.result is not None
             assert step.before is not None
-            assert step.ending.after is not None
-            assert step.ending.after.token != step.before.token
+            assert step.result.after is not None
+            assert step.result.after.token != step.before.token
 
 
 # -- ZooKeeper goes and comes ----------------------------------------------------------------------
@@ -386,7 +386,7 @@ def killed_at_random(
     view = ended(site, run_id)
     assert_sound(sandbox, site, [view])
     # the intent was on record and nothing was sent yet: it is not sent again
-    failed = {step.ending.code for step in view.steps if step.state != "DONE" and step.ending}
+    failed = {step.result.code for step in view.steps if step.state != "DONE" and step.result}
     assert failed <= {"not_done"}, view.sentence
     return view
 
@@ -401,7 +401,7 @@ def kill_many(sandbox: Sandbox, site: ApplySite, times: int) -> Counter[str]:
             view = killed_at_random(sandbox, site, workers, chance)
             seen["takeovers"] += view.takeovers
             for step in view.steps:
-                seen[f"{step.state}{' by looking' if step.is_by_looking else ''}"] += 1
+                seen[f"{step.state}{' by looking' if step.is_reconciled else ''}"] += 1
     sys.stderr.write(f"\n{times} kills: {dict(seen)}\n")
     return seen
 
@@ -520,7 +520,7 @@ def error_of(site: ApplySite) -> dict[str, str] | None:
 
 
 def begun_steps(site: ApplySite, run_id: RunId) -> int:
-    return sum(isinstance(entry.record.event, StepBegun) for entry in site.entries(run_id))
+    return sum(isinstance(entry.record.event, StepStarted) for entry in site.entries(run_id))
 
 
 def whole_session_gone(sandbox: Sandbox) -> None:

@@ -99,10 +99,10 @@ def test_a_target_that_dies_between_the_two_steps_of_a_move_is_told_and_never_re
         sandbox.lose_node(step.target)
         view = ended(site, tmp_path, run_id)
     (done,) = view.steps
-    assert done.ending is not None
+    assert done.result is not None
     assert done.state == "FAILED"
-    assert done.ending.code in ("landed_elsewhere", "half_done")
-    assert step.partition.gpid in done.ending.sentence
+    assert done.result.code in ("landed_elsewhere", "half_done")
+    assert step.partition.gpid in done.result.sentence
     assert config_of(sandbox, gpid).primary not in (None, step.target)
     assert proposals(sandbox) == 1
 
@@ -119,7 +119,7 @@ def test_a_leader_that_dies_within_a_move_leaves_an_end_that_the_partition_confi
         sandbox.lose_leader()
         view = ended(site, tmp_path, run_id)
     (done,) = view.steps
-    assert done.ending is not None
+    assert done.result is not None
     primary = config_of(sandbox, gpid).primary
     assert primary is not None
     assert (done.state == "DONE") == (primary == step.target)
@@ -138,9 +138,9 @@ def test_a_proposal_that_its_leader_forgot_is_told_as_lost_and_not_sent_again(
     sandbox.look(lambda state: setattr(state, "stored_level", 300))
     action.send()
     sandbox.lose_leader()
-    ending = site.settled(step, before, action)
-    assert (ending.state, ending.code) == ("FAILED", "not_done")
-    assert ending.sentence.startswith("It was lost when another meta server took over")
+    result = site.settled(step, before, action)
+    assert (result.state, result.code) == ("FAILED", "not_done")
+    assert result.sentence.startswith("It was lost when another meta server took over")
     assert config_of(sandbox, step.partition.gpid).primary == step.source
     assert proposals(sandbox) == 1
 
@@ -159,12 +159,12 @@ def test_what_may_still_come_is_unknown_until_it_is_seen(
     sandbox.look(lambda state: setattr(state, "stored_level", 300))  # nothing is carried out
     action.send()
     now = action.look()
-    assert action.ending(before, now) is None
+    assert action.result(before, now) is None
     late = action.on_timeout(before, now)
     assert (late.state, late.code) == ("UNKNOWN", "timed_out")
     sandbox.look(lambda state: setattr(state, "stored_level", 400))
-    ending = site.settled(step, before)
-    assert (ending.state, ending.code) == ("DONE", "moved")
+    result = site.settled(step, before)
+    assert (result.state, result.code) == ("DONE", "moved")
     assert proposals(sandbox) == 1
 
 
@@ -191,9 +191,9 @@ def test_a_lost_reply_in_a_batch_stops_what_is_not_sent_and_the_rest_is_settled_
     step = ProposeMany(node=str(node), verb="move_pri", items=tuple(items))
     sandbox.look(lambda state: state.mishaps.lose_replies(PROPOSE))
     acted = site.act(step)
-    assert acted.ending is not None
-    assert (acted.ending.state, acted.ending.code) == ("FAILED", "partly")
-    assert acted.ending.sentence.startswith(f"1 of 3 moved off {node}; ")
+    assert acted.result is not None
+    assert (acted.result.state, acted.result.code) == ("FAILED", "partly")
+    assert acted.result.sentence.startswith(f"1 of 3 moved off {node}; ")
     assert proposals(sandbox) == 1
 
 
@@ -271,5 +271,5 @@ def test_a_lost_reply_to_a_level_or_a_setting_is_settled_by_looking(
     with pytest.raises(RemoteError) as caught:
         action.send()
     assert caught.value.outcome == "unknown"
-    ending = site.settled(step, before)
-    assert (ending.state, ending.code) == ("DONE", "set")
+    result = site.settled(step, before)
+    assert (result.state, result.code) == ("DONE", "set")

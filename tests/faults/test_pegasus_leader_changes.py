@@ -87,7 +87,7 @@ def test_what_a_new_leader_has_got_is_never_called_lost(
     looked: list[object] = []
 
     def was_looked_at_for_long() -> bool:
-        looked.append(action.ending(before, action.look()))
+        looked.append(action.result(before, action.look()))
         return len(looked) > 12 and monotonic() > until_s
 
     until_s = monotonic() + 2 * GRACE_S
@@ -96,8 +96,8 @@ def test_what_a_new_leader_has_got_is_never_called_lost(
     for looking in (action, site.action(step)):
         assert looking.on_timeout(before, looking.look()).state == "UNKNOWN"
     set_stored(sandbox, 400)
-    ending = site.settled(step, before, action)
-    assert (ending.state, ending.code) == ("DONE", "moved")
+    result = site.settled(step, before, action)
+    assert (result.state, result.code) == ("DONE", "moved")
 
 
 @pytest.mark.parametrize("how", ["one", "many"])
@@ -115,9 +115,9 @@ def test_what_an_old_leader_had_is_lost_after_a_while_only(
     assert action.on_timeout(before, action.look()).state == "UNKNOWN"
     monkeypatch.setattr("connectors.pegasus.acting.sight.AFTER_FAILOVER_S", 0.0)
     later = site.action(step)  # by whoever looks again
-    ending = later.on_timeout(before, later.look())
-    assert (ending.state, ending.code) == ("FAILED", "not_done")
-    assert "lost when another meta server took over" in ending.sentence
+    result = later.on_timeout(before, later.look())
+    assert (result.state, result.code) == ("FAILED", "not_done")
+    assert "lost when another meta server took over" in result.sentence
 
 
 class _Staged(BundleReader):
@@ -154,10 +154,10 @@ def test_an_addition_goes_on_learning_after_its_leader_died(
     now: Observation = before
     for _ in range(8):  # who leads is asked now and then
         now = action.look()
-        assert action.ending(before, now) is None
+        assert action.result(before, now) is None
     eyes.config = replace(config, ballot=6, secondaries=("b:1", "c:1"))
-    ending = action.ending(before, action.look())
-    assert ending is not None
-    assert ending.state == "DONE"
+    result = action.result(before, action.look())
+    assert result is not None
+    assert result.state == "DONE"
     eyes.config = config
     assert action.on_timeout(before, action.look()).code == "not_done"

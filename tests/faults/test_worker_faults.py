@@ -108,7 +108,7 @@ def test_cluster_made_read_only_in_the_file_stops_the_run_that_is_under_way(
         wait_until(lambda: site.view(run_id).counts["DONE"], "a step")
         write("true", 2)
         view = ended(site, run_id)
-    codes = {step.ending.code for step in view.steps if step.ending}
+    codes = {step.result.code for step in view.steps if step.result}
     assert view.state == "FAILED"
     assert "read_only" in codes
     assert view.counts["SKIPPED"] >= 1
@@ -130,7 +130,7 @@ def test_broken_run_is_mended_later_and_does_not_block_the_next(
         assert ended(site, second).state == "DONE"
         view = site.view(first)
         assert not view.is_ended
-        assert [setting.fate for setting in view.outstanding_settings] == ["failed"]
+        assert [setting.result for setting in view.outstanding_settings] == ["failed"]
         set_dynamic(sandbox, b"{}")
         view = ended(site, first)
     assert view.state == "FAILED"

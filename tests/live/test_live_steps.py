@@ -75,12 +75,12 @@ def test_bundle_is_split_and_its_parts_are_owned(
     assert step.is_unloaded == (is_unloaded and manager == "modular")
     view = site.carry_out(plan)
     assert view.state == "DONE", view.sentence
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert ending.code == "split", ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert result.code == "split", result.sentence
     names = set(site.snapshot().bundles["bundle"].to_pylist())
     assert step.bundle not in names
-    parts = [name for name in names if name.rpartition("/")[2] in ending.sentence]
+    parts = [name for name in names if name.rpartition("/")[2] in result.sentence]
     assert {namespace_of(name) for name in parts} >= {step.namespace}
 
 

@@ -143,9 +143,9 @@ def _check(world: World, view: RunView) -> None:
         return
     for step in view.steps:
         name = step.step.bundle
-        assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.ending)
+        assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.result)
         if name not in world.gone and name not in world.touched:
-            assert (step.state == "DONE") == bool(world.landed[name]), step.ending
+            assert (step.state == "DONE") == bool(world.landed[name]), step.result
     begun = sorted(step.begun_at for step in view.steps if step.begun_at)
     gap_s = 60.0 / view.options.pace_per_min
     pairs = pairwise(begun)

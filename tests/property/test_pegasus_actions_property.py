@@ -151,10 +151,10 @@ def _check(world: PegasusWorld, view: RunView) -> None:
     assert world.level == world.level_before or world.is_forgotten, view.settings
     assert world.values == world.values_before, view.settings
     for step in view.steps:
-        assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.ending)
+        assert step.state in ("DONE", "FAILED", "SKIPPED"), (step.state, step.result)
         if isinstance(step.step, AwaitState) and step.state == "DONE":
-            looks = [step.before, step.ending and step.ending.after]
-            assert any(look is not None and not look.detail for look in looks), step.ending
+            looks = [step.before, step.result and step.result.after]
+            assert any(look is not None and not look.detail for look in looks), step.result
     assert len(world.sent_steps) == len(set(world.sent_steps))
     begun = sorted(step.begun_at for step in view.steps if step.begun_at and step.step.is_paced)
     gap_s = 60.0 / view.options.pace_per_min

@@ -41,7 +41,7 @@ unloads = st.builds(
     bundle=bundles(),
     owner=brokers,
     destination=st.none() | brokers,
-    foreseen=st.dictionaries(brokers, st.floats(0.01, 1.0), max_size=3),
+    predicted=st.dictionaries(brokers, st.floats(0.01, 1.0), max_size=3),
     reason=texts,
 )
 splits = st.builds(

@@ -15,10 +15,10 @@ from journal_entries import (
 )
 
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Entry,
     Event,
-    ForeignMove,
+    ExternalMove,
     RunEnded,
     RunMeasured,
     RunPaused,
@@ -51,7 +51,9 @@ class Writer:
         self.events: list[Event] = [requested(STEPS)]
 
     def choices(self) -> list[Event]:
-        found: list[Event] = [ControlAsked(control=word) for word in ("pause", "resume", "stop")]
+        found: list[Event] = [
+            ControlRequested(control=word) for word in ("pause", "resume", "stop")
+        ]
         is_going = self.state in ("RUNNING", "PAUSED")
         if self.state in ("QUEUED", "RUNNING", "PAUSED"):
             found.append(claimed(is_takeover=is_going))
@@ -60,7 +62,7 @@ class Writer:
         if is_going:
             found += [
                 RunPaused(sentence="p"),
-                ForeignMove(bundle="b", source="x", destination="y", sentence="s"),
+                ExternalMove(subject="b", source="x", destination="y", sentence="s"),
             ]
             found += self._settings() + self._steps()
             if not {"PENDING", "RUNNING"} & set(self.steps) and not self.is_saved:
@@ -77,7 +79,7 @@ class Writer:
         if not self.is_saved:
             return [SettingSaved(key=SHEDDING, before="true", during="false")]
         fates = [
-            SettingRestored(key=SHEDDING, fate=fate, sentence="s")
+            SettingRestored(key=SHEDDING, result=fate, sentence="s")
             for fate in ("restored", "failed", "changed_by_others")
         ]
         return [SettingChanged(key=SHEDDING), *fates]
@@ -87,7 +89,7 @@ class Writer:
         for index, state in enumerate(self.steps):
             for after in sorted(LEGAL_MOVES[state]):
                 if after != "RUNNING":
-                    found.append(ended(index, after, is_by_looking=state == "UNKNOWN"))
+                    found.append(ended(index, after, is_reconciled=state == "UNKNOWN"))
                 elif self.state == "RUNNING":
                     found.append(begun(index))
         return found
@@ -103,13 +105,13 @@ class Writer:
             "RunRefused": "REFUSED",
             "RunEnded": "ENDED",
         }.get(name, self.state)
-        if name == "StepBegun":
+        if name == "StepStarted":
             self.steps[event.step] = "RUNNING"
         if name == "StepEnded":
-            self.steps[event.step] = event.ending.state
+            self.steps[event.step] = event.result.state
         if name == "SettingSaved":
             self.is_saved = True
-        if name == "SettingRestored" and event.fate != "failed":
+        if name == "SettingRestored" and event.result != "failed":
             self.is_saved = False
 
 
@@ -159,7 +161,7 @@ ANY = st.sampled_from(
         RunEnded(state="FAILED", sentence="e"),
         RunRefused(code="x", sentence="No."),
         SettingSaved(key=SHEDDING, before=None, during="false"),
-        SettingRestored(key=SHEDDING, fate="restored", sentence="s"),
+        SettingRestored(key=SHEDDING, result="restored", sentence="s"),
         MEASURED,
         requested(STEPS),
     ]

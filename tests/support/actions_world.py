@@ -27,13 +27,13 @@ from connectors.pulsar.actions.split import SplitAction
 from core.actions.apply import carry_out
 from core.actions.events import (
     FIRST_LINK,
-    ControlAsked,
+    ControlRequested,
     Entry,
     Record,
     RunEnded,
     RunRefused,
     RunRequested,
-    StepBegun,
+    StepStarted,
     canonical,
     link,
 )
@@ -203,9 +203,9 @@ class World:
         return plan
 
     def control(self, control: str, reason: str = "") -> None:
-        self._write(ControlAsked(control=control, reason=reason), "bob")
+        self._write(ControlRequested(control=control, reason=reason), "bob")
 
-    def _write(self, event: RunRequested | ControlAsked, actor: str) -> None:
+    def _write(self, event: RunRequested | ControlRequested, actor: str) -> None:
         cluster = "fleet"
         self.put(Record(run_id=RUN, cluster=cluster, at=self.moment, actor=actor, event=event))
 
@@ -405,7 +405,7 @@ class _Journal(Port):
 
 
 def _is_move(event: object) -> bool:
-    return isinstance(event, StepBegun) and event.is_paced
+    return isinstance(event, StepStarted) and event.is_paced
 
 
 def _is_end(entry: Entry) -> bool:
@@ -655,14 +655,14 @@ class _Action(Port):
         assert not world.is_read_only, "sent to a read-only cluster"
         assert view.state == "RUNNING", f"sent while the run is {view.state}"
         last = world.entries[-1].record.event
-        if isinstance(last, StepBegun):  # a wish that came after the intent came too late
+        if isinstance(last, StepStarted):  # a wish that came after the intent came too late
             before = [e.record.event for e in world.entries[:-1]]
-            wishes = [e.control for e in before if isinstance(e, ControlAsked)]
+            wishes = [e.control for e in before if isinstance(e, ControlRequested)]
             assert "stop" not in wishes, "sent after a stop"
             assert not wishes or wishes[-1] != "pause", "sent during a pause"
         assert name not in [sent for _, _, sent in world.sends], f"{name} is sent twice"
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         if now.token == before.token or now.holder is None:
             return None
         name, wanted = self.step.bundle, self.step.destination
@@ -680,7 +680,7 @@ class _Action(Port):
         name = self.step.bundle
         if now.token != before.token:
             sentence = f"{name} was closed and nobody has asked for it."
-            return StepResult(state="DONE", code="given_up", sentence=sentence, after=now)
+            return StepResult(state="DONE", code="unassigned", sentence=sentence, after=now)
         sentence = f"{name} is still on {now.holder}."
         if name in self.world.under_way:
             return StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, after=now)

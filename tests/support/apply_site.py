@@ -17,7 +17,7 @@ from connectors.config import ClusterConfig, Timeouts, TrimtabConfig
 from connectors.journal.journal import SqlJournal
 from connectors.pulsar.acting.cluster import PulsarCluster
 from connectors.worker import work_on
-from core.actions.events import ControlAsked, Entry, Event, Record, RunRequested
+from core.actions.events import ControlRequested, Entry, Event, Record, RunRequested
 from core.actions.model import Control, RunId, RunOptions
 from core.actions.runs import RunView, fold, run_id_at
 from core.plan.model import Plan, sealed
@@ -90,7 +90,7 @@ class ApplySite:
         return run_id
 
     def control(self, run_id: RunId, control: Control) -> None:
-        self.append(run_id, ControlAsked(control=control, reason="a test"))
+        self.append(run_id, ControlRequested(control=control, reason="a test"))
 
     def append(self, run_id: RunId, event: Event) -> None:
         with closing(self.journal()) as journal:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from core.actions.events import (
     FIRST_LINK,
-    ControlAsked,
+    ControlRequested,
     Entry,
     Event,
-    ForeignMove,
+    ExternalMove,
     Measured,
     Record,
     RunClaimed,
@@ -23,8 +23,8 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
     StepWaiting,
     canonical,
     link,
@@ -54,7 +54,7 @@ def plan_of(steps: int = 2, **changes: object) -> Plan:
                 bundle=f"acme/orders/0x{index:08x}_0x{index + 1:08x}",
                 owner="b1:8080",
                 destination="b2:8080",
-                foreseen={"b2:8080": 0.75, "b3:8080": 0.25},
+                predicted={"b2:8080": 0.75, "b3:8080": 0.25},
             )
             for index in range(steps)
         ),
@@ -86,9 +86,9 @@ def claimed(worker: str = WORKER, **changes: object) -> RunClaimed:
     return RunClaimed(worker=worker, lease="zookeeper z:2181/trimtab/writer", **changes)  # type: ignore[arg-type]  # fields of a claim
 
 
-def begun(step: int, broker: str = "b1:8080") -> StepBegun:
+def begun(step: int, broker: str = "b1:8080") -> StepStarted:
     """A step's intent."""
-    return StepBegun(step=step, seen=at(broker, "0x10"))
+    return StepStarted(step=step, observed=at(broker, "0x10"))
 
 
 def ended(
@@ -99,24 +99,24 @@ def ended(
     **more,
 ) -> StepEnded:
     """A step's ending."""
-    ending = StepResult(state=state, code=code, sentence=f"It is {code}.", after=at(broker, "0x11"))
-    return StepEnded(step=step, ending=ending, took_ms=812.5, **more)
+    result = StepResult(state=state, code=code, sentence=f"It is {code}.", after=at(broker, "0x11"))
+    return StepEnded(step=step, result=result, took_ms=812.5, **more)
 
 
 ONE_OF_EACH: tuple[Event, ...] = (
     requested(undoes=RunId("20261120-120000-000000")),
-    ControlAsked(control="pause", reason="lunch é"),
+    ControlRequested(control="pause", reason="lunch é"),
     claimed(is_takeover=True),
     RunRefused(code="plan_expired", sentence="Too late.", hint="Again."),
     RunPaused(sentence="Paused."),
     RunResumed(sentence="Resumed."),
     StepWaiting(step=0, sentence="Not yet."),
     begun(0),
-    ended(0, is_by_looking=True),
+    ended(0, is_reconciled=True),
     SettingSaved(key=SHEDDING, before=None, during="false"),
     SettingChanged(key=SHEDDING),
-    SettingRestored(key=SHEDDING, fate="restored", sentence="As before."),
-    ForeignMove(bundle="a/b/0x0_0x1", source=None, destination="b9:8080", sentence="Moved."),
+    SettingRestored(key=SHEDDING, result="restored", sentence="As before."),
+    ExternalMove(subject="a/b/0x0_0x1", source=None, destination="b9:8080", sentence="Moved."),
     RunEnded(state="DONE", sentence="All done."),
     RunMeasured(
         snapshot_id="feedfeedfeedfeed",
@@ -138,7 +138,7 @@ def record_of(
     actor: str | None = None,
 ) -> Record:
     """The event as somebody wrote it; people ask, workers do the rest."""
-    is_person = isinstance(event, RunRequested | ControlAsked)
+    is_person = isinstance(event, RunRequested | ControlRequested)
     who = event.worker if isinstance(event, RunClaimed) else ("ann" if is_person else WORKER)
     moment = NOON + timedelta(seconds=second)
     return Record(run_id=run_id, cluster=cluster, at=moment, actor=actor or who, event=event)

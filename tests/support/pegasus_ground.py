@@ -23,7 +23,7 @@ from pegasus_site import PegasusSite, wait_until
 
 from connectors.sandbox.pegasus.fleet import PegasusOptions, PegasusSandbox
 from connectors.worker import run_worker
-from core.actions.events import ControlAsked, Record
+from core.actions.events import ControlRequested, Record
 from core.actions.model import RunId
 from core.actions.runs import RunView
 from core.pegasus.levels import FunctionLevel
@@ -220,7 +220,7 @@ class Run:
         return self.view
 
     def ask_to_stop(self) -> None:
-        event = ControlAsked(control="stop", reason="a test")
+        event = ControlRequested(control="stop", reason="a test")
         record = Record(
             run_id=self.run_id,
             cluster=self._site.config.name,

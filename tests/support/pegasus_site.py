@@ -44,7 +44,7 @@ class Acted:
     """What came of a step: refused before it began, or ended."""
 
     refusal: Refusal | None
-    ending: StepResult | None
+    result: StepResult | None
     before: Observation
 
 
@@ -180,9 +180,9 @@ class PegasusSite:
         pause, deadline = threading.Event(), monotonic() + within_s
         while True:
             now = looking.look()
-            ending = looking.ending(before, now)
-            if ending is not None:
-                return ending
+            result = looking.result(before, now)
+            if result is not None:
+                return result
             assert monotonic() < deadline, f"{step.subject}: no end within {within_s:.0f} s"
             pause.wait(0.05)
 

@@ -367,7 +367,7 @@ class _Setting:
 
         self.port.send(self.step, act)
 
-    def ending(self, _before: Observation, now: Observation) -> StepResult | None:
+    def result(self, _before: Observation, now: Observation) -> StepResult | None:
         if now.value != self.wanted:
             return None
         sentence = f"{self.step.subject} is {self.wanted}."
@@ -375,7 +375,7 @@ class _Setting:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         is_as_before = now.value == before.value
-        return self.ending(before, now) or StepResult(
+        return self.result(before, now) or StepResult(
             state="FAILED",
             code="not_done" if is_as_before else "changed_by_others",
             sentence=f"{self.step.subject} is {now.value}.",
@@ -426,7 +426,7 @@ class _Proposal:
                 found = self.step.proposal(world.sight(), world.configs[gpid])
                 world.propose(gpid, found.actions, faults.after_s)
 
-    def ending(self, _before: Observation, now: Observation) -> StepResult | None:
+    def result(self, _before: Observation, now: Observation) -> StepResult | None:
         if not all(map(self._is_done, self.gpids)):
             return None
         sentence = f"{', '.join(self.gpids)}: done."
@@ -452,7 +452,7 @@ class _Proposal:
             return StepResult(
                 state="UNKNOWN", code="timed_out", sentence=f"{left}: pending.", after=now
             )
-        return self.ending(before, now) or StepResult(
+        return self.result(before, now) or StepResult(
             state="FAILED", code="partly", sentence=f"{', '.join(left)}: not done.", after=now
         )
 
@@ -506,10 +506,10 @@ class _Wait:
     def send(self) -> None:
         """Change nothing."""
 
-    def ending(self, before: Observation, now: Observation) -> StepResult:
+    def result(self, before: Observation, now: Observation) -> StepResult:
         if before.detail and now.detail:
             return not_reached(self.step.wait, now.detail, now)
         return StepResult(state="DONE", code="reached", sentence="It is so.", after=now)
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
-        return self.ending(before, now)
+        return self.result(before, now)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Final
 
-from core.actions.events import ForeignMove, RunMeasured
+from core.actions.events import ExternalMove, RunMeasured
 from core.actions.external_changes import describe_move
 from core.actions.model import Observation, Refusal, RunId, StepResult
 from core.actions.ports import Action
@@ -197,7 +197,7 @@ class QueueSystem:
 
     def external_changes(
         self, view: RunView, earlier: QueueSnapshot, later: QueueSnapshot
-    ) -> Iterable[ForeignMove]:
+    ) -> Iterable[ExternalMove]:
         own = {step.step.subject for step in view.steps if step.begun_at is not None}
         for queue, worker in later.workers.items():
             before = earlier.workers.get(queue)
@@ -305,7 +305,7 @@ class QueueAction:
         self.cluster.before_move()
         self.cluster.workers[self.step.subject] = self.step.destination or ""
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         change = self.step.setting
         is_done = now.value == change.value if change else now.holder == self.step.destination
         if not is_done:

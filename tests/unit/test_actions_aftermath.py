@@ -23,12 +23,12 @@ from actions_world import (
 
 from core.actions import dry_run as stage
 from core.actions.dry_run import Rehearsal, rehearse
-from core.actions.events import ForeignMove
+from core.actions.events import ExternalMove
 from core.actions.external_changes import MOST_NAMED
 from core.actions.measured import is_to_be_measured
 from core.actions.model import RunOptions
 from core.plan.model import BrokerExpectation, Expected, sealed
-from core.pulsar.plan.external_changes import by_lost_broker, foreign_moves
+from core.pulsar.plan.external_changes import by_lost_broker, external_changes
 from core.pulsar.plan.measured import measured
 from core.snapshot import PulsarSnapshot
 from core.units import pluralize
@@ -42,8 +42,8 @@ def _elsewhere(bundle: str) -> str:
 
 
 def _moves(world: World) -> list[tuple[str, str | None, str | None]]:
-    found = [e for e in world.events(ForeignMove) if isinstance(e, ForeignMove)]
-    return [(e.bundle, e.source, e.destination) for e in found]
+    found = [e for e in world.events(ExternalMove) if isinstance(e, ExternalMove)]
+    return [(e.subject, e.source, e.destination) for e in found]
 
 
 def test_what_others_move_during_a_run_is_told_once() -> None:
@@ -76,7 +76,7 @@ def test_only_what_the_run_cannot_have_done_is_foreign(faults, owner, told) -> N
     before = snapshot_of(world)
     world.work()
     world.move(FIRST, owner)
-    found = list(foreign_moves(world.view, before, snapshot_of(world)))
+    found = list(external_changes(world.view, before, snapshot_of(world)))
     assert [move.destination for move in found] == ([owner] if told else [])
 
 
@@ -87,7 +87,7 @@ def test_a_step_without_a_last_look_is_where_it_was() -> None:
     before = snapshot_of(world)
     world.work()
     world.move(FIRST, BROKERS[3])
-    found = list(foreign_moves(world.view, before, snapshot_of(world)))
+    found = list(external_changes(world.view, before, snapshot_of(world)))
     assert [(move.source, move.destination) for move in found] == [(OWNERS[FIRST], BROKERS[3])]
 
 
@@ -100,8 +100,8 @@ def test_losing_and_finding_an_owner_read_as_what_they_are() -> None:
     lost = snapshot_of(world)
     world.move(FOURTH, BROKERS[0])
     world.pass_time(1.0)
-    first = next(foreign_moves(world.view, before, lost))
-    second = next(foreign_moves(world.view, lost, snapshot_of(world)))
+    first = next(external_changes(world.view, before, lost))
+    second = next(external_changes(world.view, lost, snapshot_of(world)))
     assert f"{FOURTH} lost its owner {OWNERS[FOURTH]} during the run" in first.sentence
     assert f"{FOURTH} was taken up by {BROKERS[0]} during the run" in second.sentence
 
@@ -113,7 +113,7 @@ def test_a_lost_broker_fills_no_journal(monkeypatch: pytest.MonkeyPatch) -> None
     world.ask(bundles=[FIRST], options=QUICK)
     world.at(0.5, lambda: [world.move(name, None) for name in MOVABLE[2:10]])
     world.work()
-    told = [e for e in world.events(ForeignMove) if isinstance(e, ForeignMove)]
+    told = [e for e in world.events(ExternalMove) if isinstance(e, ExternalMove)]
     assert len(told) == 4
     assert told[-1].sentence.endswith("So did 4 further bundles.")
 
@@ -130,7 +130,7 @@ def test_a_broker_that_left_is_told_once_with_what_it_took_along() -> None:
     later = snapshot_of(world)
     rest = later.brokers.filter(pc.not_equal(later.brokers["broker"], lost))
     later = PulsarSnapshot(later.manifest, {**later.tables, "brokers": rest})
-    told = list(by_lost_broker(foreign_moves(world.view, before, later), later))
+    told = list(by_lost_broker(external_changes(world.view, before, later), later))
     words = f"{lost} left the cluster: {pluralize(len(taken), 'bundle')} lost their owner."
     assert [move.sentence for move in told] == [words]
 
@@ -182,11 +182,11 @@ def test_a_run_that_never_began_a_step_is_not_measured() -> None:
 def _rehearsed(world: World, *, count: int = 3, spent: int = 0, pause: bool = True) -> Rehearsal:
     ports = Worker(world, "dry").ports
     plan = plan_of(world, MOVABLE[:count], BROKERS[3])
-    foreseen = tuple(
-        msgspec.structs.replace(step, foreseen={BROKERS[3]: 0.9, "b": 0.1}) for step in plan.steps
+    predicted = tuple(
+        msgspec.structs.replace(step, predicted={BROKERS[3]: 0.9, "b": 0.1}) for step in plan.steps
     )
     return rehearse(
-        sealed(replace(plan, steps=foreseen)),
+        sealed(replace(plan, steps=predicted)),
         RunOptions(pause_balancer=pause),
         cluster=ports.cluster,
         clock=ports.clock,

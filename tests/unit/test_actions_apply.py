@@ -9,13 +9,13 @@ from actions_world import BROKERS, MOVABLE, OWNERS, RUN, Death, Faults, Worker, 
 
 from core.actions.apply import settle_afterwards
 from core.actions.events import (
-    ForeignMove,
+    ExternalMove,
     RunClaimed,
     RunEnded,
     RunPaused,
     RunResumed,
-    StepBegun,
     StepEnded,
+    StepStarted,
 )
 from core.actions.model import RunOptions, RunState, StepResult
 from core.actions.reconcile import LANDING_GRACE_S, is_to_be_settled
@@ -45,13 +45,13 @@ def _dead_after_sending(world: World) -> None:
 
 
 def _codes(world: World) -> list[str]:
-    return [step.ending.code if step.ending else step.state for step in world.view.steps]
+    return [step.result.code if step.result else step.state for step in world.view.steps]
 
 
 def _ending(world: World, step: int) -> StepResult:
-    ending = world.view.steps[step].ending
-    assert ending is not None
-    return ending
+    result = world.view.steps[step].result
+    assert result is not None
+    return result
 
 
 def test_a_run_does_its_steps_in_order_and_ends() -> None:
@@ -134,14 +134,14 @@ def test_what_a_dead_worker_left_is_watched_before_it_counts_as_given_up() -> No
     world.pass_time(5.0)
     assert world.work("w2") == "DONE"
     assert _codes(world) == ["landed"] * 3
-    assert world.view.steps[0].is_by_looking
+    assert world.view.steps[0].is_reconciled
 
 
 def test_a_bundle_that_nobody_asks_for_is_given_up_after_the_grace() -> None:
     world = _asked(RunOptions(pace_per_min=600, verify_within_s=1.0))
     world.faults[FIRST] = Faults(is_looked_up=False)
     assert world.work() == "DONE"
-    assert _codes(world) == ["given_up", "landed", "landed"]
+    assert _codes(world) == ["unassigned", "landed", "landed"]
     took_ms = world.view.steps[0].took_ms
     assert took_ms is not None
     assert LANDING_GRACE_S * 1000 <= took_ms < LANDING_GRACE_S * 1000 + 2000
@@ -154,8 +154,8 @@ def test_what_the_request_was_answered_stays_with_a_step_that_went_wrong() -> No
     words = "The request itself: No answer within 5 s."
     world.work()
     unknown = next(e for e in world.events(StepEnded) if isinstance(e, StepEnded))
-    assert unknown.ending.state == "UNKNOWN"
-    assert unknown.ending.sentence.endswith(words)
+    assert unknown.result.state == "UNKNOWN"
+    assert unknown.result.sentence.endswith(words)
     assert _ending(world, 0).code == "not_done"
     assert _ending(world, 0).sentence.endswith(words)
 
@@ -191,9 +191,9 @@ def test_what_may_still_happen_is_unknown_and_waited_for() -> None:
     world.faults[SECOND] = Faults("late", after_s=30.0)
     assert world.work() == "DONE"
     ended = [e for e in world.events(StepEnded) if isinstance(e, StepEnded) and e.step == 1]
-    assert [e.ending.state for e in ended] == ["UNKNOWN", "DONE"]
-    assert ended[1].is_by_looking
-    begun = [e.record.at for e in world.entries if isinstance(e.record.event, StepBegun)]
+    assert [e.result.state for e in ended] == ["UNKNOWN", "DONE"]
+    assert ended[1].is_reconciled
+    begun = [e.record.at for e in world.entries if isinstance(e.record.event, StepStarted)]
     assert (begun[2] - begun[1]).total_seconds() > 29  # nothing is begun while one is unknown
 
 
@@ -314,7 +314,7 @@ def test_a_lease_lost_under_way_ends_the_acting_and_the_step_is_looked_at() -> N
 
 def test_a_lease_lost_after_the_intent_sends_nothing() -> None:
     world = _asked()
-    lose = {"after append StepBegun"}
+    lose = {"after append StepStarted"}
     world.on_cross = lambda where: where in lose and setattr(world, "holder", "thief")
     assert world.work() == "RUNNING"
     assert not world.sends
@@ -329,8 +329,10 @@ def test_a_bundle_that_moved_since_the_check_is_skipped_and_told() -> None:
     world.at(0.4, lambda: world.move(SECOND, other))
     assert world.work() == "DONE"
     assert _codes(world) == ["landed", "moved_meanwhile", "landed"]
-    moves = [e for e in world.events(ForeignMove) if isinstance(e, ForeignMove)]
-    assert [(m.bundle, m.source, m.destination) for m in moves] == [(SECOND, OWNERS[SECOND], other)]
+    moves = [e for e in world.events(ExternalMove) if isinstance(e, ExternalMove)]
+    assert [(m.subject, m.source, m.destination) for m in moves] == [
+        (SECOND, OWNERS[SECOND], other)
+    ]
     assert moves[0].sentence == (
         f"{SECOND} went from {OWNERS[SECOND]} to {other} during the run, and not by it."
     )
@@ -417,7 +419,7 @@ def test_a_worker_that_finds_anothers_claim_stops_before_it_sends() -> None:
     world = _asked()
 
     def rival(where: str) -> None:
-        if where == "before append StepBegun":
+        if where == "before append StepStarted":
             world.on_cross = None
             world.holder = None
             world.work("rival")

@@ -33,7 +33,7 @@ def test_it_is_off_while_the_run_acts_and_as_before_afterwards(before) -> None:
     assert world.work() == "DONE"
     assert seen == [{SHEDDING: "false"}] * 2
     assert world.settings.get(SHEDDING) == before
-    assert [e.fate for e in _restored(world)] == ["restored"]
+    assert [e.result for e in _restored(world)] == ["restored"]
     was = before or "not set dynamically"
     assert _restored(world)[0].sentence == f"{SHEDDING} was put back from false to {was}."
 
@@ -51,7 +51,7 @@ def test_what_others_set_meanwhile_is_theirs() -> None:
     world.at(0.6, lambda: world.settings.update({SHEDDING: "true"}))
     assert world.work() == "DONE"
     assert world.settings == {SHEDDING: "true"}
-    assert [e.fate for e in _restored(world)] == ["changed_by_others"]
+    assert [e.result for e in _restored(world)] == ["changed_by_others"]
     assert "is true: somebody changed it during the run" in _restored(world)[0].sentence
 
 
@@ -60,11 +60,11 @@ def test_a_cluster_that_refuses_the_pause_ends_the_run_before_its_first_step() -
     world.is_setting_refused = True
     assert world.work() == "FAILED"
     assert not world.sends
-    ending = world.view.steps[0].ending
-    assert ending is not None
-    assert ending.code == "balancer_not_paused"
-    assert "could not be paused: The broker answered 401" in ending.sentence
-    assert [e.fate for e in _restored(world)] == ["restored"]
+    result = world.view.steps[0].result
+    assert result is not None
+    assert result.code == "balancer_not_paused"
+    assert "could not be paused: The broker answered 401" in result.sentence
+    assert [e.result for e in _restored(world)] == ["restored"]
     assert f"{SHEDDING} is as it was before the run" in _restored(world)[0].sentence
 
 
@@ -86,7 +86,7 @@ def test_a_pause_without_an_answer_is_looked_for_before_it_counts_as_not_there()
     world = _asked()
     _unanswered(world, LATE_WITHIN_S - 2.0)
     assert world.work() == "DONE"
-    assert [e.fate for e in _restored(world)] == ["restored"]
+    assert [e.result for e in _restored(world)] == ["restored"]
     assert world.settings == {}
 
 
@@ -131,7 +131,7 @@ def test_somebody_sets_it_while_the_pause_is_being_tried_again() -> None:
     world.on_cross = lambda where: where == "before setting" and _go_dark(world)
     world.at(1.0, lambda: world.settings.update({SHEDDING: "true"}))
     assert world.work() == "DONE"
-    assert [e.fate for e in _restored(world)] == ["changed_by_others", "restored"]
+    assert [e.result for e in _restored(world)] == ["changed_by_others", "restored"]
     assert world.settings == {SHEDDING: "true"}
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_put_back_keeps_the_run_open_and_names_the_remedy(before)
     assert world.work() == "RUNNING"
     assert world.work() == "RUNNING"
     failed = _restored(world)
-    assert [e.fate for e in failed] == ["failed"]  # said once, however often it is tried
+    assert [e.result for e in failed] == ["failed"]  # said once, however often it is tried
     assert world.view.sentence.startswith(
         f"All steps are settled; {SHEDDING} is being put back (attempt failed: {SHEDDING} of fleet"
     )

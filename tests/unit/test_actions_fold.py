@@ -21,9 +21,9 @@ from journal_entries import (
 
 from core.actions.describe import KINDS, told
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Event,
-    ForeignMove,
+    ExternalMove,
     RunEnded,
     RunMeasured,
     RunPaused,
@@ -33,15 +33,15 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
     StepWaiting,
 )
 from core.actions.model import Observation, RunId, StepResult
 from core.actions.runs import RunView, fold, run_id_at
 from core.errors import InvariantError
 
-PAUSE, RESUME, STOP = (ControlAsked(control=word) for word in ("pause", "resume", "stop"))
+PAUSE, RESUME, STOP = (ControlRequested(control=word) for word in ("pause", "resume", "stop"))
 PAUSED, RESUMED = RunPaused(sentence="Paused."), RunResumed(sentence="Going on.")
 SAVED = SettingSaved(key=SHEDDING, before="true", during="false")
 WAITING = StepWaiting(step=0, sentence="3 of 7 are left.")
@@ -50,8 +50,8 @@ DONE = RunEnded(state="DONE", sentence="All done.")
 MEASURED = ONE_OF_EACH[-1]
 
 
-def restored(fate: str) -> SettingRestored:
-    return SettingRestored(key=SHEDDING, fate=fate, sentence=f"It is {fate}.")  # type: ignore[arg-type]  # a word
+def restored(result: str) -> SettingRestored:
+    return SettingRestored(key=SHEDDING, result=result, sentence=f"It is {result}.")  # type: ignore[arg-type]  # a word
 
 
 def view_of(*events: Event) -> RunView:
@@ -74,8 +74,8 @@ def test_a_whole_run_is_told_step_by_step() -> None:
     assert view.counts == {"DONE": 2}
     assert view.steps[0].before is not None
     assert view.steps[0].before.holder == "b1:8080"
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.after is not None
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.after is not None
     assert view.steps[0].took_ms == 812.5
     assert view.steps[0].begun_at is not None
     assert view.ended_at is not None
@@ -175,8 +175,8 @@ def test_an_unknown_step_can_be_settled_after_the_end_by_looking() -> None:
     failed = RunEnded(state="FAILED", sentence="Unknown.")
     view = view_of(*events, failed)
     assert [step.index for step in view.unsettled] == [0]
-    later = view_of(*events, failed, ended(0, "DONE", is_by_looking=True))
-    assert later.steps[0].is_by_looking
+    later = view_of(*events, failed, ended(0, "DONE", is_reconciled=True))
+    assert later.steps[0].is_reconciled
     assert not later.unsettled
     with pytest.raises(InvariantError, match="by looking only"):
         view_of(*events, failed, ended(0, "DONE"))
@@ -236,11 +236,11 @@ def test_a_claim_that_comes_after_the_end_changes_nothing() -> None:
     assert view.worker == ""
 
 
-def test_foreign_moves_are_kept_in_order() -> None:
+def test_external_changes_stay_in_order() -> None:
     moves = [
-        ForeignMove(bundle=name, source="b1", destination="b2", sentence=name) for name in "ab"
+        ExternalMove(subject=name, source="b1", destination="b2", sentence=name) for name in "ab"
     ]
-    assert view_of(requested(), claimed(), *moves).foreign_moves == tuple(moves)
+    assert view_of(requested(), claimed(), *moves).external_changes == tuple(moves)
 
 
 CLAIMED_ONE = (requested(1), claimed())
@@ -318,13 +318,13 @@ def test_a_measure_and_a_request_are_events_of_their_own() -> None:
     ("event", "before", "after"),
     [
         (begun(0), "b1:8080", ""),
-        (ended(0, "DONE", "given_up", None), "", "nobody"),
-        (StepEnded(step=0, ending=StepResult(state="FAILED", code="x", sentence="x")), "", ""),
-        (StepBegun(step=0, seen=Observation(exists=False)), "gone", ""),
-        (StepBegun(step=0, seen=Observation(exists=True, value="false")), "false", ""),
+        (ended(0, "DONE", "unassigned", None), "", "nobody"),
+        (StepEnded(step=0, result=StepResult(state="FAILED", code="x", sentence="x")), "", ""),
+        (StepStarted(step=0, observed=Observation(exists=False)), "gone", ""),
+        (StepStarted(step=0, observed=Observation(exists=True, value="false")), "false", ""),
         (SAVED, "true", "false"),
         (restored("changed_by_others"), "", "changed by others"),
-        (ForeignMove(bundle="b", source=None, destination="b2", sentence="x"), "nobody", "b2"),
+        (ExternalMove(subject="b", source=None, destination="b2", sentence="x"), "nobody", "b2"),
         (DONE, "", "done"),
     ],
 )
@@ -339,4 +339,4 @@ def test_words_say_who_asked_and_why() -> None:
     assert words.why == "wrong idea"
     assert "from a lost worker" in told(claimed(is_takeover=True)).what
     assert "from a lost worker" not in told(claimed()).what
-    assert "Settled later" in told(ended(0, is_by_looking=True)).what
+    assert "Settled later" in told(ended(0, is_reconciled=True)).what

@@ -9,10 +9,10 @@ import pytest
 from actions_world import BASE, MOVABLE, OWNERS, RUN, Worker, World, plan_of
 
 from core.actions import guards
-from core.actions.events import Record, RunClaimed, StepBegun
+from core.actions.events import Record, RunClaimed, StepStarted
 from core.actions.model import Observation, RunId, RunOptions, StepResult
 from core.actions.preconditions import admission
-from core.actions.reconcile import write_ending
+from core.actions.reconcile import write_result
 from core.actions.session import Session
 from core.errors import InputError
 from core.plan.model import Diagnostic, Plan, sealed
@@ -175,18 +175,18 @@ def test_the_days_moves_are_spent() -> None:
     world.moves_per_day = 2
     world.work()
     assert [step.state for step in world.view.steps] == ["DONE", "DONE", "SKIPPED"]
-    ending = world.view.steps[2].ending
-    assert ending is not None
-    assert ending.code == "moves_per_day"
-    assert ending.sentence == "2 steps began on fleet within 24 h and moves_per_day is 2."
+    result = world.view.steps[2].result
+    assert result is not None
+    assert result.code == "moves_per_day"
+    assert result.sentence == "2 steps began on fleet within 24 h and moves_per_day is 2."
     assert world.view.state == "FAILED"
 
 
 def test_the_pace_is_kept_and_told() -> None:
     world = _asked(pace_per_min=6)
     session = _session(world)
-    session.record(StepBegun(step=0, seen=Observation(exists=True, holder=OWNERS[FIRST])))
-    write_ending(
+    session.record(StepStarted(step=0, observed=Observation(exists=True, holder=OWNERS[FIRST])))
+    write_result(
         session, session.view.steps[0], StepResult(state="DONE", code="landed", sentence=".")
     )
     world.pass_time(4.0)
@@ -204,7 +204,7 @@ def test_the_pace_is_kept_and_told() -> None:
 
 def test_the_pace_is_the_clusters_whichever_run_began_the_step_before() -> None:
     world = _asked(pace_per_min=6)
-    begun = StepBegun(step=0, seen=Observation(exists=True, holder=OWNERS[FIRST]))
+    begun = StepStarted(step=0, observed=Observation(exists=True, holder=OWNERS[FIRST]))
     other = RunId("20261121-115900-00000f")
     world.put(Record(run_id=other, cluster="fleet", at=world.moment, actor="w0", event=begun))
     world.pass_time(4.0)

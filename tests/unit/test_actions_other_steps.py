@@ -12,7 +12,7 @@ from actions_world import BASE, BROKERS, MOVABLE, RUN, SHEDDING, Faults, Worker,
 from core.actions.apply import carry_out
 from core.actions.describe import told
 from core.actions.dry_run import rehearse
-from core.actions.events import ForeignMove
+from core.actions.events import ExternalMove
 from core.actions.model import RunId, RunOptions
 from core.actions.request import check_unapplied, is_begun
 from core.actions.views import RunView
@@ -20,7 +20,7 @@ from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
 from core.plan.model import Plan, Step, sealed
 from core.pulsar.plan.edit import Ground
-from core.pulsar.plan.external_changes import foreign_moves
+from core.pulsar.plan.external_changes import external_changes
 from core.pulsar.plan.measured import measured
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.policy import SetPolicy
@@ -79,10 +79,10 @@ def test_a_split_is_done_once_its_parts_are_owned(is_unloaded) -> None:
     view = carried(world, split_of(is_unloaded=is_unloaded))
     (step,) = view.steps
     assert view.state == "DONE"
-    assert step.ending is not None
-    assert step.ending.code == "split"
+    assert step.result is not None
+    assert step.result.code == "split"
     holder = BROKERS[0] if is_unloaded else step.step.owner
-    assert step.ending.sentence.count(f"at {holder}") == 2
+    assert step.result.sentence.count(f"at {holder}") == 2
     assert len(world.sends) == 1
 
 
@@ -91,8 +91,8 @@ def test_a_setting_is_done_once_every_broker_runs_it() -> None:
     view = carried(world, setting_of())
     assert view.state == "DONE"
     assert world.settings == {THRESHOLD: "17"}
-    assert view.steps[0].ending is not None
-    assert "4 of 4 brokers run it" in view.steps[0].ending.sentence
+    assert view.steps[0].result is not None
+    assert "4 of 4 brokers run it" in view.steps[0].result.sentence
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_whatever_is_answered_the_cluster_tells_what_came_of_it(step, answer, st
     world = World(faults={step.subject: Faults(answer=answer)})
     view = carried(world, step)
     assert view.steps[0].state == state
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.code == code
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.code == code
     assert len(world.sends) == 1
     if code == "refused":
-        assert view.steps[0].ending.sentence.startswith(("Splitting acme/", "Setting loadB"))
+        assert view.steps[0].result.sentence.startswith(("Splitting acme/", "Setting loadB"))
 
 
 @pytest.mark.parametrize("step", [split_of(), split_of(is_unloaded=True), setting_of()])
@@ -133,10 +133,10 @@ def test_a_worker_may_die_anywhere_and_nothing_is_sent_twice(step, answer) -> No
 def test_a_setting_that_is_not_followed_has_failed_and_can_be_taken_back() -> None:
     world = World(stubborn={BROKERS[1]: "10"})
     view = carried(world, setting_of())
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert (ending.state, ending.code) == ("FAILED", "not_followed")
-    assert f"{BROKERS[1]} runs 10" in ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert (result.state, result.code) == ("FAILED", "not_followed")
+    assert f"{BROKERS[1]} runs 10" in result.sentence
     plan = undo_plan(view, ground(world))
     assert [(step.before, step.value) for step in plan.steps] == [("17", None)]
 
@@ -144,11 +144,11 @@ def test_a_setting_that_is_not_followed_has_failed_and_can_be_taken_back() -> No
 def test_a_broker_that_does_not_answer_is_named() -> None:
     world = World(stubborn={BROKERS[1]: None})
     view = carried(world, setting_of())
-    ending = view.steps[0].ending
-    assert ending is not None
-    assert ending.code == "set"
-    assert "3 of 4 brokers run it" in ending.sentence
-    assert f"{BROKERS[1]} does not answer" in ending.sentence
+    result = view.steps[0].result
+    assert result is not None
+    assert result.code == "set"
+    assert "3 of 4 brokers run it" in result.sentence
+    assert f"{BROKERS[1]} does not answer" in result.sentence
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_setting_is_left_alone_when_it_is_not_what_the_plan_found(stored, code
     world = World(settings={THRESHOLD: stored})
     view = carried(world, setting_of())
     assert view.steps[0].state == "SKIPPED"
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.code == code
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.code == code
     assert world.settings == {THRESHOLD: stored}
     assert not world.sends
 
@@ -169,8 +169,8 @@ def test_a_bundle_that_moved_is_not_split() -> None:
     world.ask(plan=plan_with(world, split_of()), options=PATIENT)
     world.move_by_others(MOVABLE[0], next(b for b in BROKERS if b != world.owners[MOVABLE[0]]))
     view = world.outlive()
-    assert view.steps[0].ending is not None
-    assert view.steps[0].ending.code == "moved_meanwhile"
+    assert view.steps[0].result is not None
+    assert view.steps[0].result.code == "moved_meanwhile"
     assert not world.sends
 
 
@@ -206,8 +206,8 @@ def test_parts_that_were_unloaded_are_nobody_elses_moves() -> None:
     world = World()
     before = world.snapshot()
     view = carried(world, split_of(is_unloaded=True))
-    assert not list(foreign_moves(view, before, world.snapshot()))
-    assert world.events(ForeignMove) == []
+    assert not list(external_changes(view, before, world.snapshot()))
+    assert world.events(ExternalMove) == []
 
 
 def test_a_rehearsal_says_what_would_be_sent_and_sends_nothing() -> None:

@@ -27,7 +27,7 @@ from core.actions.events import SettingRestored, SettingSaved, StepWaiting
 from core.actions.model import RunOptions
 from core.actions.views import RunView
 from core.errors import PlanConflictError
-from core.pegasus.plan.external_changes import foreign_changes
+from core.pegasus.plan.external_changes import external_changes
 from core.pegasus.plan.measured import measured
 from core.pegasus.plan.undo import PegasusGround, undo_plan
 from core.pegasus.plan.verify import recheck
@@ -61,7 +61,7 @@ def run(world: PegasusWorld, *steps: PegasusStep, options: RunOptions = FAST) ->
 
 
 def codes(view: RunView) -> list[str]:
-    return [step.ending.code if step.ending else "" for step in view.steps]
+    return [step.result.code if step.result else "" for step in view.steps]
 
 
 # -- waiting ---------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def test_a_wait_that_lasts_too_long_fails() -> None:
     view = run(world, AwaitState(state="no_primaries", node=N1, within_s=20.0))
     assert view.state == "FAILED"
     assert codes(view) == ["not_reached"]
-    assert view.steps[0].ending is not None
-    assert "4 partitions" in view.steps[0].ending.sentence
+    assert view.steps[0].result is not None
+    assert "4 partitions" in view.steps[0].result.sentence
     assert 19.0 < world.now_s < 25.0
 
 
@@ -272,7 +272,7 @@ def test_the_share_of_living_nodes_goes_back_when_no_node_has_left() -> None:
     view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
     assert view.state == "STOPPED"
     assert world.values[LIVE_PERCENTAGE] == "80"
-    assert [setting.fate for setting in view.settings] == ["restored"]
+    assert [setting.result for setting in view.settings] == ["restored"]
 
 
 def test_the_share_of_living_nodes_is_left_where_putting_it_back_would_freeze() -> None:
@@ -282,7 +282,7 @@ def test_the_share_of_living_nodes_is_left_where_putting_it_back_would_freeze() 
     view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
     assert (view.state, world.values[LIVE_PERCENTAGE]) == ("STOPPED", "0")
     (share,) = view.settings
-    assert share.fate == "left"
+    assert share.result == "not_restored"
     assert "with 3 of 4 nodes alive 80 would freeze the cluster" in share.sentence
     assert f"by hand: remote_command -t meta-server {LIVE_PERCENTAGE} 80" in share.sentence
 
@@ -295,8 +295,8 @@ def test_what_a_pause_left_on_purpose_is_looked_at_again_at_the_end() -> None:
     world.at(80.0, world.dead.clear)
     world.at(90.0, lambda: world.control("stop"))
     view = run(world, LESS, AwaitState(state="no_primaries", node=N1))
-    fates = [event.fate for event in world.events(SettingRestored)]
-    assert fates == ["left", "restored"]
+    fates = [event.result for event in world.events(SettingRestored)]
+    assert fates == ["not_restored", "restored"]
     assert view.state == "STOPPED"
     assert world.values[LIVE_PERCENTAGE] == "80"
 
@@ -330,7 +330,7 @@ def test_what_somebody_else_set_meanwhile_is_left_and_ends_the_run() -> None:
     assert view.state == "FAILED"
     assert codes(view) == ["set", "setting_changed"]
     assert world.level == "freezed"
-    assert view.settings[0].fate == "changed_by_others"
+    assert view.settings[0].result == "changed_by_others"
 
 
 def test_a_setting_that_cannot_be_changed_ends_the_run_before_the_rest() -> None:
@@ -402,8 +402,8 @@ def test_a_level_outside_the_five_in_a_plan_is_told_and_never_sent() -> None:
     world = a_world()
     view = run(world, SetMetaLevel(before="steady", level="frozen"), move("2.0", N1, N3))
     assert codes(view)[0] == "unknown_level"
-    assert view.steps[0].ending is not None
-    assert "frozen" in view.steps[0].ending.sentence
+    assert view.steps[0].result is not None
+    assert "frozen" in view.steps[0].result.sentence
     assert world.level == "steady"
     assert 0 not in world.sent_steps
 
@@ -496,14 +496,14 @@ def test_what_others_changed_is_told_partition_by_partition_and_a_lost_node_as_o
         world.configs[f"2.{index}"] = replace(
             old, ballot=old.ballot + (index > 0), primary=primary, secondaries=seconds
         )
-    found = list(foreign_changes(view, before, snapshot_of_world(world)))
-    assert [(move.bundle, move.source, move.destination) for move in found] == [
+    found = list(external_changes(view, before, snapshot_of_world(world)))
+    assert [(move.subject, move.source, move.destination) for move in found] == [
         ("2.1", N1, N2),
         ("2.2", N1, N3),
         ("2.3", N4, N3),
     ]
     world.dead.add(N1)
-    found = list(foreign_changes(view, before, snapshot_of_world(world)))
+    found = list(external_changes(view, before, snapshot_of_world(world)))
     assert [move.sentence.partition(": ")[0] for move in found] == [
         "Partition 2.3",
         f"{N1} is not alive any more",
@@ -515,8 +515,8 @@ def test_what_the_run_itself_moved_is_not_foreign() -> None:
     before = snapshot_of_world(world)
     view = run(world, move("2.0", N1, N3))
     assert view.state == "DONE"
-    assert not list(foreign_changes(view, before, snapshot_of_world(world)))
-    assert not view.foreign_moves
+    assert not list(external_changes(view, before, snapshot_of_world(world)))
+    assert not view.external_changes
 
 
 def test_moves_at_a_level_that_the_run_set_are_its_own_doing() -> None:
@@ -525,7 +525,7 @@ def test_moves_at_a_level_that_the_run_set_are_its_own_doing() -> None:
     world.balanced_after_s = 70.0
     view = run(world, LIVELY, AwaitState(state="balanced"))
     assert view.state == "DONE"
-    assert not view.foreign_moves
+    assert not view.external_changes
 
 
 def test_nodes_are_measured_as_they_lead_and_serve() -> None:

@@ -97,21 +97,21 @@ def test_ending_follows_from_the_new_ownership(
     action = action_of(step, sight(ONE, "7"), after)
     before = action.look()
     action.send()
-    ending = action.ending(before, action.look())
-    assert (ending.code if ending else None) == code
-    if ending is not None:
-        assert BUNDLE in ending.sentence
-        assert ending.after is not None
-        assert (ending.after.holder, ending.after.token) == (after.holder, after.token)
+    result = action.result(before, action.look())
+    assert (result.code if result else None) == code
+    if result is not None:
+        assert BUNDLE in result.sentence
+        assert result.after is not None
+        assert (result.after.holder, result.after.token) == (after.holder, after.token)
 
 
 def test_hint_of_a_bundle_that_landed_elsewhere_is_the_next_move() -> None:
     action = action_of(TOWARDS, sight(ONE, "7"), sight(THREE, "8"))
     before = action.look()
-    ending = action.ending(before, action.look())
-    assert ending is not None
-    assert f"not to {TWO}" in ending.sentence
-    assert f"`trimtab unload SNAPSHOT --bundle {BUNDLE} --to {TWO} --plan OUT`" in ending.hint
+    result = action.result(before, action.look())
+    assert result is not None
+    assert f"not to {TWO}" in result.sentence
+    assert f"`trimtab unload SNAPSHOT --bundle {BUNDLE} --to {TWO} --plan OUT`" in result.hint
 
 
 @pytest.mark.parametrize(
@@ -133,38 +133,38 @@ def test_bundle_that_never_left_is_told_from_one_that_still_may(
     before = action.look()
     if is_answered:
         action.send()
-    ending = action.on_timeout(before, action.look())
-    assert (ending.state, ending.code) == (state, code), ending.sentence
-    assert BUNDLE in ending.sentence
+    result = action.on_timeout(before, action.look())
+    assert (result.state, result.code) == (state, code), result.sentence
+    assert BUNDLE in result.sentence
 
 
 @pytest.mark.parametrize(("step", "words"), [(TOWARDS, TWO), (ANYWHERE, "first lookup")])
 def test_bundle_that_nobody_asked_for_is_given_up(step: UnloadBundle, words: str) -> None:
     action = action_of(step, sight(ONE, "7"), sight(None))
     before = action.look()
-    ending = action.on_timeout(before, action.look())
-    assert (ending.state, ending.code) == ("DONE", "given_up")
-    assert "no client has asked for it" in ending.sentence
-    assert words in ending.sentence
+    result = action.on_timeout(before, action.look())
+    assert (result.state, result.code) == ("DONE", "unassigned")
+    assert "no client has asked for it" in result.sentence
+    assert words in result.sentence
 
 
 @pytest.mark.parametrize("step", [TOWARDS, ANYWHERE])
 def test_bundle_whose_owner_left_the_cluster_is_not_said_to_be_given_up(step: UnloadBundle) -> None:
     action = action_of(step, sight(ONE, "7"), replace(sight(None), is_owner_there=False))
     before = action.look()
-    ending = action.on_timeout(before, action.look())
-    assert (ending.state, ending.code) == ("DONE", "owner_lost")
-    assert f"{ONE} left the cluster; {BUNDLE} lost its owner with it" in ending.sentence
-    assert "gave" not in ending.sentence
+    result = action.on_timeout(before, action.look())
+    assert (result.state, result.code) == ("DONE", "owner_lost")
+    assert f"{ONE} left the cluster; {BUNDLE} lost its owner with it" in result.sentence
+    assert "gave" not in result.sentence
 
 
 def test_without_tokens_a_gap_in_between_tells_that_it_came_back() -> None:
     action = action_of(TOWARDS, sight(ONE), sight(None), sight(ONE))
     before = action.look()
-    assert action.ending(before, action.look()) is None
-    ending = action.ending(before, action.look())
-    assert ending is not None
-    assert ending.code == "returned"
+    assert action.result(before, action.look()) is None
+    result = action.result(before, action.look())
+    assert result is not None
+    assert result.code == "returned"
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from journal_entries import (
 
 from connectors.journal.journal import SqlJournal
 from core.actions.events import (
-    ControlAsked,
-    ForeignMove,
+    ControlRequested,
+    ExternalMove,
     RunEnded,
     SettingChanged,
     SettingRestored,
@@ -44,10 +44,12 @@ EVENTS = (
     ended(0),
     begun(1),
     ended(1, "DONE", "landed_elsewhere", "b9:8080"),
-    ControlAsked(control="stop", reason="enough"),
+    ControlRequested(control="stop", reason="enough"),
     ended(2, "SKIPPED", "stopped", None),
-    ForeignMove(bundle="x/y/z", source="b1", destination="b2", sentence="x/y/z moved, not by us."),
-    SettingRestored(key=SHEDDING, fate="restored", sentence="It was put back."),
+    ExternalMove(
+        subject="x/y/z", source="b1", destination="b2", sentence="x/y/z moved, not by us."
+    ),
+    SettingRestored(key=SHEDDING, result="restored", sentence="It was put back."),
     RunEnded(state="STOPPED", sentence="Stopped as ann asked."),
     MEASURED,
 )
@@ -126,8 +128,8 @@ def test_one_run_is_told_whole(trimtab) -> None:
     assert view["steps"][0]["after"]["holder"] == "b2:8080"
     assert view["steps"][1]["code"] == "landed_elsewhere"
     assert [move["owner"] for move in view["next_moves"]] == ["b9:8080"]
-    assert view["settings"][0]["fate"] == "restored"
-    assert view["foreign_moves"][0]["bundle"] == "x/y/z"
+    assert view["settings"][0]["result"] == "restored"
+    assert view["external_changes"][0]["subject"] == "x/y/z"
     assert view["expected"]["brokers"][0]["usage_after"] == 0.5
     assert view["measured"]["throughput_deviation"] == 0.125
     assert [entry["seq"] for entry in body["entries"]] == list(range(1, len(EVENTS) + 1))
@@ -165,7 +167,7 @@ def test_steps_skipped_for_one_reason_are_told_together(trimtab, site) -> None:
     journal.close()
     code, out, _ = trimtab("runs", failed)
     assert code == 0
-    reason = ended(1, "SKIPPED", "too_many_failures", None).ending.sentence
+    reason = ended(1, "SKIPPED", "too_many_failures", None).result.sentence
     assert out.count(f"Step 2: {reason}") == 1
     assert "Step 3 was skipped for the same reason as step 2." in out
 
@@ -279,7 +281,7 @@ def test_a_run_is_asked_to_stop_with_a_reason_that_no_terminal_obeys(trimtab, si
     assert "asked to stop" in out
     entry = SqlJournal(f"sqlite:///{site / 'state' / 'journal.db'}").entries(run_id=LATER)[-1]
     event = entry.record.event
-    assert isinstance(event, ControlAsked)
+    assert isinstance(event, ControlRequested)
     assert (event.control, event.reason) == ("stop", "too [31mhot now")
 
 

@@ -188,7 +188,7 @@ def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
     moves = [one for one in whole.plan.steps if isinstance(one, UnloadBundle)]
     assert {one.bundle for one in moves} == astray
     assert isinstance(whole.plan.steps[0], SetPolicy)
-    assert all(target not in one.foreseen for one in moves)
+    assert all(target not in one.predicted for one in moves)
     seen = preview_plan(fleet, whole.plan)
     assert all(target not in one.placement.distribution for one in seen.steps)
     assert "isolation_astray" in {one.code for one in bare.plan.diagnostics}

@@ -250,8 +250,8 @@ class TestPlayed:
         for gpid, config in stage.configs.items():
             assert set(config.members) == set(before[gpid].members)
         led = [config.primary for config in stage.configs.values()]
-        foreseen = {one.node: one.primaries_after for one in plan.expected.nodes}
-        for node, count in foreseen.items():
+        predicted = {one.node: one.primaries_after for one in plan.expected.nodes}
+        for node, count in predicted.items():
             assert led.count(node) == count
 
     def test_what_is_expected_of_nodes_is_what_comes(self):

@@ -58,19 +58,19 @@ def codes(plan: Plan) -> list[str]:
 
 def test_a_plan_foresees_where_its_bundles_land(fleet, hot) -> None:
     plan = planned(fleet, hot, destinations={hot[0]: COOL})
-    assert plan.steps[0].foreseen == {COOL: 1.0}
+    assert plan.steps[0].predicted == {COOL: 1.0}
     assert plan.steps[0].likely == (COOL,)
     for step in plan.steps:
-        assert sum(step.foreseen.values()) <= 1.0 + 1e-9
-        assert all(p >= MIN_PROBABILITY for p in step.foreseen.values())
-        assert list(step.foreseen) == list(step.likely)
+        assert sum(step.predicted.values()) <= 1.0 + 1e-9
+        assert all(p >= MIN_PROBABILITY for p in step.predicted.values())
+        assert list(step.predicted) == list(step.likely)
 
 
 def test_what_it_foresees_survives_the_file_and_is_part_of_the_id(fleet, hot) -> None:
     plan = planned(fleet, hot)
     assert load_plan(dump_plan(plan), STEPS) == plan
     other = replace(
-        plan, steps=(msgspec.structs.replace(plan.steps[0], foreseen={}), *plan.steps[1:])
+        plan, steps=(msgspec.structs.replace(plan.steps[0], predicted={}), *plan.steps[1:])
     )
     with pytest.raises(Exception, match="was changed after it was made"):
         load_plan(dump_plan(other), STEPS)
@@ -309,7 +309,7 @@ def test_an_unknown_step_is_left_where_it_is(fleet, hot, moved) -> None:
 
 def test_a_bundle_left_with_nobody_is_taken_from_whoever_got_it(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:1]), cluster="prod")
-    view = a_run(plan, begun(0, HOT), ended(0, "DONE", "given_up", None))
+    view = a_run(plan, begun(0, HOT), ended(0, "DONE", "unassigned", None))
     (step,) = undo_plan(view, ground(moved[1])).steps
     assert (step.owner, step.destination) == (IDLE, HOT)
 
@@ -317,7 +317,7 @@ def test_a_bundle_left_with_nobody_is_taken_from_whoever_got_it(fleet, hot, move
 def test_a_bundle_whose_place_the_run_never_saw_stays(fleet, hot, moved) -> None:
     plan = replace(planned(fleet, hot[:2]), cluster="prod")
     blind = ended(0)
-    blind = StepEnded(step=0, ending=replace(blind.ending, after=None))
+    blind = StepEnded(step=0, result=replace(blind.result, after=None))
     view = a_run(plan, begun(0, HOT), blind, begun(1, HOT), ended(1, broker=COOL))
     made = undo_plan(view, ground(moved[1]))
     assert [step.bundle for step in made.steps] == [hot[1]]

@@ -36,7 +36,7 @@ def view(*steps, run_id=RUN, done_after_s=5, state="DONE"):
                 step=step,
                 state=state,
                 before=Observation(exists=True, value="steady"),
-                ending=StepResult(
+                result=StepResult(
                     state=state,
                     code="set",
                     sentence="Set.",

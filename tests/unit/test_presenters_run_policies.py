@@ -14,7 +14,7 @@ SET = SetPolicy(policy="publish_rate", name="acme/orders", value=RATE)
 
 
 def _done(step: SetPolicy, before: str | None, after: str | None) -> StepView:
-    ending = StepResult(
+    result = StepResult(
         state="DONE",
         code="set",
         sentence=f"It was set to {after}.",
@@ -25,7 +25,7 @@ def _done(step: SetPolicy, before: str | None, after: str | None) -> StepView:
         step=step,
         state="DONE",
         before=Observation(exists=True, value=before),
-        ending=ending,
+        result=result,
     )
 
 
@@ -48,7 +48,7 @@ def test_what_was_taken_away_is_not_set_any_more():
 
 def test_a_step_that_failed_keeps_its_own_sentence():
     failed = StepResult(state="FAILED", code="not_done", sentence="It is not as wanted.")
-    step = StepView(index=0, step=SET, state="FAILED", ending=failed)
+    step = StepView(index=0, step=SET, state="FAILED", result=failed)
     assert what_happened(step) == "It is not as wanted."
     assert after_words(step) == ""
 

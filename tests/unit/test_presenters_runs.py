@@ -21,7 +21,7 @@ from journal_entries import (
 )
 
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Measured,
     RunEnded,
     RunMeasured,
@@ -150,7 +150,7 @@ def test_step_that_is_no_move_is_confirmed_by_name_and_shown_in_its_words(step, 
     row = runs.steps_frame(view, LATER).iloc[0]
     assert row["bundle"] == step.subject
     assert step.subject in row["asked"]
-    assert not row["foreseen"]
+    assert not row["predicted"]
     assert "moved" not in runs.answer(view, LATER)
 
 
@@ -239,7 +239,7 @@ def test_steps_show_owners_before_and_after_and_the_foreseen_landing():
     assert rows["state"].tolist() == ["● done", "▲ done, elsewhere", "? unknown"]
     assert rows["before"].tolist() == ["b1:8080"] * 3
     assert rows["after"].tolist() == ["b2:8080", "b3:8080", ""]
-    assert rows["foreseen"].tolist() == [
+    assert rows["predicted"].tolist() == [
         "✓ b2:8080 (75 %)",
         "≠ b2:8080 (75 %); there 25 %",
         "b2:8080 (75 %)",
@@ -254,11 +254,11 @@ def test_steps_that_did_not_go_as_asked_are_told_in_full():
 
 
 def test_control_that_was_asked_for_is_not_asked_again():
-    view = view_of(*RUNNING, ControlAsked(control="stop", reason="enough"))
+    view = view_of(*RUNNING, ControlRequested(control="stop", reason="enough"))
     assert "Stop asked for by ann" in run_controls.pending_words(view, LATER)
     assert "(enough)" in run_controls.pending_words(view, LATER)
     assert run_controls.why_no_control(view, "pause") == "It is stopping already."
-    paused = view_of(*RUNNING, ControlAsked(control="pause"))
+    paused = view_of(*RUNNING, ControlRequested(control="pause"))
     assert run_controls.why_no_control(paused, "pause") == "Pause has been asked for already."
     assert run_controls.why_no_control(paused, "stop") is None
     assert run_controls.why_no_control(view_of(*QUEUED), "pause") is not None

@@ -14,7 +14,7 @@ from connectors.journal.journal import SqlJournal
 from connectors.recording.attribution import Deed, attributed
 from connectors.recording.steps import RunSteps, last_place
 from core.actions.events import (
-    ControlAsked,
+    ControlRequested,
     Event,
     RunEnded,
     RunRefused,
@@ -123,7 +123,7 @@ def test_step_that_is_unknown_is_told_when_it_is_settled(journal: SqlJournal) ->
     steps = steps_of(journal)
     write(journal, requested(1), claimed(), begun(0), ended(0, "UNKNOWN", "timed_out", None))
     assert [row["kind"] for row in read(steps)] == ["run", "run"]
-    write(journal, ended(0, is_by_looking=True), start=4)
+    write(journal, ended(0, is_reconciled=True), start=4)
     assert [(row["kind"], row["after"]) for row in read(steps)] == [("step", "b2:8080")]
 
 
@@ -139,7 +139,7 @@ def test_wishes_and_refusals_of_people_are_told(journal: SqlJournal) -> None:
     write(
         journal,
         requested(),
-        ControlAsked(control="stop", reason="lunch"),
+        ControlRequested(control="stop", reason="lunch"),
         RunRefused(code="plan_expired", sentence="Too late."),
     )
     assert [row["after"] for row in read(steps_of(journal))] == ["QUEUED", "stop asked", "REFUSED"]
@@ -153,7 +153,7 @@ def test_settings_changed_for_the_time_of_a_run_are_steps(journal: SqlJournal) -
         claimed(),
         SettingSaved(key=key, before=None, during="false"),
         SettingChanged(key=key),
-        SettingRestored(key=key, fate="restored", sentence="As before."),
+        SettingRestored(key=key, result="restored", sentence="As before."),
     )
     steps = steps_of(journal)
     rows = [row for row in read(steps) if row["kind"] == "step"]

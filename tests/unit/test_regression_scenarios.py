@@ -118,6 +118,6 @@ def test_a_bundle_that_is_split_during_the_run_is_skipped_and_nothing_is_sent_fo
     stage.ask(plan=plan, options=RunOptions(pace_per_min=600, verify_within_s=5.0))
     stage.at(0.4, lambda: stage.gone.add(second))
     assert stage.work() == "DONE"
-    ended = [step.ending.code if step.ending else step.state for step in stage.view.steps]
+    ended = [step.result.code if step.result else step.state for step in stage.view.steps]
     assert ended == ["landed", "gone", "landed"]
     assert second not in {bundle for _, _, bundle in stage.sends}

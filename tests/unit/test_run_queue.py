@@ -53,7 +53,7 @@ def test_a_run_with_nothing_left_but_a_setting_says_that_it_is_being_put_back() 
     view = fold(chain_of([requested(0), claimed()]))
     assert not view.putting_back
     saved = SettingSaved(key=SHEDDING, before=None, during="false")
-    failed = SettingRestored(key=SHEDDING, fate="failed", sentence="No broker answers.")
+    failed = SettingRestored(key=SHEDDING, result="failed", sentence="No broker answers.")
     events = [requested(0), claimed(), saved]
     view = fold(chain_of(events))
     assert view.putting_back == f"All steps are settled; {SHEDDING} is being put back."

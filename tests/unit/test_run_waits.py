@@ -15,8 +15,8 @@ from core.actions.events import (
     SettingChanged,
     SettingRestored,
     SettingSaved,
-    StepBegun,
     StepEnded,
+    StepStarted,
     StepWaiting,
 )
 from core.actions.model import Observation, StepResult, StepState
@@ -53,17 +53,17 @@ def done(step: int, state: StepState = "DONE", code: str = "set", value: str = "
     return StepEnded(
         step=step,
         took_ms=None,
-        ending=StepResult(state=state, code=code, sentence="It is so already.", after=after),
+        result=StepResult(state=state, code=code, sentence="It is so already.", after=after),
     )
 
 
-def begun(step: int, value: str | None = None) -> StepBegun:
-    return StepBegun(step=step, seen=Observation(exists=True, value=value))
+def begun(step: int, value: str | None = None) -> StepStarted:
+    return StepStarted(step=step, observed=Observation(exists=True, value=value))
 
 
 def held(*, is_back: bool) -> tuple[Event, ...]:
     saved = SettingSaved(key=LEVEL_KEY, before="steady", during="lively")
-    back = SettingRestored(key=LEVEL_KEY, fate="restored", sentence="It was put back.")
+    back = SettingRestored(key=LEVEL_KEY, result="restored", sentence="It was put back.")
     return (saved, SettingChanged(key=LEVEL_KEY), *((back,) if is_back else ()))
 
 

@@ -131,7 +131,7 @@ def test_a_run_is_executed_journaled_measured_and_undone(tmp_path: Path) -> None
     assert view.state == "DONE"
     assert site.cluster.workers["orders"] == "w2"
     assert site.cluster.settings[AUTO] == "on"  # restored when the run ended
-    assert [setting.fate for setting in view.settings] == ["restored"]
+    assert [setting.result for setting in view.settings] == ["restored"]
     snapshot = site.cluster.snapshot()
     assert QUEUES.measure(view, snapshot, None).snapshot_id == snapshot.snapshot_id
 
@@ -152,7 +152,7 @@ def test_its_balancer_is_paused_and_what_others_move_is_recorded(tmp_path: Path)
     site.cluster.before_move = meanwhile
     view = site.run(site.plan([MOVE]), "run-1", pause_balancer=True)
     assert (seen, site.cluster.settings[AUTO]) == (["off"], "on")
-    assert [(one.bundle, one.destination) for one in view.foreign_moves] == [("mails", "w3")]
+    assert [(one.subject, one.destination) for one in view.external_changes] == [("mails", "w3")]
 
 
 def test_what_was_moved_meanwhile_is_left_alone(tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ def test_what_was_moved_meanwhile_is_left_alone(tmp_path: Path) -> None:
     view = site.run(plan, "run-1")
     assert (view.state, site.cluster.workers["orders"]) == ("FAILED", "w9")
     (step,) = view.steps
-    assert step.ending is not None
-    assert step.ending.code == "moved_meanwhile"
+    assert step.result is not None
+    assert step.result.code == "moved_meanwhile"

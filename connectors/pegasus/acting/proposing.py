@@ -162,7 +162,7 @@ class PartitionAction(ABC):
             raise
         self._eyes.note_sent([self._partition.gpid], self._reign)
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of it, ``None`` while it may still come."""
         verdict = self._judged(before)
         if verdict is None:
@@ -177,7 +177,7 @@ class PartitionAction(ABC):
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it was not seen in time."""
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         verdict = self._judged(before)

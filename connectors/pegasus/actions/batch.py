@@ -140,7 +140,7 @@ class BatchAction:
         if not queued and failure is not None:
             raise failure
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return what came of them, ``None`` while some may still come."""
         verdicts = self._verdicts(before)
         if self._waiting(verdicts):

@@ -200,7 +200,7 @@ class CloseAction:
             )
         return True
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that all are closed: by the answers, or because the process has ended."""
         step = self._step
         if before.token and now.token and now.token != before.token:
@@ -219,7 +219,7 @@ class CloseAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when not every answer came."""
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         total, confirmed = len(self._step.partitions), len(self._closed) + len(self._absent)

@@ -67,7 +67,7 @@ class LevelAction:
         self._cluster.settings.set_value(LEVEL_KEY, self._step.level)
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
         if now.value != step.level or self._cannot_tell(before):
@@ -88,7 +88,7 @@ class LevelAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it does not read as asked."""
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         if now.value == self._step.level:

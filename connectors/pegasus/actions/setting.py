@@ -80,7 +80,7 @@ class SettingAction:
         self._cluster.settings.set_value(self._step.subject, self._step.value)
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not."""
         step = self._step
         is_default = step.value == DEFAULT and self._is_answered
@@ -98,7 +98,7 @@ class SettingAction:
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it does not read as asked."""
         step = self._step
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         if now.value is None:

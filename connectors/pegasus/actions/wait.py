@@ -139,7 +139,7 @@ class AwaitAction:
     def send(self) -> None:
         """Send nothing."""
 
-    def ending(self, before: Observation, now: Observation) -> StepResult:
+    def result(self, before: Observation, now: Observation) -> StepResult:
         """Return that it is reached, unless it was begun because its time was up."""
         if before.detail and now.detail:  # who began it had no time to say so
             return not_reached(self._step.wait, now.detail, now)
@@ -148,7 +148,7 @@ class AwaitAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return the same."""
-        return self.ending(before, now)
+        return self.result(before, now)
 
     # -- states of a node -----------------------------------------------------------------------
 

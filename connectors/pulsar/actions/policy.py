@@ -58,7 +58,7 @@ class PolicyAction:
         """Ask for the change, once."""
         self._cluster.send_policy(self._step)
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is as wanted, ``None`` while it is not."""
         step = self._step
         if not self._rule.is_same(now.value, step.value):
@@ -73,7 +73,7 @@ class PolicyAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the change was not seen in time."""
-        if (done := self.ending(before, now)) is not None:
+        if (done := self.result(before, now)) is not None:
             return done
         return self._rule.failed(
             before,

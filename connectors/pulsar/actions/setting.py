@@ -88,7 +88,7 @@ class SettingAction:
         """Ask for the change, once."""
         self._cluster.send_to_any(self._step.request())
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return that it is set, ``None`` while it is not or some broker is behind."""
         if not self._is_wanted(now.value) or self._behind:
             return None

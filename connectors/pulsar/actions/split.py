@@ -106,7 +106,7 @@ class SplitAction:
         self._send(self._step.request())
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return into what it was split, ``None`` while it is whole or its parts are on the way."""
         if now.exists:
             return None
@@ -120,7 +120,7 @@ class SplitAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when it was not split in time."""
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         return self._whole(now, now.holder) if now.exists else self._split(now)

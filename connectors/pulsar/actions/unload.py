@@ -130,7 +130,7 @@ class UnloadAction:
         self._send(self._step.request())
         self._is_answered = True
 
-    def ending(self, before: Observation, now: Observation) -> StepResult | None:
+    def result(self, before: Observation, now: Observation) -> StepResult | None:
         """Return where the bundle landed, ``None`` while it has not."""
         if not now.exists:
             return self._split_meanwhile(now)
@@ -141,7 +141,7 @@ class UnloadAction:
 
     def on_timeout(self, before: Observation, now: Observation) -> StepResult:
         """Return what is to be said when the bundle did not land in time."""
-        found = self.ending(before, now)
+        found = self.result(before, now)
         if found is not None:
             return found
         if now.holder is None:
@@ -224,7 +224,7 @@ class UnloadAction:
             )
         return StepResult(
             state="DONE",
-            code="given_up",
+            code="unassigned",
             sentence=f"{source} gave up {bundle}, and nobody owns it: no client has asked for it "
             f"since. {kept}",
             after=now,

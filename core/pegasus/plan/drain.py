@@ -121,7 +121,7 @@ def _able(draft: Draft, config: PartitionConfig, leaving: Collection[str]) -> li
     sure = [
         name
         for name in course.alive
-        if name in config.secondaries and (config.gpid, name) not in course.foreseen
+        if name in config.secondaries and (config.gpid, name) not in course.predicted
     ]
     return [name for name in sure if name not in leaving] or sure
 
@@ -138,7 +138,7 @@ def _table_leads(draft: Draft, led: Collection[PartitionConfig]) -> Counter[tupl
 
 
 def _no_heir(draft: Draft, config: PartitionConfig, node: str) -> GuardRefusedError:
-    if any((config.gpid, name) in draft.course.foreseen for name in config.secondaries):
+    if any((config.gpid, name) in draft.course.predicted for name in config.secondaries):
         return GuardRefusedError(
             f"Who could lead {config.gpid} after {node} is up to the guardian: all of its replicas "
             "are on nodes that leave.",

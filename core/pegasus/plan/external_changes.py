@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.actions.events import ForeignMove
+from core.actions.events import ExternalMove
 from core.actions.views import RunView
 from core.pegasus.ids import gpid_text
 from core.pegasus.levels import FunctionLevel
@@ -21,9 +21,9 @@ _KEYS = ["app_id", "index"]
 _MEMBERS = ["primary", "secondaries"]
 
 
-def foreign_changes(
+def external_changes(
     view: RunView, earlier: PegasusSnapshot, later: PegasusSnapshot
-) -> Iterator[ForeignMove]:
+) -> Iterator[ExternalMove]:
     """Yield which partitions changed from one snapshot to the next, and not by the run.
 
     What a node that died had is told as one. What the balancer did while the run itself had the
@@ -33,7 +33,7 @@ def foreign_changes(
     alive = pc.field("is_alive")
     live = set(later.tables["nodes"].filter(alive)["node"].to_pylist())
     is_balancing = _was_lively(view, earlier.manifest.taken_at)
-    lost: dict[str, list[ForeignMove]] = {}
+    lost: dict[str, list[ExternalMove]] = {}
     for row in _changed(earlier, later).to_pylist():  # only what changed: few
         move = None if gpid_text(row["app_id"], row["index"]) in own else _change(row)
         if move is None:
@@ -44,7 +44,9 @@ def foreign_changes(
             yield move
     for node, gone in lost.items():
         sentence = f"{node} is not alive any more: {pluralize(len(gone), 'partition')} lost it."
-        yield ForeignMove(bundle=gone[0].bundle, source=node, destination=None, sentence=sentence)
+        yield ExternalMove(
+            subject=gone[0].subject, source=node, destination=None, sentence=sentence
+        )
 
 
 def _changed(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.Table:
@@ -69,7 +71,7 @@ def _changed(earlier: PegasusSnapshot, later: PegasusSnapshot) -> pa.Table:
     return result
 
 
-def _change(row: dict[str, Any]) -> ForeignMove | None:
+def _change(row: dict[str, Any]) -> ExternalMove | None:
     """Return what became of one partition; ``None``: its members are the same."""
     gpid = gpid_text(row["app_id"], row["index"])
     was, now = row["was_primary"], row["primary"]
@@ -86,9 +88,9 @@ def _change(row: dict[str, Any]) -> ForeignMove | None:
     return _move(gpid, next(iter(left), None), next(iter(joined), None), words)
 
 
-def _move(gpid: str, source: str | None, destination: str | None, words: str) -> ForeignMove:
-    return ForeignMove(
-        bundle=gpid,
+def _move(gpid: str, source: str | None, destination: str | None, words: str) -> ExternalMove:
+    return ExternalMove(
+        subject=gpid,
         source=source,
         destination=destination,
         sentence=f"Partition {gpid}: {words} during the run, and not by it.",

@@ -38,14 +38,14 @@ class Course:
     Attributes:
         level: The level in force at this point; ``None``: unknown.
         received_mb: By node: what was copied onto it; ``None``: of some copy it is unknown.
-        foreseen: Partitions with the nodes that the guardian is only expected to have chosen.
+        predicted: Partitions with the nodes that the guardian is only expected to have chosen.
     """
 
     def __init__(self, facts: PegasusFacts) -> None:
         self.facts = facts
         self.level = facts.effective_level
         self.received_mb: dict[str, float | None] = {}
-        self.foreseen: set[tuple[str, str]] = set()
+        self.predicted: set[tuple[str, str]] = set()
         self._configs = {
             config.gpid: config
             for app_id, table in facts.partitions.items()
@@ -170,7 +170,7 @@ class Course:
         node = min(able, key=lambda name: (held[name], self.replicas[name]))
         learn = ProposalAction(ConfigType.ADD_SECONDARY, config.primary, node)
         self.advance(config, [learn])
-        self.foreseen.add((config.gpid, node))
+        self.predicted.add((config.gpid, node))
         return node
 
     def come_back(self, config: PartitionConfig, node: str) -> None:

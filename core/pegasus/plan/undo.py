@@ -78,17 +78,17 @@ class _Undo:
 
     def _is_done(self, step: StepView) -> bool:
         """Whether there is something to take back; tell what is left alone."""
-        asked, ending = step.step, step.ending
+        asked, result = step.step, step.result
         if step.state == "UNKNOWN":
             sentence = f"What became of {asked.subject} is unknown: it is left as it is."
             self._stay("undo_unknown", asked.subject, sentence)
             return False
-        if step.state != "FAILED" or step.begun_at is None or ending is None:
+        if step.state != "FAILED" or step.begun_at is None or result is None:
             return step.state == "DONE"
         if isinstance(asked, PegasusStep) and asked.is_done_in_parts:
             return True  # done in part, perhaps: each partition tells
-        if ending.after is not None and step.before is not None and ending.after != step.before:
-            sentence = f"{asked.subject} is left as it is: {ending.sentence}"
+        if result.after is not None and step.before is not None and result.after != step.before:
+            sentence = f"{asked.subject} is left as it is: {result.sentence}"
             self._stay("undo_half_done", asked.subject, sentence)
         return False
 

@@ -129,7 +129,7 @@ def build_unload_plan(
     rules = PlacementRules(basis.view, settings, strategy, _SEED)
     outcomes = carry_through(rules, steps)
     steps = [
-        msgspec.structs.replace(step, foreseen=_foreseen(placed))
+        msgspec.structs.replace(step, predicted=_foreseen(placed))
         for step, placed in zip(steps, outcomes.placements, strict=True)
     ]
     found += [*_about_outcomes(steps, outcomes), *check_whole_namespaces(basis, steps)]

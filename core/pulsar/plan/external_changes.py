@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.actions.events import ForeignMove
+from core.actions.events import ExternalMove
 from core.actions.external_changes import describe_move
 from core.actions.views import RunView, StepView
 from core.pulsar.steps.base import PulsarStep
@@ -16,10 +16,10 @@ from core.snapshot.diff import diff_snapshots
 from core.units import pluralize
 
 
-def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Iterator[ForeignMove]:
+def by_lost_broker(moves: Iterable[ExternalMove], later: PulsarSnapshot) -> Iterator[ExternalMove]:
     """Tell what lost its owner with its broker as one; yield all other moves as they are."""
     live = set(later.brokers["broker"].to_pylist())
-    lost: dict[str, list[ForeignMove]] = {}
+    lost: dict[str, list[ExternalMove]] = {}
     for move in moves:
         if move.source is None or move.source in live:
             yield move
@@ -27,12 +27,14 @@ def by_lost_broker(moves: Iterable[ForeignMove], later: PulsarSnapshot) -> Itera
             lost.setdefault(move.source, []).append(move)
     for broker, gone in lost.items():
         sentence = f"{broker} left the cluster: {pluralize(len(gone), 'bundle')} lost their owner."
-        yield ForeignMove(bundle=gone[0].bundle, source=broker, destination=None, sentence=sentence)
+        yield ExternalMove(
+            subject=gone[0].subject, source=broker, destination=None, sentence=sentence
+        )
 
 
-def foreign_moves(
+def external_changes(
     view: RunView, earlier: PulsarSnapshot, later: PulsarSnapshot
-) -> Iterator[ForeignMove]:
+) -> Iterator[ExternalMove]:
     """Yield what changed hands from one snapshot to the next and is not the run's own doing."""
     begun = {
         step.step.subject: step
@@ -63,9 +65,9 @@ def _owners(snapshot: PulsarSnapshot, bundles: Iterable[str]) -> Iterator[tuple[
 
 def _left_with(step: StepView) -> str | None:
     """Broker that the step left the bundle with; ``None`` where its next owner is its own doing."""
-    ending = step.ending
-    if ending is None or ending.state == "UNKNOWN":
+    result = step.result
+    if result is None or result.state == "UNKNOWN":
         return None
-    if ending.after is not None:
-        return ending.after.holder
+    if result.after is not None:
+        return result.after.holder
     return step.step.owner  # it never left

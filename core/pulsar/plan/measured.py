@@ -43,7 +43,7 @@ def _touched(view: RunView) -> list[str]:
     for step in view.steps:
         if step.begun_at is None:
             continue
-        after = step.ending.after if step.ending else None
+        after = step.result.after if step.result else None
         holders = (step.step.owner, after.holder if after else None)
         names += [name for name in holders if name is not None]
     return list(dict.fromkeys(names))

@@ -75,13 +75,14 @@ class PulsarStep(StepBase, frozen=True, kw_only=True):
         "landed_elsewhere": ResultFlags(is_elsewhere=True, differs=True),
         "split_elsewhere": ResultFlags(differs=True),
         "returned": ResultFlags(differs=True),
-        "given_up": ResultFlags(needs_grace=True, differs=True),
+        "unassigned": ResultFlags(needs_grace=True, differs=True),
         "owner_lost": ResultFlags(needs_grace=True, differs=True),
         "moved_meanwhile": ResultFlags(is_external_change=True),
         "unknown_bundle": ResultFlags(is_doubtful=True),
         "owner_unknown": ResultFlags(is_doubtful=True),
         "destination_unreported": ResultFlags(is_doubtful=True),
     }
+    former_codes: ClassVar[Mapping[str, str]] = {"given_up": "unassigned"}
 
     @property
     def unloads(self) -> tuple[str, ...]:

@@ -26,14 +26,15 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
 
     Attributes:
         destination: Broker id that is asked to take it, or ``None``: the cluster places it.
-        foreseen: Broker id to probability, at least :data:`MIN_PROBABILITY`: where it is expected
+        predicted: Broker id to probability, at least :data:`MIN_PROBABILITY`: where it is expected
             to land; empty: unknown. A journal sorts its keys: :attr:`likely` has the order.
     """
 
     phrase: ClassVar[Phrase] = Phrase("unload", "bundle", "moved", "moved", order=0)
+    former_names: ClassVar[Mapping[str, str]] = {"foreseen": "predicted"}
 
     destination: str | None = None
-    foreseen: Mapping[str, float] = msgspec.field(default_factory=dict)
+    predicted: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Leave out what cannot be hashed."""
@@ -63,10 +64,10 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
     def describe_dry_run(self, holder: str | None = None) -> str:
         """Return from where it would be unloaded, and where it is expected."""
         asked = f", {self.destination} asked for" if self.destination else ""
-        foreseen = ", ".join(
-            f"{broker} ({format_ratio(self.foreseen[broker])})" for broker in self.likely[:3]
+        predicted = ", ".join(
+            f"{broker} ({format_ratio(self.predicted[broker])})" for broker in self.likely[:3]
         )
-        ends = f"; foreseen on {foreseen}" if foreseen else ""
+        ends = f"; foreseen on {predicted}" if predicted else ""
         return f"{self.bundle} would be unloaded from {holder or self.owner}{asked}{ends}."
 
     def describe_target(self) -> str:
@@ -155,7 +156,7 @@ class UnloadBundle(BundleStep, frozen=True, kw_only=True, tag="unload_bundle"):
         holder, wanted = after.holder, self.destination
         if code not in _MISSED or wanted is None or holder is None or holder == wanted:
             return None
-        return msgspec.structs.replace(self, owner=holder, foreseen={})
+        return msgspec.structs.replace(self, owner=holder, predicted={})
 
 
 def unloads_of(steps: Iterable[Step]) -> tuple[UnloadBundle, ...]:

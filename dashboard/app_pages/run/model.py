@@ -45,7 +45,7 @@ def _expected(view: RunView) -> dict[str, BrokerExpectation]:
     """The brokers that the plan names, and those that took part all the same."""
     found = {one.broker: one for one in view.plan.expected.brokers}
     for step in view.steps:
-        after = step.ending.after if step.ending else None
+        after = step.result.after if step.result else None
         for broker in (step.step.owner, after.holder if after else None):
             if broker is not None and broker not in found:
                 found[broker] = BrokerExpectation(broker=broker)

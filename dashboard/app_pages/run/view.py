@@ -69,7 +69,7 @@ def _trouble(config: Config, view: RunView) -> None:
             icon=":material/engineering:",
         )
     for setting in view.outstanding_settings:
-        if view.is_ended or setting.fate == "failed" or view.putting_back:
+        if view.is_ended or setting.result == "failed" or view.putting_back:
             st.warning(
                 words.plain(setting.sentence or f"{setting.key} has not been put back yet."),
                 title=f"{setting.key} is still {setting.during}",
@@ -92,15 +92,15 @@ def steps(view: RunView) -> None:
         "bundle": tables.opener(
             "Subject", "_run_bundle", partial(_open_subject, view), is_pinned=False
         ),
-        "foreseen": st.column_config.TextColumn(
+        "predicted": st.column_config.TextColumn(
             "Predicted",
             width=110,
             help="Most likely landing of the plan. ✓ it came so; ≠ it landed elsewhere.",
         ),
         "elapsed_s": st.column_config.NumberColumn("Took", format="%.1f s", width=62),
     }
-    if not any(rows["foreseen"]):
-        del columns["foreseen"]
+    if not any(rows["predicted"]):
+        del columns["predicted"]
     if any(asked != "any" for asked in rows["asked"]):
         columns["asked"] = st.column_config.TextColumn(
             "Asked for", width=238 if is_pegasus else 118
@@ -126,10 +126,10 @@ def steps(view: RunView) -> None:
 
 def around(view: RunView) -> None:
     """Show what else changed during the run: moves of others, and settings of ours."""
-    if view.foreign_moves:
+    if view.external_changes:
         what = "Partitions" if outcome.is_pegasus(view) else "Bundles"
         words.section("Moved by others", f"{what} that changed hands meanwhile, and not by it.")
-        words.notes([move.sentence for move in view.foreign_moves[:50]])
+        words.notes([move.sentence for move in view.external_changes[:50]])
     if view.settings:
         words.section("Settings", "Changed for the time of the run.")
         tables.grid(

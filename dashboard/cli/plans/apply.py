@@ -241,9 +241,9 @@ class RunTeller:
 
 def _line(step: StepView, count: int) -> str:
     place = f"{step.index + 1}/{count}"
-    if step.ending is None:
+    if step.result is None:
         return f"{place} {step.state} {step.step.describe()}."
-    return f"{place} {step.state} {step.ending.sentence} {step.ending.hint}".rstrip()
+    return f"{place} {step.state} {step.result.sentence} {step.result.hint}".rstrip()
 
 
 # -- answers ---------------------------------------------------------------------------------------

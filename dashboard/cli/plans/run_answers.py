@@ -43,7 +43,7 @@ def whole(view: RunView) -> dict[str, Any]:
         "is_control_pending": view.is_control_pending,
         "steps": [step(item) for item in view.steps],
         "settings": _plain(view.settings),
-        "foreign_moves": _plain(view.foreign_moves),
+        "external_changes": _plain(view.external_changes),
         "next_moves": _plain(view.next_moves),
         "expected": _plain(view.plan.expected),
         "measured": _plain(view.measured),
@@ -53,7 +53,7 @@ def whole(view: RunView) -> dict[str, Any]:
 
 def step(view: StepView) -> dict[str, Any]:
     """One step: who had the bundle, who should get it, who has it."""
-    after = view.ending.after if view.ending else None
+    after = view.result.after if view.result else None
     return {
         "index": view.index,
         "kind": view.step.kind,
@@ -62,17 +62,17 @@ def step(view: StepView) -> dict[str, Any]:
         "what": view.step.describe(),
         "owner": view.step.owner,
         "destination": view.step.destination,
-        "foreseen": dict(view.step.foreseen),
+        "predicted": dict(view.step.predicted),
         "state": view.state,
-        "code": view.ending.code if view.ending else None,
-        "sentence": view.ending.sentence if view.ending else None,
-        "hint": view.ending.hint if view.ending else None,
+        "code": view.result.code if view.result else None,
+        "sentence": view.result.sentence if view.result else None,
+        "hint": view.result.hint if view.result else None,
         "before": _plain(view.before),
         "after": _plain(after),
         "begun_at": _plain(view.begun_at),
         "ended_at": _plain(view.ended_at),
         "took_ms": view.took_ms,
-        "is_by_looking": view.is_by_looking,
+        "is_reconciled": view.is_reconciled,
     }
 
 

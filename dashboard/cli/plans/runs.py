@@ -164,8 +164,8 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         skipped = same_reason(view.steps)
         for step in view.steps:
             is_new = step.index not in skipped.repeated
-            if step.ending is not None and step.state != "DONE" and is_new:
-                say(f"Step {step.index + 1}: {step.ending.sentence} {step.ending.hint}".rstrip())
+            if step.result is not None and step.state != "DONE" and is_new:
+                say(f"Step {step.index + 1}: {step.result.sentence} {step.result.hint}".rstrip())
         for sentence in skipped.sentences:
             say(sentence)
         _say_rest(view)
@@ -209,7 +209,7 @@ def _say_settings(view: RunView) -> None:
 
 def _say_rest(view: RunView) -> None:
     _say_settings(view)
-    for move in view.foreign_moves:
+    for move in view.external_changes:
         say(move.sentence)
     for step in view.next_moves:
         say(f"{step.subject} could still go from {step.owner} to {step.destination}.")
@@ -285,7 +285,7 @@ def _step_row(view: StepView) -> list[str]:
 def _ways(view: StepView) -> tuple[str, str, str]:
     """Where the subject was, where it should go, where it is: holders, or values of a setting."""
     step, seen = view.step, view.before
-    after = view.ending.after if view.ending and view.begun_at else None
+    after = view.result.after if view.result and view.begun_at else None
     if step.setting is not None:
         return _values(step.setting, seen, after)
     if not step.has_before_and_after:

@@ -54,11 +54,11 @@ def _last_words(view: RunView, ports: Ports, why: OpsError) -> list[Event]:
         if step.state == "RUNNING":
             asked = whether(step.step)
             sentence = f"{asked[:1].upper()}{asked[1:]} is unknown: {why.message}"
-            ending = StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
+            result = StepResult(state="UNKNOWN", code="timed_out", sentence=sentence, hint=why.hint)
         elif step.state == "PENDING":
-            ending = StepResult(state="SKIPPED", code="invariant", sentence=why.message)
+            result = StepResult(state="SKIPPED", code="invariant", sentence=why.message)
         else:
             continue
-        words.append(StepEnded(step=step.index, ending=ending))
+        words.append(StepEnded(step=step.index, result=result))
     sentence = f"It could not be carried out: {why.message} {why.hint}".strip()
     return [*words, RunEnded(state="FAILED", sentence=sentence)]
