@@ -13,7 +13,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from requests.adapters import HTTPAdapter
@@ -21,9 +21,6 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from core.errors import UnreachableError
-
-if TYPE_CHECKING:
-    from connectors.config import ClusterConfig
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""
@@ -150,13 +147,14 @@ class CredentialHosts:
     """Where the credentials of a cluster may go.
 
     Args:
-        config: ``admin_urls`` are allowed exactly; ``credential_hosts`` with the schemes and, where
-            they name none, the ports of ``admin_urls``.
+        admin_urls: Allowed exactly.
+        credential_hosts: Allowed with the schemes and, where they name none, the ports of
+            ``admin_urls``.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
-        self._exact = {origin for url in config.admin_urls if (origin := origin_of(url))}
-        self._patterns = [HostPattern.parse(text) for text in config.credential_hosts]
+    def __init__(self, admin_urls: Iterable[str], credential_hosts: Iterable[str]) -> None:
+        self._exact = {origin for url in admin_urls if (origin := origin_of(url))}
+        self._patterns = [HostPattern.parse(text) for text in credential_hosts]
 
     def allows(self, origin: Origin) -> bool:
         """Return whether a web address gets them."""

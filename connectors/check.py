@@ -230,7 +230,7 @@ def _unasked(broker: str, fault: str) -> CheckResult:
 
 def _uncovered(config: ClusterConfig, urls: Iterable[str]) -> list[str]:
     """Return the addresses that get no credentials."""
-    named = CredentialHosts(config)
+    named = CredentialHosts(config.admin_urls, config.credential_hosts)
     origins = {url: origin_of(url) for url in urls}
     return [url for url, origin in origins.items() if origin and not named.allows(origin)]
 

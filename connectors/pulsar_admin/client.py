@@ -138,7 +138,7 @@ class AdminClient:
         self._authorization = _authorization(config.auth)
         self._has_credentials = config.has_credentials
         self._known = {origin_of(url) for url in config.admin_urls}
-        self._named = CredentialHosts(config)
+        self._named = CredentialHosts(config.admin_urls, config.credential_hosts)
         self._ends_at = math.inf
 
     def trust(self, urls: Iterable[str]) -> None:

@@ -31,7 +31,11 @@ def service_addresses(config: ClusterConfig, registry: Registry) -> dict[str, st
     is_tls_only = bool(config.admin_urls) and all(
         urlsplit(url).scheme == "https" for url in config.admin_urls
     )
-    named = CredentialHosts(config) if config.has_credentials else None
+    named = (
+        CredentialHosts(config.admin_urls, config.credential_hosts)
+        if config.has_credentials
+        else None
+    )
     found = {}
     for name, kind, report in zip(registry.names, registry.kinds, registry.reports, strict=True):
         plain, tls = report.pulsar_service_url, report.pulsar_service_url_tls

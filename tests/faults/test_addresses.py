@@ -32,7 +32,9 @@ def config_for(*urls: str, **changes) -> ClusterConfig:
 def is_allowed(url: str, *hosts: str, admin: tuple[str, ...] = ("https://b-1.eu.example:8443",)):
     origin = origin_of(url)
     config = config_for(*admin, credential_hosts=list(hosts))
-    return origin is not None and CredentialHosts(config).allows(origin)
+    return origin is not None and CredentialHosts(
+        config.admin_urls, config.credential_hosts
+    ).allows(origin)
 
 
 @pytest.mark.parametrize(

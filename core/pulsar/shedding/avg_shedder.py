@@ -5,7 +5,7 @@ Source: Pulsar ``broker.loadbalance.impl.AvgShedder``, the default of 5.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Self
@@ -15,9 +15,8 @@ import numpy as np
 from core.pulsar.bundle_counts import Ints
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding.above_line import moves_of
-from core.pulsar.shedding.avg_places import idle_half
 from core.pulsar.shedding.basis import SheddingBasis
-from core.pulsar.shedding.gates import at_least, in_words, missing_reports
+from core.pulsar.shedding.gates import at_least, in_words, missing_reports, place_by_usage
 from core.pulsar.shedding.java_order import hash_map_order
 from core.pulsar.shedding.model import BrokerTrace, Decision, Gate, Reason
 from core.pulsar.shedding.picking import Turn, without_traffic
@@ -30,8 +29,6 @@ _COUNTED_FROM_NOW: Final = (
     "Rounds in a row are counted from here on: what the leader has counted so far is in its memory "
     "only."
 )
-
-
 _SORT_FAILED: Final = (
     "the ranking of brokers by whole points failed in Java (Comparison method violates its general "
     "contract!), so the leader skips this round"
@@ -443,3 +440,41 @@ def _why_not(trial: _Trial, picked: dict[int, Ints]) -> str:
             return "what the pairs that hit would move is below both minimums"
         case _:
             return "the pairs that hit have no bundle that fits"
+
+
+def idle_half(
+    basis: SheddingBasis, pairs: Pairs, score: Floats, *, ranks_by_points: bool
+) -> Iterator[BrokerTrace]:
+    """Yield the trace of every broker that takes, or that nobody is paired with.
+
+    Args:
+        basis: The cluster.
+        pairs: Of the round.
+        score: Percent, in the order of ``basis.brokers``.
+        ranks_by_points: The ranking compares whole points: the place decides, not the score.
+    """
+    names = [basis.view.brokers[row] for row in basis.brokers]
+    count = len(names)
+    sources = [
+        busy
+        for idle, busy in zip(pairs.idle.tolist(), pairs.busy.tolist(), strict=True)
+        if idle != busy
+    ]
+    if not sources:
+        return
+    bound = float(score[sources[-1]])
+    for pair, at in enumerate(pairs.idle.tolist()):
+        busy = int(pairs.busy[pair])
+        part = "has no pair" if at == busy else f"would receive from {names[busy]}"
+        told = f"number {count - pair} of {count} by usage, it {part}: its usage of"
+        gate = at_least(told, float(score[at]), bound, "percent", is_strict=True)
+        gate = replace(gate, name="usage of the half that gives")
+        if ranks_by_points:
+            told = f"{told} {score[at]:.1f}% is ranked by whole points"
+            gate = place_by_usage(count - pair, len(sources), told)
+        yield BrokerTrace(
+            broker=names[at],
+            sheds=False,
+            gates=(gate,),
+            sentence=gate.sentence,
+        )

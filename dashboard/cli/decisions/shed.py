@@ -33,6 +33,7 @@ from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
 from dashboard.cli.decisions import shed_answer
+from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.plans import answers
 from dashboard.cli.snapshots import Assumptions
@@ -63,19 +64,6 @@ class ShedWish:
     is_strategy_only: bool
     plan_file: Path | None
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class ShedAnswer:
-    """Rounds with the time each took, ms, who places, and what is wrong with the two together."""
-
-    strategy: AnyStrategy
-    settings: EffectiveSettings
-    rounds: tuple[Round, ...]
-    elapsed_ms: tuple[float, ...]
-    turning_points: tuple[TurningPoint, ...] = ()
-    placement: str = ""
-    warning: str = ""
 
 
 @dataclass(frozen=True)

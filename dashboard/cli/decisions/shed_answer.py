@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, Final
 
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import BrokerTrace, Gate, Round
+from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.what_if import TurningPoint
-
-if TYPE_CHECKING:
-    from dashboard.cli.decisions.shed import ShedAnswer
 
 _TRACED_ROUNDS: Final = 10
 """Rounds whose gates are told broker by broker; a thousand brokers make half a megabyte each."""
+
+
+@dataclass(frozen=True)
+class ShedAnswer:
+    """Rounds with the time each took, ms, who places, and what is wrong with the two together."""
+
+    strategy: AnyStrategy
+    settings: EffectiveSettings
+    rounds: tuple[Round, ...]
+    elapsed_ms: tuple[float, ...]
+    turning_points: tuple[TurningPoint, ...] = ()
+    placement: str = ""
+    warning: str = ""
 
 
 def shed(answer: ShedAnswer, *, is_strategy_only: bool) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from core.snapshot.store import load_manifest
 from core.spark.large.size import is_large
 from dashboard.cli import snapshots
 from dashboard.cli.decisions import shed, simulation
-from dashboard.cli.decisions.shed import KnownBundles, ShedAnswer, ShedWish
+from dashboard.cli.decisions.shed import KnownBundles, ShedWish
+from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.decisions.simulation import SimulateWish
 from dashboard.cli.snapshots import Assumptions, PlaceWish
 
