@@ -53,7 +53,7 @@ exit "$code"
 def free_port(host: str = LOOPBACK) -> int:
     """Return a port of ``host`` that nothing listens on right now.
 
-    It lies below the ports that systems give to outgoing connections (from 32768 on Linux): one of
+    It is below the ports that systems give to outgoing connections (from 32768 on Linux): one of
     those would take it while a server that is to listen there again is down.
 
     Raises:

@@ -64,7 +64,7 @@ class StepView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedControl:
-    """The latest wish about a run: what, by whom, when and why."""
+    """The latest control request of a run: what, by whom, when and why."""
 
     control: Control
     asked_by: str
@@ -134,7 +134,7 @@ class RunView:
         lease: Where that worker's right to write is held.
         takeovers: How often another worker had to go on with it.
         steps: In the plan's order.
-        control: The latest wish of a person; ``None``: none was uttered.
+        control: The latest control request of a person; ``None`` if there is none.
         settings: Settings changed for its time, latest state each.
         external_changes: Bundles or partitions that changed hands meanwhile, and not by it.
         measured: What came of it.
@@ -179,7 +179,7 @@ class RunView:
 
     @property
     def is_control_pending(self) -> bool:
-        """Whether the latest wish has not been followed yet."""
+        """Whether the latest control request is still pending."""
         if self.control is None or self.is_ended:
             return False
         match self.control.control:

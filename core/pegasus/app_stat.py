@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from core.pegasus.columns import Counts, Floats, PegasusColumns, sums_by_place
 from core.pegasus.stats import EVENT_RATES, LOOKUPS, OPERATION_RATES, STORAGE
-from core.pegasus.view import NOBODY, Ints
+from core.pegasus.view import NO_NODE, Ints
 
 SUMS: Final = (*OPERATION_RATES, *EVENT_RATES, *STORAGE)
 RATIOS: Final = ("cache_hit_ratio", "seek_negative_ratio", "point_negative_ratio", "point_fp_ratio")
@@ -56,7 +56,7 @@ class AppStat:
         Partitions without a primary are served by nobody: they add nothing.
         """
         columns = self.columns
-        is_led = columns.part_primary != NOBODY
+        is_led = columns.part_primary != NO_NODE
         places = columns.part_table[is_led]
         sums = {
             name: np.where(

@@ -10,7 +10,7 @@ from core.errors import IncompleteSnapshotError
 from core.pegasus.answers import DiskEntry, NodeEntry, TableEntry, TableStatus
 from core.pegasus.ids import parse_node
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.view import NOBODY, ClusterView, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Ints
 
 
 def view_of_answers(
@@ -98,12 +98,12 @@ def _coded(
         for gpid in disk.primaries | disk.secondaries
     }
     width = max((1 + len(config.secondaries) for config in configs), default=1)
-    members = np.full((len(configs), width), NOBODY, dtype=np.int32)
+    members = np.full((len(configs), width), NO_NODE, dtype=np.int32)
     member_disks = members.copy()
     for row, config in enumerate(configs):
         for role, name in enumerate((config.primary, *config.secondaries)):
             if name is not None:
                 members[row, role] = node_code[name]
                 gpid = (config.app_id, config.index)
-                member_disks[row, role] = disk_of.get((name, gpid), NOBODY)
+                member_disks[row, role] = disk_of.get((name, gpid), NO_NODE)
     return members, member_disks

@@ -23,7 +23,7 @@ from core.pegasus.health import (
     health_states,
     state_counts,
 )
-from core.pegasus.view import NOBODY, Flags, Ints
+from core.pegasus.view import NO_NODE, Flags, Ints
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -51,11 +51,11 @@ class PegasusColumns:
         part_index: Its index in the table.
         part_ballot: Its ballot.
         part_wanted: Its wanted replicas.
-        part_primary: Its primary; ``NOBODY`` without one.
+        part_primary: Its primary; ``NO_NODE`` without one.
         part_secondaries: How many secondaries it has.
         rep_table: Shape ``(n_replicas,)``: the table of every member.
         rep_index: The index of its partition.
-        rep_node: Where it lies; ``NOBODY``: on a node that is not listed.
+        rep_node: Where it lies; ``NO_NODE``: on a node that is not listed.
         rep_is_primary: Whether it leads.
         measures: By name, shape ``(n_replicas,)``; NaN: unknown.
         partitions: The rows of the partitions themselves, in the order of ``part_table``.
@@ -156,7 +156,7 @@ class PegasusColumns:
     def membership(self) -> Membership:
         """What health is judged by, a row a partition."""
         return Membership(
-            has_primary=self.part_primary != NOBODY,
+            has_primary=self.part_primary != NO_NODE,
             secondary_counts=self.part_secondaries,
             max_replica_counts=self.part_wanted,
             tables=self.part_table,
@@ -192,14 +192,14 @@ class PegasusColumns:
 
     def per_node(self, name: str, *, primaries_only: bool) -> Floats:
         """Return a measure's sum per node; NaN where some replica of the node is unknown."""
-        rows = self.rep_node != NOBODY
+        rows = self.rep_node != NO_NODE
         if primaries_only:
             rows &= self.rep_is_primary
         return sums_by_place(self.rep_node[rows], self.measures[name][rows], self.node_count)
 
     def counts(self, *, primaries_only: bool) -> Counts:
         """Return replicas per table and node, shape ``(n_tables, n_nodes)``."""
-        rows = self.rep_node != NOBODY
+        rows = self.rep_node != NO_NODE
         if primaries_only:
             rows &= self.rep_is_primary
         size = self.table_count * self.node_count
@@ -208,7 +208,7 @@ class PegasusColumns:
 
     def grid(self, name: str, *, primaries_only: bool) -> Floats:
         """Return a measure per table and node; NaN where some replica there is unknown."""
-        rows = self.rep_node != NOBODY
+        rows = self.rep_node != NO_NODE
         if primaries_only:
             rows &= self.rep_is_primary
         size = self.table_count * self.node_count
@@ -223,8 +223,8 @@ def _coded(values: pa.ChunkedArray, names: pa.ChunkedArray, *, unlisted: int = -
     """Return the place of every value among the names; -1 for null, ``unlisted`` for others."""
     places = pc.index_in(values, value_set=names.combine_chunks())
     codes = pc.fill_null(places, unlisted).to_numpy().astype(np.int32)
-    if unlisted != NOBODY:
-        codes[pc.is_null(values).to_numpy()] = NOBODY
+    if unlisted != NO_NODE:
+        codes[pc.is_null(values).to_numpy()] = NO_NODE
     return np.asarray(codes, dtype=np.int32)
 
 

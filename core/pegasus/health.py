@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 _LISTED_WRITABLE = 2
 """Replicas from which the listed counting calls a partition writable, whatever the minimum is."""
@@ -67,8 +67,8 @@ class Membership:
     def of(cls, view: ClusterView) -> Membership:
         """Read a view."""
         return cls(
-            has_primary=view.members[:, 0] != NOBODY,
-            secondary_counts=(view.members[:, 1:] != NOBODY).sum(axis=1, dtype=np.int32),
+            has_primary=view.members[:, 0] != NO_NODE,
+            secondary_counts=(view.members[:, 1:] != NO_NODE).sum(axis=1, dtype=np.int32),
             max_replica_counts=view.max_replica_counts[view.table_of_row],
             tables=view.table_of_row,
         )

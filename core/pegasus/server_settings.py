@@ -121,8 +121,8 @@ def changeable(name: str) -> Changeable:
     raise UnknownNameError.of("server setting", name, [one.key for one in CHANGEABLE])
 
 
-def wished_value(one: Changeable, text: str) -> str:
-    """Return a wished value as the server writes it when it is asked; an empty list is empty.
+def desired_value(one: Changeable, text: str) -> str:
+    """Return a desired value as the server reports it; an empty list is empty.
 
     Raises:
         InputError: The setting does not take it.

@@ -191,7 +191,7 @@ def server_setting(name: str) -> ServerSetting:
 
 
 def checked_value(setting: ServerSetting, text: str) -> str:
-    """Return a wished value in upstream's form.
+    """Return a desired value in upstream's form.
 
     Raises:
         InputError: It is none that the setting takes, or the setting is fixed while servers run.

@@ -14,7 +14,7 @@ import numpy as np
 from core.errors import SchemaError
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.ids import parse_node
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 _Node = str
 _Replica = tuple[_Node, str]
@@ -99,7 +99,7 @@ def view_of(trace: Trace) -> ClusterView:
     node_code = {name: code for code, name in enumerate(nodes)}
     disk_code = {tag: code for code, tag in enumerate(disks)}
     width = max((len(partition) for partition in partitions), default=1)
-    members = np.full((len(partitions), max(width, 1)), NOBODY, dtype=np.int32)
+    members = np.full((len(partitions), max(width, 1)), NO_NODE, dtype=np.int32)
     member_disks = members.copy()
     for row, partition in enumerate(partitions):
         for role, replica in enumerate(partition):
@@ -133,7 +133,7 @@ def _node_disks(
         return (tuple(disk_code[tag] for tag in configured),) * node_count
     everywhere = tuple(range(len(disk_code)))
     used = (
-        np.unique(member_disks[(members == node) & (member_disks != NOBODY)])
+        np.unique(member_disks[(members == node) & (member_disks != NO_NODE)])
         for node in range(node_count)
     )
     return tuple(tuple(int(disk) for disk in disks) or everywhere for disks in used)

@@ -18,7 +18,7 @@ from core.pegasus.ids import gpid_text, parse_node
 
 Ints = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-NOBODY: Final = -1
+NO_NODE: Final = -1
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class ClusterView:
         first_rows: Shape ``(n_tables + 1,)``: rows of table t are ``first_rows[t]`` up to, without,
             ``first_rows[t + 1]``.
         members: Shape ``(n_partitions, n_roles)``: node codes; column 0 is the primary, the others
-            are the secondaries in their order; ``NOBODY`` where there is none.
-        member_disks: The same shape: codes of the disks; ``NOBODY``: unknown or no replica.
+            are the secondaries in their order; ``NO_NODE`` where there is none.
+        member_disks: The same shape: codes of the disks; ``NO_NODE``: unknown or no replica.
         node_disks: Per node the disks a new replica may go to, in the order of ``data_dirs``.
     """
 
@@ -99,10 +99,10 @@ class ClusterView:
     @cached_property
     def is_disk_unknown(self) -> Flags:
         """Replicas whose disk is unknown, shape ``(n_partitions, n_roles)``."""
-        return np.asarray((self.member_disks == NOBODY) & (self.members != NOBODY))
+        return np.asarray((self.member_disks == NO_NODE) & (self.members != NO_NODE))
 
     def _counts(self, members: Ints) -> Ints:
-        rows, columns = np.nonzero(members != NOBODY)
+        rows, columns = np.nonzero(members != NO_NODE)
         shape = (self.table_count, len(self.nodes))
         at = self.table_of_row[rows].astype(np.int64) * shape[1] + members[rows, columns]
         return np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
@@ -131,8 +131,8 @@ class ClusterView:
             nodes: The same names, each once.
         """
         codes = {name: code for code, name in enumerate(nodes)}
-        # the last place is that of NOBODY, which is -1
-        new = np.array([*(codes[name] for name in self.nodes), NOBODY], dtype=np.int32)
+        # the last place is that of NO_NODE, which is -1
+        new = np.array([*(codes[name] for name in self.nodes), NO_NODE], dtype=np.int32)
         place = {name: at for at, name in enumerate(self.nodes)}
         return replace(
             self,

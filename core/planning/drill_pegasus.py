@@ -22,7 +22,7 @@ from core.pegasus.columns import PegasusColumns
 from core.pegasus.health import min_2pc_count
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.summary import minimum_2pc
-from core.pegasus.view import NOBODY, Flags
+from core.pegasus.view import NO_NODE, Flags
 from core.progress import Progress
 from core.units import format_ratio, pluralize
 
@@ -80,7 +80,7 @@ class _Partitions:
         columns: The snapshot.
         facts: The same.
         members: Shape ``(n_partitions, n_roles)``: node codes, the primary first where there is
-            one; ``NOBODY``: none.
+            one; ``NO_NODE``: none.
         table: Table of each partition.
         needed: Replicas that a write needs.
         reads: Requests/s that its primary serves, reads and writes; 0 where unknown.
@@ -103,13 +103,13 @@ class _Partitions:
         held = columns.rep_table.astype(np.int64) * width + columns.rep_index
         at = np.minimum(np.searchsorted(keys[order], held), max(keys.size - 1, 0))
         known = (keys[order][at] == held) if keys.size else np.zeros(held.size, np.bool_)
-        row = np.where(known, order[at] if keys.size else 0, NOBODY)
-        chosen = np.flatnonzero(known & (columns.rep_node != NOBODY))
+        row = np.where(known, order[at] if keys.size else 0, NO_NODE)
+        chosen = np.flatnonzero(known & (columns.rep_node != NO_NODE))
         # the primary first, the secondaries as they are listed
         chosen = chosen[np.lexsort((chosen, ~columns.rep_is_primary[chosen], row[chosen]))]
         rows = row[chosen]
         place = np.arange(rows.size) - np.searchsorted(rows, rows)
-        members = np.full((keys.size, int(place.max(initial=0)) + 1), NOBODY, np.int64)
+        members = np.full((keys.size, int(place.max(initial=0)) + 1), NO_NODE, np.int64)
         members[rows, place] = columns.rep_node[chosen]
         leads = columns.rep_is_primary[chosen]
         served = np.nan_to_num(columns.measures["read_rate"][chosen])
@@ -122,7 +122,7 @@ class _Partitions:
             facts=facts,
             columns=columns,
             members=members,
-            has_primary=columns.part_primary != NOBODY,
+            has_primary=columns.part_primary != NO_NODE,
             table=columns.part_table.astype(np.int64),
             needed=needed[which] if wanted.size else np.zeros(0, np.int64),
             reads=np.asarray(reads, np.float64),
@@ -141,8 +141,8 @@ class _Partitions:
     @cached_property
     def served(self) -> Floats:
         """Requests/s by node."""
-        leaders = np.where(self.has_primary, self.members[:, 0], NOBODY)
-        known = leaders != NOBODY
+        leaders = np.where(self.has_primary, self.members[:, 0], NO_NODE)
+        known = leaders != NO_NODE
         sums = np.bincount(
             leaders[known], weights=self.reads[known], minlength=self.columns.node_count
         )
@@ -151,7 +151,7 @@ class _Partitions:
     @cached_property
     def sizes(self) -> Floats:
         """MB of the replicas on each node; unknown ones count as none."""
-        here = self.columns.rep_node != NOBODY
+        here = self.columns.rep_node != NO_NODE
         size = np.nan_to_num(self.columns.measures["size_mb"][here])
         sums = np.bincount(
             self.columns.rep_node[here], weights=size, minlength=self.columns.node_count
@@ -242,7 +242,7 @@ def _lost(parts: _Partitions, node: int) -> dict[str, object]:
     alive = columns.is_alive.copy()
     alive[node] = False
     touched = (parts.members == node).any(axis=1)
-    left = ((parts.members != NOBODY) & np.append(alive, False)[parts.members]).sum(axis=1)
+    left = ((parts.members != NO_NODE) & np.append(alive, False)[parts.members]).sum(axis=1)
     headless = touched & parts.has_primary & (parts.members[:, 0] == node)
     takers = _takers(parts, np.flatnonzero(headless), alive)
     taken = np.bincount(takers[takers >= 0], minlength=columns.node_count)
@@ -259,8 +259,8 @@ def _lost(parts: _Partitions, node: int) -> dict[str, object]:
     room = parts.room[others]
     copied = float(parts.sizes[node])
     is_told = bool(room.size) and bool(np.isfinite(room).all())
-    busiest = int(others[served[others].argmax()]) if others.size else NOBODY
-    most = int(taken.argmax()) if taken.any() else NOBODY
+    busiest = int(others[served[others].argmax()]) if others.size else NO_NODE
+    most = int(taken.argmax()) if taken.any() else NO_NODE
     return {
         "node": columns.nodes[node],
         "primaries": int(parts.led[:, node].sum()),
@@ -287,7 +287,7 @@ def _over_mean(values: Floats) -> float | None:
 
 
 def _takers(parts: _Partitions, rows: Ints, alive: Flags) -> Ints:
-    """Return who leads each partition next; ``NOBODY``: no secondary is alive.
+    """Return who leads each partition next; ``NO_NODE``: no secondary is alive.
 
     Source:
         Pegasus ``partition_guardian#on_missing_primary``: of the living secondaries the one with
@@ -296,7 +296,7 @@ def _takers(parts: _Partitions, rows: Ints, alive: Flags) -> Ints:
     """
     led, held = parts.led.copy(), parts.held
     totals, all_held = led.sum(axis=0), held.sum(axis=0)
-    ends = np.full(rows.size, NOBODY, np.int64)
+    ends = np.full(rows.size, NO_NODE, np.int64)
     for at, row in enumerate(rows.tolist()):
         table = int(parts.table[row])
         living = [one for one in parts.members[row, 1:].tolist() if one >= 0 and alive[one]]

@@ -25,7 +25,7 @@ from core.pulsar.isolation import (
     matcher_of,
     without_port,
 )
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.policy_state import policies_of
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.serving import Serving
@@ -48,7 +48,7 @@ class Mend:
 
     label: str
     why: str
-    wishes: tuple[PolicyWish, ...]
+    wishes: tuple[DesiredPolicy, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +110,10 @@ class Mender:
             if policy.placement_role_of(broker, view.release) == "primary"
         ]
 
-    def _changed(self, name: str, **fields: Any) -> PolicyWish:
+    def _changed(self, name: str, **fields: Any) -> DesiredPolicy:
         body = {**json.loads(self._bodies[name]), **fields}
         value = policy_kind("isolation").canonical(json.dumps(body))
-        return PolicyWish("isolation", name, value)
+        return DesiredPolicy("isolation", name, value)
 
     def _spare(self, policy: IsolationPolicy) -> list[str]:
         """Return hosts that are primary nowhere: the policy's secondaries, then the calmest."""
@@ -206,7 +206,7 @@ class Mender:
                 label="Delete it",
                 why=f"Deletes {name}: every namespace that it matches is another policy's, which "
                 "comes first, so it decides nothing. Its primary brokers serve others again.",
-                wishes=(PolicyWish("isolation", name, None),),
+                wishes=(DesiredPolicy("isolation", name, None),),
             )
             return
         yield Mend(
@@ -224,7 +224,7 @@ class Mender:
             label="Delete it",
             why=f"Deletes {name}: it keeps {pluralize(count, 'broker')} for namespaces that do not "
             "exist. They then serve what has no policy, and no bundle has to move.",
-            wishes=(PolicyWish("isolation", name, None),),
+            wishes=(DesiredPolicy("isolation", name, None),),
         )
 
     def unshared(self, _: str) -> Iterator[Mend]:
@@ -274,9 +274,9 @@ def _escaped(namespace: str) -> str:
     return re.escape(namespace).replace("\\-", "-")
 
 
-def _domain_without(name: str, brokers: Sequence[str], broker: str) -> PolicyWish:
+def _domain_without(name: str, brokers: Sequence[str], broker: str) -> DesiredPolicy:
     body = json.dumps({"brokers": [one for one in brokers if one != broker]})
-    return PolicyWish("failure_domain", name, policy_kind("failure_domain").canonical(body))
+    return DesiredPolicy("failure_domain", name, policy_kind("failure_domain").canonical(body))
 
 
 _MENDS: Final = {

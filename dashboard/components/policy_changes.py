@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.errors import OpsError
 from core.plan.model import Plan
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.preview import Preview
 from core.units import pluralize
 from dashboard import state
@@ -29,7 +29,7 @@ _FAULT: Final = "_change_fault"
 _MOST_SHOWN: Final = 30
 
 
-def wish(wishes: Sequence[PolicyWish]) -> None:
+def wish(wishes: Sequence[DesiredPolicy]) -> None:
     """Add changes to those that are wished; for callbacks. A policy is wished once."""
     st.session_state.pop(_FAULT, None)
     _keep(presenter.joined(_held(), wishes))
@@ -48,7 +48,7 @@ def draw_fault() -> None:
         words.failed(fault, what="This was not added to the changes")
 
 
-def _held() -> list[PolicyWish]:
+def _held() -> list[DesiredPolicy]:
     """Return the readable wishes; :func:`changes` says which are not."""
     found = []
     for text in state.listed(state.CHANGE):
@@ -65,7 +65,7 @@ def wished(kind: str, name: str) -> str | None:
     return found[-1] if found else None
 
 
-def _keep(wishes: Sequence[PolicyWish]) -> None:
+def _keep(wishes: Sequence[DesiredPolicy]) -> None:
     state.keep_list(state.CHANGE, [presenter.wish_text(one) for one in wishes])
 
 

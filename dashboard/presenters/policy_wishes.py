@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.errors import InputError
 from core.plan.describe import tally
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.policy_kinds import policy_kind
 from core.pulsar.steps.policy import SetPolicy, policy_steps
 from core.step import Step
@@ -54,14 +54,14 @@ FIELD_WORDS: Final[Mapping[str, str]] = {
 """Upstream's field to plain words with the unit."""
 
 
-def wish_text(wish: PolicyWish) -> str:
+def wish_text(wish: DesiredPolicy) -> str:
     """Return a wish as the words of ``trimtab policy`` after the cluster's name."""
     if wish.value is None:
         return f"{DELETE} {wish.policy} {wish.name}"
     return f"{SET} {wish.policy} {wish.name} {wish.value}"
 
 
-def parsed_wish(text: str) -> PolicyWish:
+def parsed_wish(text: str) -> DesiredPolicy:
     """Return the wish of a text.
 
     Raises:
@@ -70,16 +70,16 @@ def parsed_wish(text: str) -> PolicyWish:
     """
     words = text.split(" ", 3)
     if len(words) == 4 and words[0] == SET:
-        return PolicyWish(policy_kind(words[1]).name, words[2], words[3])
+        return DesiredPolicy(policy_kind(words[1]).name, words[2], words[3])
     if len(words) == 3 and words[0] == DELETE:
-        return PolicyWish(policy_kind(words[1]).name, words[2], None)
+        return DesiredPolicy(policy_kind(words[1]).name, words[2], None)
     raise InputError(
         f"{text[:80]!r} is no change of a policy.",
         hint=f"Write {SET} KIND NAME VALUE or {DELETE} KIND NAME.",
     )
 
 
-def joined(held: Iterable[PolicyWish], more: Iterable[PolicyWish]) -> list[PolicyWish]:
+def joined(held: Iterable[DesiredPolicy], more: Iterable[DesiredPolicy]) -> list[DesiredPolicy]:
     """Return the wishes with more of them: of one policy the last one counts."""
     found = {(wish.policy, wish.name): wish for wish in held}
     for wish in more:

@@ -18,7 +18,7 @@ from core.pulsar.explain import Explanation
 from core.pulsar.leader.facts import LeaderFacts, SeenMove, Sighting, leader_facts
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.plan.setting import build_setting_plan
-from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.settings import EffectiveSettings, effective_settings
 from core.pulsar.shedding.what_if import TurningPoint
 from core.pulsar.view import LoadView
@@ -245,7 +245,7 @@ def split_preview(request: SplitRequest) -> tuple[Plan, Preview]:
 def _split(key: tuple[SplitRequest, int]) -> tuple[Plan, Preview]:
     request, _ = key
     snapshot = with_topics(reading(request.shelved).snapshot, request.topics)
-    wish = SplitWish(
+    wish = SplitSpec(
         algorithm=request.algorithm,
         positions=request.positions,
         is_unloaded=request.is_unloaded,

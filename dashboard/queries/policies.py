@@ -12,7 +12,7 @@ from core.planning.limit_effects import limit_effects
 from core.planning.namespace_use import NamespaceUse, namespace_use
 from core.planning.rate_limits import RateLimit, rate_limits
 from core.planning.tenants import TenantUse, tenant_uses
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.steps.policy import policy_steps
 from core.snapshot.store import CachedSnapshot
@@ -77,7 +77,7 @@ class PolicyRequest:
     """
 
     shelved: CachedSnapshot
-    wishes: tuple[PolicyWish, ...]
+    wishes: tuple[DesiredPolicy, ...]
     exclusions: tuple[str, ...] = ()
 
 

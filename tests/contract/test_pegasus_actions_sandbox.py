@@ -53,7 +53,7 @@ def is_healthy(site: PegasusSite) -> bool:
 
 
 def proposals(sandbox: PegasusSandbox) -> int:
-    return sandbox.look(lambda state: state.mishaps.count(PROPOSE))
+    return sandbox.look(lambda state: state.faults.count(PROPOSE))
 
 
 def code_of(acted: Any) -> tuple[str, str]:
@@ -303,11 +303,11 @@ def test_a_member_without_a_replica_is_no_closed_one(
     gpid = config.app_id, config.index
     joined = replace(config, secondaries=(*config.secondaries, stranger))
     sandbox.look(lambda state: setattr(state.partitions[gpid], "config", joined))
-    sandbox.look(lambda state: state.mishaps.answer_commands("ERR_OBJECT_NOT_FOUND"))
+    sandbox.look(lambda state: state.faults.answer_commands("ERR_OBJECT_NOT_FOUND"))
     with pytest.raises(RemoteError, match="names it as a member") as caught:
         action.send()
     sandbox.look(lambda state: setattr(state.partitions[gpid], "config", config))
-    sandbox.look(lambda state: state.mishaps.answer_commands(None))
+    sandbox.look(lambda state: state.faults.answer_commands(None))
     assert caught.value.outcome == "refused"
 
 

@@ -35,7 +35,7 @@ def site(sandbox: PegasusSandbox) -> Iterator[PegasusSite]:
 
 
 def proposals(sandbox: PegasusSandbox) -> int:
-    return sandbox.look(lambda state: state.mishaps.count(PROPOSE))
+    return sandbox.look(lambda state: state.faults.count(PROPOSE))
 
 
 def to_the(site: PegasusSite, place: int) -> MoveReplica:

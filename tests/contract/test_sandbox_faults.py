@@ -10,7 +10,7 @@ import requests
 from pulsar_under_test import eventually
 
 from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
-from connectors.sandbox.pulsar.state import NOBODY
+from connectors.sandbox.pulsar.state import NO_BROKER
 from core.errors import InputError
 
 pytestmark = pytest.mark.zookeeper
@@ -33,7 +33,7 @@ def sandbox(fleet: Sandbox) -> Iterator[Sandbox]:
         fleet.start_broker(number)
     eventually(lambda: not fleet._running.ownership.closing)
     eventually(lambda: fleet.leader is not None)
-    eventually(lambda: not (fleet.state.owner[fleet.state.is_live] == NOBODY).any())
+    eventually(lambda: not (fleet.state.owner[fleet.state.is_live] == NO_BROKER).any())
 
 
 def send(sandbox: Sandbox, method: str, path: str, **more: Any) -> requests.Response:
@@ -138,7 +138,7 @@ def test_owner_that_dies_in_the_middle_leaves_its_node_until_its_session_ends(
     with pytest.raises(requests.ConnectionError):
         unload(sandbox, row)
     assert not sandbox.state.brokers[owner].is_up
-    eventually(lambda: sandbox.state.owner[row] not in (owner, NOBODY))
+    eventually(lambda: sandbox.state.owner[row] not in (owner, NO_BROKER))
 
 
 def test_bundle_can_be_made_to_land_elsewhere(sandbox: Sandbox) -> None:
@@ -148,5 +148,5 @@ def test_bundle_can_be_made_to_land_elsewhere(sandbox: Sandbox) -> None:
     sandbox.set_faults(elsewhere_ratio=1.0)
     path = f"{leader}/admin/v2/namespaces/{sandbox.state.names[row]}/unload"
     assert requests.put(path, params={"destinationBroker": target}, timeout=10).status_code == 204
-    eventually(lambda: sandbox.state.owner[row] != NOBODY)
+    eventually(lambda: sandbox.state.owner[row] != NO_BROKER)
     assert sandbox.state.owner[row] != 3

@@ -11,7 +11,7 @@ import requests
 from pulsar_under_test import eventually
 
 from connectors.sandbox.pulsar.fleet import Faults, Sandbox, SandboxOptions
-from connectors.sandbox.pulsar.state import NOBODY, Trouble
+from connectors.sandbox.pulsar.state import NO_BROKER, Trouble
 
 pytestmark = pytest.mark.zookeeper
 
@@ -74,7 +74,7 @@ def test_unload_of_a_namespace_moves_all_its_bundles(sandbox: Sandbox) -> None:
     eventually(lambda: _settled(sandbox))
     rows = sandbox.state.bundles_of[sandbox.state.namespace_row[name]]
     assert _send(sandbox, "PUT", f"{_SPACE}/{name}/unload").status_code == 204
-    eventually(lambda: NOBODY in sandbox.state.owner[rows])
+    eventually(lambda: NO_BROKER in sandbox.state.owner[rows])
     eventually(lambda: _settled(sandbox))
 
 
@@ -145,7 +145,7 @@ def test_nobody_eligible_means_503_and_the_bundle_waits(sandbox: Sandbox) -> Non
     path = f"{_ADMIN}/clusters/sandbox/namespaceIsolationPolicies/nowhere"
     assert _send(sandbox, "POST", path, json=policy).status_code == 204
     rows = state.bundles_of[state.namespace_row[name]]
-    eventually(lambda: set(state.owner[rows].tolist()) == {NOBODY})
+    eventually(lambda: set(state.owner[rows].tolist()) == {NO_BROKER})
     answer = _send(sandbox, "GET", f"/lookup/v2/topic/persistent/{name}/any")
     assert answer.status_code == 503
     assert answer.headers["content-type"].startswith("text/html")
@@ -228,5 +228,5 @@ def test_hint_can_be_made_to_get_lost() -> None:
         target = state.brokers[0].broker_id
         query = {"destinationBroker": target}
         assert _send(lossy, "PUT", path, at=leader, params=query).status_code == 204
-        eventually(lambda: state.owner[row] != NOBODY)
+        eventually(lambda: state.owner[row] != NO_BROKER)
         assert state.owner[row] != 0, "the broker with the most traffic is not chosen by itself"

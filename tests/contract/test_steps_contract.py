@@ -22,7 +22,7 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.setting import build_setting_plan
-from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.split import SplitBundle
 
@@ -43,13 +43,13 @@ def terms() -> PlanOptions:
     return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
-def split_plan(site: ApplySite, wish: SplitWish) -> Plan:
+def split_plan(site: ApplySite, wish: SplitSpec) -> Plan:
     """The first bundle with two topics or more that such a split helps."""
     snapshot = site.snapshot()
     for bundle in movable(snapshot):
         if wish.algorithm == SPECIFIED:
             lower, upper = parse_range(bundle.rpartition("/")[2])
-            wish = SplitWish(
+            wish = SplitSpec(
                 algorithm=SPECIFIED,
                 positions=(lower + (upper - lower) // 4, lower + (upper - lower) // 2),
                 is_unloaded=wish.is_unloaded,
@@ -73,14 +73,14 @@ def bounds_of(pulsar: PulsarUnderTest, namespace: str) -> list[int]:
 @pytest.mark.parametrize(
     "wish",
     [
-        SplitWish(),
-        SplitWish(algorithm="range_equally_divide", is_unloaded=True),
-        SplitWish(algorithm=SPECIFIED, positions=(1,)),
+        SplitSpec(),
+        SplitSpec(algorithm="range_equally_divide", is_unloaded=True),
+        SplitSpec(algorithm=SPECIFIED, positions=(1,)),
     ],
     ids=["in place", "and unloaded", "at given positions"],
 )
 def test_a_bundle_is_split_and_its_parts_are_owned(
-    pulsar: PulsarUnderTest, site: ApplySite, wish: SplitWish
+    pulsar: PulsarUnderTest, site: ApplySite, wish: SplitSpec
 ) -> None:
     plan = split_plan(site, wish)
     (step,) = plan.steps
@@ -106,8 +106,8 @@ def test_a_bundle_is_split_and_its_parts_are_owned(
 
 
 def test_a_split_planned_twice_finds_the_bundle_gone(site: ApplySite) -> None:
-    plan = split_plan(site, SplitWish())
-    again = build_split_plan(site.snapshot(), [plan.steps[0].subject], SplitWish(), terms())
+    plan = split_plan(site, SplitSpec())
+    again = build_split_plan(site.snapshot(), [plan.steps[0].subject], SplitSpec(), terms())
     assert site.carry_out(plan).state == "DONE"
     view = site.carry_out(again)
     assert view.state == "FAILED"

@@ -44,7 +44,7 @@ def site(sandbox: PegasusSandbox) -> Iterator[PegasusSite]:
 
 
 def proposals(sandbox: PegasusSandbox) -> int:
-    return sandbox.look(lambda state: state.mishaps.count(PROPOSE))
+    return sandbox.look(lambda state: state.faults.count(PROPOSE))
 
 
 def config_of(sandbox: PegasusSandbox, gpid: str) -> PartitionConfig:
@@ -172,7 +172,7 @@ def test_a_lost_reply_to_a_proposal_is_settled_by_looking(
     sandbox: PegasusSandbox, site: PegasusSite, tmp_path: Path
 ) -> None:
     step = some_move(site)
-    sandbox.look(lambda state: state.mishaps.lose_replies(PROPOSE))
+    sandbox.look(lambda state: state.faults.lose_replies(PROPOSE))
     view = site.carry_out(tmp_path, site.plan(step))
     assert view.state == "DONE", view.sentence
     assert config_of(sandbox, step.partition.gpid).primary == step.target
@@ -189,7 +189,7 @@ def test_a_lost_reply_in_a_batch_stops_what_is_not_sent_and_the_rest_is_settled_
         for table, config in led
     ]
     step = ProposeMany(node=str(node), verb="move_pri", items=tuple(items))
-    sandbox.look(lambda state: state.mishaps.lose_replies(PROPOSE))
+    sandbox.look(lambda state: state.faults.lose_replies(PROPOSE))
     acted = site.act(step)
     assert acted.result is not None
     assert (acted.result.state, acted.result.code) == ("FAILED", "partly")
@@ -267,7 +267,7 @@ def test_a_lost_reply_to_a_level_or_a_setting_is_settled_by_looking(
     action = site.action(step)
     before = action.look()
     assert action.check_precondition(before) is None
-    sandbox.look(lambda state: state.mishaps.lose_replies(call))
+    sandbox.look(lambda state: state.faults.lose_replies(call))
     with pytest.raises(RemoteError) as caught:
         action.send()
     assert caught.value.outcome == "unknown"

@@ -18,7 +18,7 @@ from core.plan.model import Plan
 from core.plan.options import PlanOptions
 from core.pulsar.plan.edit import Ground
 from core.pulsar.plan.setting import build_setting_plan
-from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.steps.split import SplitBundle
 
@@ -33,7 +33,7 @@ def terms() -> PlanOptions:
     return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
-def split_plan(site: ApplySite, cluster: RealPulsar, wish: SplitWish) -> Plan:
+def split_plan(site: ApplySite, cluster: RealPulsar, wish: SplitSpec) -> Plan:
     """A plan of the first bundle that can be split, as soon as one is known to be owned."""
     found: list[Plan] = []
 
@@ -69,7 +69,7 @@ def test_bundle_is_split_and_its_parts_are_owned(
     cluster: RealPulsar = request.getfixturevalue(manager)
     changes = {} if has_zookeeper else {"zookeeper": None}
     site = ApplySite.of(tmp_path, config_of(cluster), **changes)
-    plan = split_plan(site, cluster, SplitWish(is_unloaded=is_unloaded))
+    plan = split_plan(site, cluster, SplitSpec(is_unloaded=is_unloaded))
     (step,) = plan.steps
     assert isinstance(step, SplitBundle)
     assert step.is_unloaded == (is_unloaded and manager == "modular")

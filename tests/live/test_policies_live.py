@@ -18,7 +18,7 @@ from real_pulsar import RealPulsar
 
 from core.plan.options import PlanOptions
 from core.pulsar.plan.edit import Ground
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy_impact import policy_impact
 from core.pulsar.plan.undo import undo_plan
 from core.pulsar.settings import effective_settings
@@ -43,11 +43,11 @@ def terms() -> PlanOptions:
     return PlanOptions(now=datetime.now(UTC), reason="a test")
 
 
-def wishes() -> list[PolicyWish]:
+def wishes() -> list[DesiredPolicy]:
     body = {"publishRateInMsgs": 50, "publishRateInBytes": 1_000_000}
     return [
-        PolicyWish("resource_group", GROUP, json.dumps(body)),
-        PolicyWish("namespace_resource_group", NAMESPACE, GROUP),
+        DesiredPolicy("resource_group", GROUP, json.dumps(body)),
+        DesiredPolicy("namespace_resource_group", NAMESPACE, GROUP),
     ]
 
 
@@ -104,7 +104,7 @@ def test_isolated_bundles_are_where_the_preview_said_and_back_it_goes(
     before = stored(truth)
     allowed = modular.brokers[1:]
     snapshot = site.snapshot()
-    wish = PolicyWish("isolation", "live-orders", isolation_of(allowed, NAMESPACE))
+    wish = DesiredPolicy("isolation", "live-orders", isolation_of(allowed, NAMESPACE))
     plan = build_policy_plan(snapshot, [wish], terms())
     steps = [step for step in plan.steps if isinstance(step, SetPolicy)]
     changes = policy_impact(snapshot, effective_settings(snapshot), steps).changes
@@ -131,7 +131,7 @@ def test_policy_that_leaves_nobody_is_refused_before_anything_is_sent(
     site: ApplySite, truth: ClusterTruth
 ) -> None:
     before = truth.read(*STORED).changes
-    wish = PolicyWish("isolation", "live-nobody", isolation_of(["10.9.9.9:8080"], NAMESPACE))
+    wish = DesiredPolicy("isolation", "live-nobody", isolation_of(["10.9.9.9:8080"], NAMESPACE))
     plan = build_policy_plan(site.snapshot(), [wish], terms())
     assert not plan.applyable
     assert any(item.severity == "error" for item in plan.diagnostics)

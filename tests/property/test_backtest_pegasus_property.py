@@ -15,7 +15,7 @@ from core.history.backtest_pegasus.building import tape_of_snapshots
 from core.history.backtest_pegasus.engine import play
 from core.history.backtest_pegasus.score import score_run
 from core.history.backtest_pegasus.tape import PegasusTape
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 
 MINUTES, NODES = 16, 5
 CANDIDATES = [
@@ -50,11 +50,11 @@ def test_members_live_are_distinct_and_no_more_than_wanted(tape, outages, candid
     failing = replace(tape, is_alive=alive)
     for minute in play(failing, candidate, seed=seed):
         held = np.sort(minute.members, axis=1)
-        assert not ((held[:, 1:] == held[:, :-1]) & (held[:, 1:] != NOBODY)).any()
-        assert set(minute.members[minute.members != NOBODY]) <= set(
+        assert not ((held[:, 1:] == held[:, :-1]) & (held[:, 1:] != NO_NODE)).any()
+        assert set(minute.members[minute.members != NO_NODE]) <= set(
             np.nonzero(alive[minute.number])[0]
         )
-        assert ((minute.members != NOBODY).sum(axis=1) <= tape.wanted).all()
+        assert ((minute.members != NO_NODE).sum(axis=1) <= tape.wanted).all()
     score = score_run(failing, play(failing, candidate, seed=seed))
     assert score.steps == score_run(failing, play(failing, candidate, seed=seed)).steps
     assert all(step.source != step.target for _, step in score.steps)

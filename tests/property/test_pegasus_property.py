@@ -16,7 +16,7 @@ from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import BalanceRound, balance_rounds, balance_until_done
 from core.pegasus.even.planner import EvenGoal, even_out
 from core.pegasus.even.weights import node_loads, rate_weights
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 CLUSTERS = 200
 
@@ -30,7 +30,7 @@ def clusters(draw: st.DrawFn) -> ClusterView:
     sizes = draw(st.lists(st.integers(1, 24), min_size=1, max_size=5))
     empty = draw(st.integers(0, nodes - 3))
     wanted = draw(st.integers(1, 3))
-    members = np.full((sum(sizes), wanted), NOBODY, dtype=np.int32)
+    members = np.full((sum(sizes), wanted), NO_NODE, dtype=np.int32)
     weights = rng.random(nodes - empty) ** draw(st.sampled_from([0, 2, 6])) + 1e-6
     for row in range(len(members)):
         members[row] = rng.choice(
@@ -70,13 +70,13 @@ def check_round(done: BalanceRound) -> None:
         else:
             assert held[0] == plan.source
             assert (plan.target in held) == (plan.kind is PlanKind.MOVE_PRIMARY)
-    assert (after.members[:, 0] != NOBODY).all(), "one primary"
+    assert (after.members[:, 0] != NO_NODE).all(), "one primary"
     for row in after.members.tolist():
-        there = [node for node in row if node != NOBODY]
+        there = [node for node in row if node != NO_NODE]
         assert len(set(there)) == len(there), "no duplicate members"
-    held_before = (before.members != NOBODY).sum(axis=1)
-    assert ((after.members != NOBODY).sum(axis=1) == held_before).all(), "replicas conserved"
-    assert ((after.member_disks == NOBODY) == (after.members == NOBODY)).all()
+    held_before = (before.members != NO_NODE).sum(axis=1)
+    assert ((after.members != NO_NODE).sum(axis=1) == held_before).all(), "replicas conserved"
+    assert ((after.member_disks == NO_NODE) == (after.members == NO_NODE)).all()
 
 
 @settings(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.sandbox.pulsar.layout import plan_layout
 from connectors.sandbox.pulsar.options import SandboxOptions
-from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState
 from connectors.sandbox.pulsar.workload import Workload
 from core.pulsar.ring import topic_hash, validate_boundaries
 
@@ -31,8 +31,8 @@ def _apply(state: FleetState, pick: tuple[str, int, float]) -> None:
     if what == "move":
         state.owner[row] = broker
     elif what == "leave":
-        state.owner[row] = NOBODY
-    elif what == "split" and state.owner[row] != NOBODY and upper - lower > 2:
+        state.owner[row] = NO_BROKER
+    elif what == "split" and state.owner[row] != NO_BROKER and upper - lower > 2:
         state.split(row, [lower + 1 + int(share * (upper - lower - 2))])
     elif what == "measure":
         rates = _WORKLOAD.rates_at(share * 60)
@@ -60,11 +60,11 @@ def test_books_stay_whole_under_any_moves_splits_and_reports(
         names = [state.names[int(bundle)] for bundle in state.bundles_of[row]]
         assert names == sorted(names)
         assert all(state.live_row(name) is not None for name in names)
-    assert (state.owner[~state.is_live] == NOBODY).all()
+    assert (state.owner[~state.is_live] == NO_BROKER).all()
     for topic, name in enumerate(_LAYOUT.topics.names):
         namespace = state.namespaces[int(_LAYOUT.topics.namespace[topic])]
         assert state.find(namespace, topic_hash(name)) == state.topic_bundle[topic]
-    owned = state.owner[state.topic_bundle] != NOBODY
+    owned = state.owner[state.topic_bundle] != NO_BROKER
     assert np.allclose(state.rates.sum(axis=0), rates[owned].sum(axis=0))
     assert np.allclose(state.broker_rates().sum(axis=0), rates[owned].sum(axis=0))
     assert state.counts[:, 0].sum() == owned.sum()

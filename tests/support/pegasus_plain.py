@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.pegasus.ids import parse_node
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 Plans = dict[int, tuple[str, int, int]]
 """Kind, source and target by row, nodes counted from 1."""
@@ -31,7 +31,7 @@ class Plain:
     def __post_init__(self) -> None:
         self.n = len(self.view.nodes)
         self.roles: list[list[tuple[int, int]]] = [
-            [(node + 1, disk) for node, disk in zip(nodes, disks, strict=True) if node != NOBODY]
+            [(node + 1, disk) for node, disk in zip(nodes, disks, strict=True) if node != NO_NODE]
             for nodes, disks in zip(
                 self.view.members.tolist(), self.view.member_disks.tolist(), strict=True
             )

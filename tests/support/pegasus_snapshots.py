@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pegasus_builder import make_view
 
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 from core.schemas.pegasus import PEGASUS_TABLES
 from core.snapshot import Manifest, Problem
 from core.snapshot.pegasus import PegasusSnapshot
@@ -261,7 +261,7 @@ def generated(
         ),
         "settings": pa.Table.from_pylist(setting_rows()),
     }
-    assert (view.members != NOBODY).all()
+    assert (view.members != NO_NODE).all()
     moment = taken_at or datetime(2026, 11, 21, tzinfo=UTC)
     manifest = Manifest(cluster=cluster, taken_at=moment, tables={}, leader="meta1:34601")
     return PegasusSnapshot.build(manifest, content)

@@ -23,7 +23,7 @@ from core.history.backtest_pegasus.tape import PegasusTape, RowChange
 from core.history.backtest_pegasus.units import run_pegasus_unit
 from core.pegasus.balance.rounds import balance_until_done
 from core.pegasus.levels import FunctionLevel
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 
 LIVELY = {"level": "lively"}
 
@@ -59,7 +59,7 @@ def test_at_steady_nothing_happens_and_the_run_is_the_record(tape):
 def test_load_stays_with_its_partitions_whoever_holds_them(tape, minute):
     played = list(play(tape, lively(), seed=1))[-1]
     there = tape.node_rates(played.members, minute).sum()
-    replicas = (tape.start.members != NOBODY).sum(axis=1)
+    replicas = (tape.start.members != NO_NODE).sum(axis=1)
     wanted = tape.reads[minute].sum(dtype=np.float64)
     wanted += (tape.writes[minute].astype(np.float64) * replicas).sum()
     assert there == pytest.approx(wanted)
@@ -139,15 +139,15 @@ def test_a_table_that_comes_and_goes_is_taken_as_recorded():
     exists[7:, -16:] = False
     start = tape.start
     members = start.members.copy()
-    members[-16:] = NOBODY
-    disks = np.where(members == NOBODY, NOBODY, start.member_disks)
+    members[-16:] = NO_NODE
+    disks = np.where(members == NO_NODE, NO_NODE, start.member_disks)
     rows = np.arange(48, 64, dtype=np.int32)
     come = RowChange(rows, start.members[-16:])
     gone = RowChange(rows, members[-16:])
     changed = replace(
         tape, exists=exists, start=start.with_members(members, disks), changes={4: come, 7: gone}
     )
-    held = [int((one.members[-16:] != NOBODY).sum()) for one in play(changed, lively(), seed=1)]
+    held = [int((one.members[-16:] != NO_NODE).sum()) for one in play(changed, lively(), seed=1)]
     assert held[3:5] == [0, 48]
     assert held[6:8] == [48, 0]
 

@@ -15,7 +15,7 @@ from core.plan.options import PlanOptions
 from core.pulsar.anti_affinity import Spread
 from core.pulsar.placement.context import PlacementContext
 from core.pulsar.plan.answer import plan_sentence
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy_moves import change_policies
 from core.pulsar.plan.policy_scope import unloaded_namespaces
 from core.pulsar.plan.preview import preview_plan
@@ -171,7 +171,7 @@ def test_unload_scope_survives_and_an_unknown_field_does_not() -> None:
 
 
 def test_change_with_unloads_places_by_the_new_policy(fleet) -> None:
-    wish = PolicyWish("isolation", "apart", body([space(fleet)], [host(fleet, 3)]))
+    wish = DesiredPolicy("isolation", "apart", body([space(fleet)], [host(fleet, 3)]))
     bare = change_policies(fleet, [wish], TERMS)
     assert [type(one) for one in bare.plan.steps] == [SetPolicy]
     assert bare.impact is not None
@@ -221,14 +221,14 @@ def test_groups_are_crowded_where_a_member_could_be_elsewhere(fleet) -> None:
     ],
 )
 def test_harm_is_refused(fleet, kind, name, value, code) -> None:
-    plan = build_policy_plan(fleet, [PolicyWish(kind, name, value)], TERMS)
+    plan = build_policy_plan(fleet, [DesiredPolicy(kind, name, value)], TERMS)
     assert code in {one.code for one in plan.by_severity("error")}
     assert not plan.applyable
 
 
 def test_a_namespace_without_a_policy_left_without_a_broker_is_refused(fleet) -> None:
     hosts = [host(fleet, at) for at in range(fleet.brokers.num_rows)]
-    wish = PolicyWish("isolation", "all", body([space(fleet)], hosts))
+    wish = DesiredPolicy("isolation", "all", body([space(fleet)], hosts))
     plan = build_policy_plan(fleet, [wish], TERMS)
     assert [one.code for one in plan.by_severity("error")] == ["isolation_no_broker"]
 
@@ -236,6 +236,6 @@ def test_a_namespace_without_a_policy_left_without_a_broker_is_refused(fleet) ->
 def test_a_broker_that_is_down_may_stay_in_its_domain(fleet) -> None:
     held = with_rows(fleet, ("failure_domain", "z", '{"brokers":["10.9.9.9:8080"]}'))
     both = json.dumps({"brokers": ["10.9.9.9:8080", fleet.brokers["broker"][0].as_py()]})
-    plan = build_policy_plan(held, [PolicyWish("failure_domain", "z", both)], TERMS)
+    plan = build_policy_plan(held, [DesiredPolicy("failure_domain", "z", both)], TERMS)
     assert plan.applyable
     assert "domain_absent" in {one.code for one in plan.by_severity("warning")}

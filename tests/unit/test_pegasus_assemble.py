@@ -16,7 +16,7 @@ from core.pegasus.assemble import view_of_answers
 from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import balance_round
 from core.pegasus.health import HealthState, Membership, health_states
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "thft" / "own"
 
@@ -63,7 +63,7 @@ def test_the_disks_of_a_node_that_did_not_answer_are_unknown():
     told = disks(tables)
     del told["localhost:34801"]
     view = view_of_answers(nodes, tables, told)
-    unknown = view.member_disks == NOBODY
+    unknown = view.member_disks == NO_NODE
     assert view.has_unknown_disk
     assert (view.members[unknown] == view.nodes.index("localhost:34801")).all()
     assert np.count_nonzero(unknown) == view.replica_counts.sum(axis=0)[0]

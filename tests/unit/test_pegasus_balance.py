@@ -21,7 +21,7 @@ from core.pegasus.balance.rounds import (
 )
 from core.pegasus.balance.score import stddev
 from core.pegasus.trace_form import options_of, parse_trace, view_of
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 from dashboard.cli.main import run
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance-traces.json"
@@ -56,7 +56,7 @@ def placed(view: ClusterView) -> list[Any]:
                     for node, disk in zip(
                         view.members[row].tolist(), view.member_disks[row].tolist(), strict=True
                     )
-                    if node != NOBODY
+                    if node != NO_NODE
                 ]
                 for row in view.rows_of(table)
             ],
@@ -149,7 +149,7 @@ def test_the_cluster_policy_never_looks_at_the_ignored_list():
 def test_unknown_disks_of_one_table_leave_the_plans_of_all_others_exact(name):
     view, options = read(TRACES[name])
     seen = view.member_disks.copy()
-    seen[view.rows_of(0).start, 0] = NOBODY
+    seen[view.rows_of(0).start, 0] = NO_NODE
     blind = view.with_members(view.members, seen)
     assert uncertain_tables(blind, "app").tolist() == [at == 0 for at in range(view.table_count)]
 
@@ -171,7 +171,7 @@ def test_unknown_disks_of_one_table_leave_the_plans_of_all_others_exact(name):
 def test_unknown_disks_are_named_with_the_tables_that_are_in_doubt():
     view, _ = read(TRACES["suite1-1disk"])
     assert disk_doubts(view, "app") == []
-    blind = view.with_members(view.members, np.full_like(view.member_disks, NOBODY))
+    blind = view.with_members(view.members, np.full_like(view.member_disks, NO_NODE))
     [sentence] = disk_doubts(blind, "app")
     assert all(name in sentence for name in view.app_names[:4])
     assert uncertain_tables(blind, "cluster").all()
@@ -197,8 +197,8 @@ def test_a_table_with_one_replica_does_not_stop_the_cluster_policy():
     view, options = read(SINGLES["empty-node-07"])
     lone = replace(view, max_replica_counts=np.ones(view.table_count, dtype=np.int32))
     alone = lone.members.copy()
-    alone[:, 1:] = NOBODY
-    lone = lone.with_members(alone, np.where(alone == NOBODY, NOBODY, view.member_disks))
+    alone[:, 1:] = NO_NODE
+    lone = lone.with_members(alone, np.where(alone == NO_NODE, NO_NODE, view.member_disks))
     kinds = {plan.kind.word for plan in balance_round(lone, options)}
     assert kinds <= {"copy_primary"}
 

@@ -21,7 +21,7 @@ from core.pegasus.even.weights import (
     rate_weights,
     replica_weights,
 )
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 
 VIEW = make_view(20, 32, 12, seed=4)
 RNG = np.random.default_rng(4)
@@ -64,7 +64,7 @@ def test_what_only_primaries_carry_is_evened_out_without_a_copy():
 def test_members_stay_different_and_as_many():
     end = even_out(VIEW, MEASURES["disk"], EvenGoal(sizes_mb=SIZES_MB)).end
     for row in end.members.tolist():
-        assert NOBODY not in row
+        assert NO_NODE not in row
         assert len(set(row)) == 3
 
 

@@ -16,7 +16,7 @@ from core.pegasus.balance.model import BalanceOptions
 from core.pegasus.balance.rounds import balance_rounds
 from core.pegasus.balance.score import count_spread
 from core.pegasus.trace_form import parse_trace, view_of
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "pegasus" / "balance"
 RUNS = {
@@ -82,7 +82,7 @@ def test_every_round_of_a_real_run_is_replayed_and_so_is_its_end(run):
         )
         assert told == plans, f"round {number}"
     ended = {
-        state.gpid_text(row): [state.nodes[node] for node in held if node != NOBODY]
+        state.gpid_text(row): [state.nodes[node] for node in held if node != NO_NODE]
         for row, held in enumerate(state.members.tolist())
     }
     assert ended == members(read(end))

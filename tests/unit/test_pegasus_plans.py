@@ -21,7 +21,7 @@ from core.pegasus.plan.build import (
 from core.pegasus.plan.preview import preview_pegasus
 from core.pegasus.plan.verify import recheck
 from core.pegasus.reconfigure import way_of
-from core.pegasus.server_settings import CHANGEABLE, changeable, value_before, wished_value
+from core.pegasus.server_settings import CHANGEABLE, changeable, desired_value, value_before
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.level import SetMetaLevel
 from core.pegasus.steps.move import MoveReplica
@@ -224,7 +224,7 @@ class TestChanges:
 class TestSettings:
     def test_every_setting_takes_its_own_default_and_knows_what_it_means(self):
         for one in CHANGEABLE:
-            assert wished_value(one, one.setting.default) == one.setting.default
+            assert desired_value(one, one.setting.default) == one.setting.default
             assert one.setting.meaning
 
     @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ class TestSettings:
         ],
     )
     def test_a_value_is_written_as_the_server_tells_it_afterwards(self, key, text, value):
-        assert wished_value(changeable(key), text) == value
+        assert desired_value(changeable(key), text) == value
 
     def test_a_name_that_nobody_has_brings_near_ones(self):
         with pytest.raises(UnknownNameError, match="only_move_primary"):

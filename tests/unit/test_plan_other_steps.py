@@ -20,7 +20,7 @@ from core.pulsar.plan.commands import rest_line
 from core.pulsar.plan.edit import Ground, dropped
 from core.pulsar.plan.preview import preview_plan, project
 from core.pulsar.plan.setting import build_setting_plan
-from core.pulsar.plan.split import FLOW, SPECIFIED, SplitWish, build_split_plan
+from core.pulsar.plan.split import FLOW, SPECIFIED, SplitSpec, build_split_plan
 from core.pulsar.plan.verify import recheck
 from core.pulsar.steps.setting import SetDynamicSetting
 from core.pulsar.steps.split import SplitBundle
@@ -36,7 +36,7 @@ BUNDLE = next(
 )
 OWNER = next(row["owner"] for row in FLEET.bundles.to_pylist() if row["bundle"] == BUNDLE)
 TERMS = PlanOptions(now=NOON, reason="too hot")
-WHOLE = SplitWish()
+WHOLE = SplitSpec()
 
 
 def with_column(fleet: PulsarSnapshot, table: str, name: str, values: list[object]):
@@ -54,7 +54,7 @@ def codes(plan: Plan, severity: str) -> list[str]:
     return [item.code for item in plan.by_severity(severity)]
 
 
-def split(wish: SplitWish = WHOLE, fleet: PulsarSnapshot = FLEET, bundle: str = BUNDLE) -> Plan:
+def split(wish: SplitSpec = WHOLE, fleet: PulsarSnapshot = FLEET, bundle: str = BUNDLE) -> Plan:
     return build_split_plan(fleet, [bundle], wish, TERMS)
 
 
@@ -85,9 +85,9 @@ def test_a_split_knows_where_it_cuts_and_that_it_is_final() -> None:
 @pytest.mark.parametrize(
     ("wish", "code", "says"),
     [
-        (SplitWish(algorithm=SPECIFIED, positions=(0,)), "split_without_effect", "No position"),
-        (SplitWish(algorithm=SPECIFIED, positions=(0x55555555,)), "split_without_effect", "No pos"),
-        (SplitWish(algorithm=FLOW), "split_positions_unknown", "REST cannot be asked"),
+        (SplitSpec(algorithm=SPECIFIED, positions=(0,)), "split_without_effect", "No position"),
+        (SplitSpec(algorithm=SPECIFIED, positions=(0x55555555,)), "split_without_effect", "No pos"),
+        (SplitSpec(algorithm=FLOW), "split_positions_unknown", "REST cannot be asked"),
     ],
 )
 def test_what_brokers_would_not_do_is_an_error(wish, code, says) -> None:
@@ -106,7 +106,7 @@ def test_what_rest_cannot_be_asked_for_is_computed_and_asked_by_positions() -> N
     rows += [{"broker": None, "name": limits[0], "value": "10", "origin": "dynamic"}]
     table = pa.Table.from_pylist(rows, schema=fleet.settings.schema)
     fleet = PulsarSnapshot(fleet.manifest, {**fleet.tables, "settings": table})
-    (step,) = split(SplitWish(algorithm=FLOW), fleet, names[5]).steps
+    (step,) = split(SplitSpec(algorithm=FLOW), fleet, names[5]).steps
     assert step.algorithm == SPECIFIED
     assert step.positions == step.boundaries
     assert len(step.positions) >= 1
@@ -136,17 +136,17 @@ def test_excluded_namespaces_are_not_cut() -> None:
 
 
 def test_many_bundles_and_positions_do_not_go_together() -> None:
-    wish = SplitWish(algorithm=SPECIFIED, positions=(1,))
+    wish = SplitSpec(algorithm=SPECIFIED, positions=(1,))
     with pytest.raises(InputError, match="Positions are given for 2 bundles"):
         build_split_plan(FLEET, [BUNDLE, "other"], wish, TERMS)
     with pytest.raises(InputError, match="No bundle was named"):
         build_split_plan(FLEET, [], WHOLE, TERMS)
     with pytest.raises(UnknownNameError, match="split algorithm"):
-        split(SplitWish(algorithm="range_equaly_divide"))
+        split(SplitSpec(algorithm="range_equaly_divide"))
 
 
 def test_a_split_is_rechecked_by_owner_and_by_use() -> None:
-    plan = split(SplitWish(is_unloaded=True))
+    plan = split(SplitSpec(is_unloaded=True))
     assert recheck(FLEET, plan, (), NOON) == {}
     elsewhere = sealed(
         replace(plan, steps=(msgspec.structs.replace(plan.steps[0], owner="gone:8080"),))
@@ -164,7 +164,7 @@ def test_a_split_is_rechecked_by_owner_and_by_use() -> None:
 
 def test_the_preview_of_an_unloaded_split_counts_the_clients() -> None:
     for is_unloaded in (False, True):
-        plan = split(SplitWish(is_unloaded=is_unloaded))
+        plan = split(SplitSpec(is_unloaded=is_unloaded))
         preview = preview_plan(FLEET, plan)
         assert preview.steps == ()
         (other,) = preview.others

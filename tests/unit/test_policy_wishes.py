@@ -11,7 +11,7 @@ from core.errors import InputError, OpsError
 from core.plan.options import PlanOptions
 from core.planning.advisors.share_steps import MOST_PERIODS, demand_steps
 from core.planning.limit_effects import limit_effects
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.settings import effective_settings
 from core.snapshot import PulsarSnapshot
 from dashboard.app_pages.policies import model as calculator
@@ -66,7 +66,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(fleet, change, words):
 
 def test_what_is_not_set_cannot_be_removed(fleet):
     plan = build_policy_plan(
-        fleet, [PolicyWish("resource_group", "gold", None)], PlanOptions(now=NOON)
+        fleet, [DesiredPolicy("resource_group", "gold", None)], PlanOptions(now=NOON)
     )
     told = [one.sentence for one in plan.diagnostics if one.code == "already_set"]
     assert told == ["There is no resource group gold: nothing is to be removed."]
@@ -116,9 +116,9 @@ def test_a_wish_is_the_same_after_its_text(text):
 
 def test_of_one_policy_the_last_wish_counts():
     first, second, other = (
-        PolicyWish("publish_rate", MAIL, "{}"),
-        PolicyWish("publish_rate", MAIL, None),
-        PolicyWish("publish_rate", ORDERS, None),
+        DesiredPolicy("publish_rate", MAIL, "{}"),
+        DesiredPolicy("publish_rate", MAIL, None),
+        DesiredPolicy("publish_rate", ORDERS, None),
     )
     assert presenter.joined([first, other], [second]) == [other, second]
 
@@ -139,9 +139,11 @@ def test_a_form_is_a_document_and_blank_is_no_limit():
 
 def test_a_changed_limit_tells_whom_it_touches(fleet):
     wishes = [
-        PolicyWish("resource_group", "gold", '{"publishRateInMsgs": 1, "dispatchRateInMsgs": 9}'),
-        PolicyWish("namespace_resource_group", ORDERS, "gold"),
-        PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 1000000000}'),
+        DesiredPolicy(
+            "resource_group", "gold", '{"publishRateInMsgs": 1, "dispatchRateInMsgs": 9}'
+        ),
+        DesiredPolicy("namespace_resource_group", ORDERS, "gold"),
+        DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 1000000000}'),
     ]
     plan = build_policy_plan(fleet, wishes, PlanOptions(now=NOON))
     assert len(plan.steps) == 3
@@ -156,7 +158,7 @@ def test_a_changed_limit_tells_whom_it_touches(fleet):
 
 
 def test_zero_is_said_to_be_no_limit(fleet):
-    wish = PolicyWish("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
+    wish = DesiredPolicy("publish_rate", MAIL, '{"publishThrottlingRateInMsg": 0}')
     plan = build_policy_plan(fleet, [wish], PlanOptions(now=NOON))
     assert "brokers take for no limit" in plan.by_severity("warning")[0].sentence
 

@@ -5,14 +5,14 @@ import zlib
 import numpy as np
 import pytest
 
-from connectors.sandbox.pulsar.bootstrap import remember_past, share_out, standing_nodes
+from connectors.sandbox.pulsar.bootstrap import persistent_nodes, remember_past, share_out
 from connectors.sandbox.pulsar.documents import load_report
 from connectors.sandbox.pulsar.engine import rows_to_average
 from connectors.sandbox.pulsar.layout import crc32_of, plan_layout
 from connectors.sandbox.pulsar.leader import Leader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import plan_policies
-from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState
 from connectors.sandbox.pulsar.web import brokers_at, distinct_host, listen
 from connectors.sandbox.pulsar.workload import Workload, host_usage
 from core.pulsar.load import resource_weights
@@ -151,8 +151,10 @@ def test_each_report_adds_one_sample_to_every_reported_bundle() -> None:
         state.report(broker)
     for number in range(12):
         assert state.sample().size == 0
-        assert set(state.short_samples[state.served_by != NOBODY].tolist()) == {min(number + 1, 10)}
-    known = state.reported_by != NOBODY
+        assert set(state.short_samples[state.served_by != NO_BROKER].tolist()) == {
+            min(number + 1, 10)
+        }
+    known = state.reported_by != NO_BROKER
     assert np.allclose(state.long[known], state.rates[known])
 
 
@@ -207,7 +209,7 @@ def test_every_setting_that_trimtab_knows_of_this_release_is_told() -> None:
 def test_standing_nodes_hold_policies_for_every_namespace() -> None:
     options = SandboxOptions()
     state = FleetState(plan_layout(options), _brokers(12))
-    nodes = standing_nodes(options, state, plan_policies(options, state, "127.0.0.1:1"))
+    nodes = persistent_nodes(options, state, plan_policies(options, state, "127.0.0.1:1"))
     for name in state.namespaces:
         assert f"/admin/policies/{name}" in nodes
         assert f"/admin/local-policies/{name}" in nodes

@@ -25,7 +25,7 @@ from core.errors import (
 )
 from core.pegasus.answers import NodeEntry
 from core.pegasus.levels import parse_level
-from core.pegasus.server_settings import Changeable, canonical, changeable, wished_value
+from core.pegasus.server_settings import Changeable, canonical, changeable, desired_value
 from core.pegasus.steps.level import LEVEL_KEY
 from core.pegasus.steps.setting import EVERY_NODE, LEADER
 
@@ -238,7 +238,7 @@ def _checked(setting: Changeable, value: str | None) -> str:
         takes_word = setting.setting.how == "command" and setting.setting.kind in _NUMBERS
         return DEFAULT if takes_word else setting.setting.default
     try:
-        return wished_value(setting, value)
+        return desired_value(setting, value)
     except InputError as exc:
         raise _refused(setting.key, exc.message, exc.hint) from exc
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from connectors.sandbox.pegasus.balancing import level_in_force
-from connectors.sandbox.pegasus.meta_server import Mind
+from connectors.sandbox.pegasus.meta_server import MetaServer
 from connectors.sandbox.pegasus.options import PegasusOptions
 from connectors.sandbox.pegasus.server import Server
 from connectors.sandbox.pegasus.state import Node, found_cluster
@@ -113,7 +113,7 @@ class Cluster:
         self.state = found_cluster(
             options, ports.replicas, now_s=now_s, now_mono_s=monotonic() - 60
         )
-        self.mind = Mind(options, self.state)
+        self.meta = MetaServer(options, self.state)
         self._began_s = monotonic()
         living = rhythms(len(self.state.tables), options.seed) if options.is_living else ()
         self._rhythms = dict(zip(self.state.tables, living, strict=False))
@@ -128,19 +128,19 @@ class Cluster:
         for name, server in self.servers.items():
             await server.listen(_LOOPBACK, _port(name))
         for work in (
-            self.mind.run(),
-            self.mind.keep_reporting(),
-            self.mind.keep_counting_disks(),
+            self.meta.run(),
+            self.meta.keep_reporting(),
+            self.meta.keep_counting_disks(),
         ):
-            self.mind.spawn(work)
+            self.meta.spawn(work)
 
     async def stop(self) -> None:
         """End everything."""
-        await self.mind.stop()
+        await self.meta.stop()
         for server in self.servers.values():
             await server.close()
 
-    # -- what is told ---------------------------------------------------------------------------
+    # -- reports ---------------------------------------------------------------------------
 
     def info(self, *, with_name: bool) -> dict[str, str]:
         """Return what the leading meta server says of the cluster."""
@@ -152,7 +152,7 @@ class Cluster:
             "total": counts.total,
         }
         primaries, replicas = self.replica_counts()
-        told = {
+        info = {
             "meta_servers": ",".join(self.metas),
             "primary_meta_server": self.leader or "",
             "zookeeper_hosts": "none:2181",
@@ -162,7 +162,7 @@ class Cluster:
             "primary_replica_count_stddev": f"{self._stddev(primaries):.2f}",
             "total_replica_count_stddev": f"{self._stddev(replicas):.2f}",
         }
-        return {**told, "cluster_name": self.options.cluster} if with_name else told
+        return {**info, "cluster_name": self.options.cluster} if with_name else info
 
     def _stddev(self, counts: Mapping[str, int]) -> float:
         """Return the deviation over the living nodes that serve, as the meta server scores it."""
@@ -170,8 +170,8 @@ class Cluster:
         nodes = self.state.nodes.items()
         serving = [name for name, node in nodes if node.is_alive and replicas.get(name, 0)]
         is_sample = any(counts.get(name, 0) for name, node in nodes if not node.is_alive)
-        told = np.array([counts.get(name, 0) for name in serving], dtype=np.int64)
-        return stddev(told, is_sample=is_sample)
+        served = np.array([counts.get(name, 0) for name in serving], dtype=np.int64)
+        return stddev(served, is_sample=is_sample)
 
     def replica_counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return primaries and replicas of every node."""
@@ -201,13 +201,13 @@ class Cluster:
         self._bury_unless_back(node)
 
     def _bury_unless_back(self, node: Node) -> None:
-        node.pause_balancer += 1
-        self.mind.spawn(self._bury_later(node, node.pause_balancer))
+        node.outages += 1
+        self.meta.spawn(self._bury_later(node, node.outages))
 
-    async def _bury_later(self, node: Node, pause_balancer: int) -> None:
+    async def _bury_later(self, node: Node, outages: int) -> None:
         await asyncio.sleep(self.options.grace_s)
-        if not node.is_working and node.pause_balancer == pause_balancer:
-            self.mind.bury(node.name)
+        if not node.is_working and node.outages == outages:
+            self.meta.bury(node.name)
 
     async def freeze_node(self, name: str) -> None:
         """Stop a replica server's process as SIGSTOP does; a while later it counts as dead.
@@ -235,7 +235,7 @@ class Cluster:
             return
         node.is_frozen = False
         self.servers[name].thaw()
-        self.mind.welcome(name)
+        self.meta.welcome(name)
 
     def unanswered(self, name: str) -> int:
         """Return how many questions wait at a frozen node.
@@ -267,25 +267,25 @@ class Cluster:
         self.copy_rates.pop(name, None)  # set by command, so lost with the process
         await self.servers[name].listen(_LOOPBACK, _port(name))
         node.is_running, node.started_s = True, monotonic()
-        self.mind.welcome(name)
+        self.meta.welcome(name)
 
     async def lose_leader(self) -> None:
-        """End the leading meta server; another one, or itself anew, takes over a while later."""
+        """End the leading meta server; later another one takes over, or itself after a restart."""
         lost, self.leader = self.leader, None
         if lost is None:
             return
-        self.mind.has_leader = False
+        self.meta.has_leader = False
         await self.servers[lost].close()
-        self.mind.spawn(self._elect_later(lost))
+        self.meta.spawn(self._elect_later(lost))
 
     async def _elect_later(self, lost: str) -> None:
         await asyncio.sleep(self.options.failover_s)
         others = [name for name in self.metas if name != lost]
         await self.servers[lost].listen(_LOOPBACK, _port(lost))
-        self.mind.forget()
-        self.leader, self.mind.has_leader = (others or [lost])[0], True
-        for node in self.state.nodes.values():  # who connects anew reports at once
-            self.mind.sync(node)
+        self.meta.forget()
+        self.leader, self.meta.has_leader = (others or [lost])[0], True
+        for node in self.state.nodes.values():  # a node that connects again reports at once
+            self.meta.sync(node)
 
     async def mute_node(self, name: str, *, is_mute: bool) -> None:
         """Let a node answer ``unknown command`` to everything.

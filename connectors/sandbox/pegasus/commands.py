@@ -15,7 +15,7 @@ from connectors.sandbox.pegasus.state import MetaSettings, Node
 VERSION: Final = "2.6.0-SNAPSHOT"
 COMMIT: Final = "db756dcdf24e2af6169659a67548501ed61f106c"
 _EPOCH_S: Final = time() - monotonic()
-"""Taken once, so that a start is told the same at every question."""
+"""Read once, so that every answer gives the same start time."""
 
 _BOOLEANS: Final = {
     "meta.lb.only_move_primary": "only_move_primary",
@@ -53,8 +53,8 @@ def answer_meta(cluster: Cluster, body: Struct, *, leads: bool) -> str:
 def answer_replica(cluster: Cluster, node: Node, body: Struct) -> str:
     """Answer a command to a replica server."""
     name = body.cmd or ""
-    if node.is_mute or cluster.state.mishaps.answer is not None:
-        return cluster.state.mishaps.answer or _unknown(name)
+    if node.is_mute or cluster.state.faults.answer is not None:
+        return cluster.state.faults.answer or _unknown(name)
     if name == "server-info":
         return _server_info(node.started_s)
     if name == "replica.kill_partition":
@@ -82,7 +82,7 @@ def _kill_partition(cluster: Cluster, node: str, arguments: Sequence[str]) -> st
         return "ERR_INVALID_PARAMETERS"
     named = tuple(int(one) for one in arguments)
     found = [gpid for gpid in cluster.state.partitions if gpid[: len(named)] == named]
-    closed = [cluster.mind.kill(node, gpid) for gpid in found]
+    closed = [cluster.meta.kill(node, gpid) for gpid in found]
     return "ERR_OK" if len(named) < 2 or any(closed) else "ERR_OBJECT_NOT_FOUND"
 
 

@@ -44,7 +44,7 @@ class Control:
             "thaw": cluster.thaw_node,
         }
 
-    def told(self) -> HttpAnswer:
+    def state(self) -> HttpAnswer:
         """Return what runs, as one JSON object."""
         nodes = {
             node.name: {
@@ -75,13 +75,13 @@ class Control:
             await self._do(node, word)
         except OpsError as exc:
             return HttpAnswer(400, str(exc))
-        return self.told()
+        return self.state()
 
     async def _do(self, node: str, word: str) -> None:
         if node == LEADER:
             if word != "stop":
                 raise UnknownNameError.of("change of the leader", word, ["stop"])
-            self._cluster.mind.spawn(self._lose_leader_soon())
+            self._cluster.meta.spawn(self._lose_leader_soon())
             return
         doing = self._doings.get(word)
         if doing is None:

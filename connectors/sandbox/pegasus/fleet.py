@@ -42,7 +42,7 @@ class PegasusSandbox:
         """Start every server; returns when all of them listen.
 
         Raises:
-            OSError: Somebody took a port just now.
+            OSError: Another process has just taken a port.
         """
         if self._thread is not None:
             return

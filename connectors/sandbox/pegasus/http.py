@@ -53,7 +53,7 @@ class HttpCalls:
             "metrics": self._metrics,
         }
         if control is not None:
-            self._calls["sandbox"] = lambda _: control.told()
+            self._calls["sandbox"] = lambda _: control.state()
         if is_meta:
             self._calls |= {
                 "meta/cluster": lambda _: _json(cluster.info(with_name=False)),
@@ -128,7 +128,7 @@ class HttpCalls:
             "host": "localhost",
             "port": int(self._name.rpartition(":")[2]),
             "timestamp_ns": round(time() * 1e9),
-            "entities": [kept for one in entities if (kept := _filtered(one, query)) is not None],
+            "entities": [part for one in entities if (part := _filtered(one, query)) is not None],
         }
         return _json(body)
 
@@ -290,8 +290,8 @@ def _filtered(entity: dict[str, Any], query: Query) -> dict[str, Any] | None:
         return None
     if pairs and not any(entity["attributes"].get(key) == value for key, value in pairs):
         return None
-    kept = [one for one in entity["metrics"] if not names or one["name"] in names]
-    return {**entity, "metrics": kept} if kept else None
+    metrics = [one for one in entity["metrics"] if not names or one["name"] in names]
+    return {**entity, "metrics": metrics} if metrics else None
 
 
 def _listed_words(query: Query, name: str) -> list[str]:

@@ -42,7 +42,7 @@ _AWAY: Final = (ConfigType.DOWNGRADE_TO_INACTIVE, ConfigType.REMOVE)
 _PRIMARY: Final = (ConfigType.ASSIGN_PRIMARY, ConfigType.UPGRADE_TO_PRIMARY)
 
 
-class Mind:
+class MetaServer:
     """What leads: one for the whole sandbox, whichever meta server speaks for it.
 
     Args:
@@ -75,7 +75,7 @@ class Mind:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside all else."""
+        """Start a background task."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -93,7 +93,7 @@ class Mind:
             self._balance(level)
 
     def _cure_all(self) -> bool:
-        """Cure what is ill; return whether every partition is healthy."""
+        """Repair unhealthy partitions; return whether every partition is healthy."""
         promises = Promises(self._state)
         adds: list[tuple[Partition, ProposalAction]] = []
         healthy = 0

@@ -1,4 +1,4 @@
-"""Asks a running Pegasus sandbox to break or mend a node: for the command line and for tests."""
+"""Injects and ends faults of a running Pegasus sandbox: for the command line and for tests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sandbox_state(meta_servers: Sequence[str]) -> SandboxState:
 
 
 def change_node(meta_servers: Sequence[str], node: str, doing: str) -> SandboxState:
-    """Break or mend a node.
+    """Inject or end a fault of a node.
 
     Args:
         meta_servers: ``host:port`` of the sandbox's meta servers.

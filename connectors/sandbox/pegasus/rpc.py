@@ -200,10 +200,10 @@ class MetaCalls:
             WireError: The body lacks what the call needs, or the reply is to get lost: the
                 connection is closed.
         """
-        mishaps = self._cluster.state.mishaps
-        mishaps.hear(request.name)
+        faults = self._cluster.state.faults
+        faults.hear(request.name)
         reply = self._reply_to(request)
-        mishaps.check_reply(request.name)
+        faults.check_reply(request.name)
         return reply
 
     def _reply_to(self, request: Request) -> Reply:
@@ -222,15 +222,15 @@ class MetaCalls:
             raise WireError(f"a body of {request.name} that does not fit: {exc}") from exc
 
     def _forward(self, request: Request) -> Struct:
-        """Say that another one leads; only the question for partitions is told who."""
+        """Answer that another server leads; only the query for partitions names it."""
         error = ErrorCode(FORWARD)
         if request.name == idl.CONTROL_META.name:
             return idl.ControlMetaResponse(err=error, old_level=0)
         if request.name == idl.QUERY_CFG.name and self._cluster.leader is not None:
             leader = PartitionConfig(0, 0, 0, 0, self._cluster.leader)
             partitions = [partition_struct(leader)]
-            told = {"app_id": 0, "partition_count": 0, "is_stateful": False}
-            return idl.QueryCfgResponse(err=error, partitions=partitions, **told)
+            counts = {"app_id": 0, "partition_count": 0, "is_stateful": False}
+            return idl.QueryCfgResponse(err=error, partitions=partitions, **counts)
         response = idl.CALL_BY_NAME[request.name].response or idl.ErrResponse
         return response(err=error)
 
@@ -283,13 +283,13 @@ class MetaCalls:
         return info_struct(self._cluster.info(with_name=True))
 
     def _ddd(self, body: Struct) -> Struct:
-        mind, wanted = self._cluster.mind, body.pid
+        meta, wanted = self._cluster.meta, body.pid
         infos = []
-        for gpid, reason in mind.ddd.items():
+        for gpid, reason in meta.ddd.items():
             if wanted.app_id not in {-1, gpid[0]} or wanted.index not in {-1, gpid[1]}:
                 continue
             partition = self._cluster.state.partitions[gpid]
-            dropped = mind.ddd_nodes(partition)
+            dropped = meta.ddd_nodes(partition)
             infos.append(ddd_struct(partition.config, dropped, reason))
         return idl.DddDiagnoseResponse(err=ErrorCode(), partitions=infos)
 
@@ -309,7 +309,7 @@ class MetaCalls:
         if body.level != LEVEL_QUERY:
             state.stored_level = int(body.level)
             if body.level <= FunctionLevel.STEADY:
-                self._cluster.mind.clear_proposals()
+                self._cluster.meta.clear_proposals()
         return idl.ControlMetaResponse(err=ErrorCode(), old_level=old)
 
     def _propose(self, body: Struct) -> Struct:
@@ -326,7 +326,7 @@ class MetaCalls:
             )
             for one in body.action_list or ()
         )
-        is_queued = self._cluster.mind.propose(partition, actions)
+        is_queued = self._cluster.meta.propose(partition, actions)
         return idl.ErrResponse(err=ErrorCode("ERR_OK" if is_queued else "ERR_INVALID_PARAMETERS"))
 
 
@@ -362,7 +362,7 @@ class ReplicaCalls:
         state = self._cluster.state
         node = state.nodes[self._name]
         if not body.app_name:
-            return disks_struct(state.told_disks(node))
+            return disks_struct(state.reported_disks(node))
         table = state.table_named(body.app_name)
         if table is None:
             return idl.QueryDiskInfoResponse(
@@ -371,7 +371,7 @@ class ReplicaCalls:
                 total_available_mb=0,
                 disk_infos=[],
             )
-        return disks_struct(state.told_disks(node, table.app_id))
+        return disks_struct(state.reported_disks(node, table.app_id))
 
     def _app_info(self) -> Struct:
         state = self._cluster.state

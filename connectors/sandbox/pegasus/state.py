@@ -22,14 +22,14 @@ from core.pegasus.partition import (
 )
 from core.pegasus.verdict import OperationCounts
 
-_MOST_KEPT: Final = 10_000
+_MAX_CALLS: Final = 10_000
 
 
-class Mishaps:
+class CallFaults:
     """A record of calls, and which answers are to be lost."""
 
     def __init__(self) -> None:
-        self._heard: deque[str] = deque(maxlen=_MOST_KEPT)
+        self._heard: deque[str] = deque(maxlen=_MAX_CALLS)
         self._losses: Counter[str] = Counter()
         self.answer: str | None = None
 
@@ -81,7 +81,7 @@ class Node:
         has_collected: It has reported its replicas since it came alive.
         is_mute: It answers no remote command: ``unknown command`` to all of them.
         is_frozen: It accepts connections and answers nothing, as after SIGSTOP.
-        pause_balancer: How often its beacons stopped; tells one silence from the next.
+        outages: How often its beacons stopped; tells one silence from the next.
         started_s: Monotonic seconds: its counters count from then.
         disk_stats: How often it has counted what its disks hold since then.
         holdings: What it counted the last time, by gpid: disk tag, and whether it led.
@@ -94,7 +94,7 @@ class Node:
     has_collected: bool = True
     is_mute: bool = False
     is_frozen: bool = False
-    pause_balancer: int = 0
+    outages: int = 0
     started_s: float = 0.0
     disk_stats: int = 0
     holdings: dict[tuple[int, int], tuple[str, bool]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class ClusterState:
         stored_level: What was set, any number.
         counts: Of the last look of the balancer.
         led_since_s: Monotonic seconds: since when the leading meta server runs.
-        mishaps: What was asked, and answers that get lost.
+        faults: What was asked, and answers that get lost.
     """
 
     nodes: dict[str, Node]
@@ -206,7 +206,7 @@ class ClusterState:
     stored_level: int = FunctionLevel.STEADY
     counts: OperationCounts = field(default_factory=lambda: OperationCounts(-1, 0, 0, 0))
     led_since_s: float = 0.0
-    mishaps: Mishaps = field(default_factory=Mishaps)
+    faults: CallFaults = field(default_factory=CallFaults)
 
     def table_named(self, name: str) -> TableEntry | None:
         """Return an available table."""
@@ -251,7 +251,7 @@ class ClusterState:
             if node.name in partition.config.members
         }
 
-    def told_disks(self, node: Node, app_id: int | None = None) -> list[DiskEntry]:
+    def reported_disks(self, node: Node, app_id: int | None = None) -> list[DiskEntry]:
         """Return the disks of a node as its server reports them: holdings as last counted."""
         held = {
             is_primary: {
@@ -286,7 +286,7 @@ class ClusterState:
         ]
 
     def disks_of(self, node: str, app_id: int | None = None) -> list[DiskEntry]:
-        """Return the disks of a node with what lies on them, of one table or of all."""
+        """Return the disks of a node with the replicas on them, of one table or of all."""
         held: dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = {
             tag: (set(), set()) for tag in DISK_TAGS
         }

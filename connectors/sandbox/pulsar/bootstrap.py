@@ -10,7 +10,7 @@ import numpy as np
 from connectors.sandbox.pulsar import documents
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies
-from connectors.sandbox.pulsar.state import NOBODY, FleetState, Rows
+from connectors.sandbox.pulsar.state import NO_BROKER, FleetState, Rows
 from connectors.sandbox.pulsar.workload import Workload, per_owner
 from connectors.sandbox.pulsar.zksession import ZkSession, settle
 from core.pulsar.isolation import matcher_of
@@ -43,7 +43,7 @@ def share_out(state: FleetState, weight: np.ndarray[Any, Any], policies: Policie
     Args:
         state: Owners are set here.
         weight: Traffic of every bundle, any unit.
-        policies: The isolation policy is kept.
+        policies: The isolation policy is respected.
     """
     targets = usage_targets(len(state.brokers))
     left = targets / targets.sum() * weight.sum()
@@ -98,9 +98,11 @@ def remember_past(state: FleetState, workload: Workload, quarters: int) -> None:
     moments = -np.linspace(0, quarters, _PAST_MOMENTS, endpoint=False)
     total = np.zeros_like(state.long)
     for moment in moments.tolist():
-        served = np.where(state.owner[state.topic_bundle] != NOBODY, state.topic_bundle, NOBODY)
+        served = np.where(
+            state.owner[state.topic_bundle] != NO_BROKER, state.topic_bundle, NO_BROKER
+        )
         total += per_owner(workload.rates_at(moment), served, len(state.names))
-    known = state.served_by != NOBODY
+    known = state.served_by != NO_BROKER
     for side in (state.leading, state.following):
         side.long[known] = (total / _PAST_MOMENTS)[known]
         side.short[known] = state.rates[known]
@@ -108,7 +110,7 @@ def remember_past(state: FleetState, workload: Workload, quarters: int) -> None:
         side.long_samples[known] = min(400, LONG_SAMPLES)
 
 
-def standing_nodes(
+def persistent_nodes(
     options: SandboxOptions, state: FleetState, policies: Policies
 ) -> dict[str, bytes]:
     """Return path and value of everything in ZooKeeper that belongs to no broker."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.sandbox.pulsar.options import MODULAR
-from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState
 from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
@@ -122,11 +122,11 @@ def _average(most: int, samples: int, rates: Any) -> Json:
 def broker_averages(state: FleetState) -> list[Json]:
     """Return every broker's averages (``TimeAverageBrokerData``).
 
-    A bundle that nobody has measured counts with the defaults.
+    A bundle without a measurement counts with the defaults.
     """
     answers: list[Json] = [{} for _ in state.brokers]
     by = state.reported_by
-    named = by != NOBODY
+    named = by != NO_BROKER
     for term, average, samples in (
         ("shortTerm", state.short, state.short_samples),
         ("longTerm", state.long, state.long_samples),
@@ -186,7 +186,7 @@ def local_policies(boundaries: Any, group: str | None) -> Json:
     return {"bundles": bundles(boundaries), **named, "migrated": False}
 
 
-def told_policies(stored: Json) -> Json:
+def returned_policies(stored: Json) -> Json:
     """Return the policies of a namespace as REST tells them: with one default filled in."""
     return {**stored, "is_allow_auto_update_schema": True}
 

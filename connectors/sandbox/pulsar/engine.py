@@ -17,9 +17,9 @@ import numpy as np
 from connectors.sandbox.pulsar import documents
 from connectors.sandbox.pulsar.bootstrap import (
     encode,
+    persistent_nodes,
     remember_past,
     share_out,
-    standing_nodes,
     write_nodes,
 )
 from connectors.sandbox.pulsar.faults import UnloadRequest
@@ -27,7 +27,7 @@ from connectors.sandbox.pulsar.layout import plan_layout
 from connectors.sandbox.pulsar.leader import Leader
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.policies import Policies, plan_policies
-from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState, Rows
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Rows
 from connectors.sandbox.pulsar.workload import Floats, Workload, host_usage
 from connectors.sandbox.pulsar.zksession import NodeExistsError, ZkSession, settle
 from core.errors import RemoteError
@@ -68,7 +68,7 @@ class ReportLedger:
         self._last[brokers] = _compared(state)[brokers]
 
     def forget(self, broker: int) -> None:
-        """Begin anew with a broker, as a new process does."""
+        """Forget a broker, as a new process does."""
         self.written_ms[broker] = 0.0
         self._last[broker] = 0.0
 
@@ -104,7 +104,7 @@ def rows_to_average(state: FleetState, limit: int) -> Rows:
     Source:
         Pulsar ``ModularLoadManagerImpl#writeBundleDataOnZooKeeper`` and ``BundleData#compareTo``.
     """
-    known = np.flatnonzero((state.reported_by != NOBODY) & (state.short_samples > 0))
+    known = np.flatnonzero((state.reported_by != NO_BROKER) & (state.short_samples > 0))
     most = limit * max(1, sum(broker.is_up for broker in state.brokers))
     if limit <= 0 or len(known) <= most:
         return known
@@ -149,11 +149,11 @@ class Engine:
         self.workload = Workload(
             layout, seed=options.seed, day_s=options.day_s, is_steady=options.is_steady
         )
-        self.leader: int = NOBODY
+        self.leader: int = NO_BROKER
         self.elected_s = 0.0
         # between the write of a report and the sample that follows no round may begin
         self.sampling = asyncio.Lock()
-        self.mind = Leader(self.state, self.policies, options.seed)
+        self.load_manager = Leader(self.state, self.policies, options.seed)
         self.faults = options.faults
         self.unloads: list[UnloadRequest] = []
         self.sessions: list[ZkSession | None] = [None] * len(brokers)
@@ -174,7 +174,7 @@ class Engine:
 
     def prepare(self) -> None:
         """Do all that needs no ZooKeeper; it takes long, and no session waits for it."""
-        self.mind.settings()
+        self.load_manager.settings()
         self._share_out_traffic()
         for broker in self.state.brokers:
             broker.is_up = True
@@ -187,7 +187,7 @@ class Engine:
         """Write the first state and bring every broker up; :meth:`prepare` comes before."""
         await self.admin.open()
         self.began_s = time()
-        await write_nodes(self.admin, standing_nodes(self.options, self.state, self.policies))
+        await write_nodes(self.admin, persistent_nodes(self.options, self.state, self.policies))
         await self._write_namespace_folders()
         for start in range(0, len(self.state.brokers), _STARTING_AT_ONCE):
             batch = self.state.brokers[start : start + _STARTING_AT_ONCE]
@@ -209,7 +209,7 @@ class Engine:
         await asyncio.gather(*(session.close() for session in (*open_ones, self.admin)))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside everything else; it ends with the engine at the latest.
+        """Start a background task; it ends with the engine at the latest.
 
         A ZooKeeper that is away ends it too; what must be done all the same tries again by itself.
         """
@@ -318,7 +318,7 @@ class Engine:
         if len(looking):
             self._next_check_s[looking] = now_s + self.options.report_check_ms / 1000
             pace = 60.0 / self.options.minute_s
-            due = self._ledger.due(self.state, now_s * 1000, self.mind.settings(), pace)
+            due = self._ledger.due(self.state, now_s * 1000, self.load_manager.settings(), pace)
             await self.write_reports(np.intersect1d(due, looking))
 
     async def write_averages_if_due(self, now_s: float) -> None:
@@ -328,7 +328,7 @@ class Engine:
             Pulsar ``PulsarService#startLoadManagementService``,
             ``ModularLoadManagerImpl#writeBundleDataOnZooKeeper``.
         """
-        if self.leader == NOBODY or now_s < self._next_averages_s:
+        if self.leader == NO_BROKER or now_s < self._next_averages_s:
             return
         while self._next_averages_s <= now_s:
             self._next_averages_s += self._averages_every_s
@@ -381,7 +381,7 @@ class Engine:
             Pulsar ``ModularLoadManagerImpl#updateAll``.
         """
         dropped = [self.state.sample(leader_only=leader_only) for _ in range(runs)]
-        self.mind.update()
+        self.load_manager.update()
         await self.drop_averages(np.concatenate(dropped))
 
     async def publish(self) -> None:
@@ -394,7 +394,9 @@ class Engine:
     async def write_averages(self) -> None:
         """Write what the leader writes: averages of the largest bundles and of every broker."""
         state = self.state
-        limit = int(self.mind.settings().number("loadBalancerMaxNumberOfBundlesInBundleLoadReport"))
+        limit = int(
+            self.load_manager.settings().number("loadBalancerMaxNumberOfBundlesInBundleLoadReport")
+        )
         rows = rows_to_average(state, limit).tolist()
         fresh = [row for row in rows if row not in self.averaged]
         nodes = {self.average_path(row): encode(documents.bundle_data(state, row)) for row in fresh}
@@ -413,7 +415,7 @@ class Engine:
                 return_exceptions=True,
             )
             lost = [row for row, answer in zip(batch, answers, strict=True) if not _is_ok(answer)]
-            self.averaged.difference_update(lost)  # created anew next time
+            self.averaged.difference_update(lost)  # created again next time
         averages = zip(state.brokers, documents.broker_averages(state), strict=True)
         await settle(
             [

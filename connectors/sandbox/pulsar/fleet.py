@@ -18,7 +18,7 @@ from connectors.sandbox.pulsar.faults import Faults, UnloadRequest, changed
 from connectors.sandbox.pulsar.options import SandboxOptions
 from connectors.sandbox.pulsar.ownership import Ownership
 from connectors.sandbox.pulsar.shedding import HeldRound, OwnBalancer
-from connectors.sandbox.pulsar.state import NOBODY, Broker, FleetState, Trouble
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker, FleetState, Trouble
 from connectors.sandbox.pulsar.web import WebServers, brokers_at, listen
 from connectors.sandbox.zookeeper import ZooKeeperProcess, free_port
 from core.errors import ConfigError, InputError
@@ -217,7 +217,7 @@ class Sandbox:
     def leader(self) -> int | None:
         """Number of the leading broker, ``None`` while there is none."""
         leader = self.engine.leader
-        return None if leader == NOBODY else leader
+        return None if leader == NO_BROKER else leader
 
     def advance(self, seconds: float) -> None:
         """Move the workload's clock forward; :meth:`publish` shows it at once."""
@@ -269,7 +269,7 @@ class Sandbox:
         return list(self._running.balancer.rounds)
 
     def change_leader(self) -> None:
-        """Let the leader lose its office: what it kept in mind is lost, another broker follows."""
+        """Depose the leader: what it remembers is lost, another broker follows."""
         self._call(self._running.ownership.depose())
 
     def _broker(self, number: int) -> Broker:

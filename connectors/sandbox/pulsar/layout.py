@@ -63,7 +63,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A fleet as it was laid out, before anybody owns anything.
+    """A fleet as it was laid out, before bundles have owners.
 
     Attributes:
         namespaces: Full names.

@@ -1,4 +1,4 @@
-"""What the leader's load manager decides: which broker a bundle goes to when nobody says."""
+"""What the leader's load manager decides: the broker for a bundle without a destination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from connectors.sandbox.pulsar import documents
 from connectors.sandbox.pulsar.options import MODULAR
 from connectors.sandbox.pulsar.policies import Policies
-from connectors.sandbox.pulsar.state import NOBODY, FleetState, WrittenReport
+from connectors.sandbox.pulsar.state import NO_BROKER, FleetState, WrittenReport
 from connectors.sandbox.pulsar.workload import (
     CPU_LIMIT,
     DIRECT_LIMIT_MIB,
@@ -110,12 +110,12 @@ class Leader:
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     def choose(self, row: int) -> int:
-        """Return the row of the broker that gets a bundle, ``NOBODY`` when none is eligible."""
+        """Return the row of the broker that gets a bundle, ``NO_BROKER`` when none is eligible."""
         settings, view = self.settings(), self.view()
         name = self._state.names[row]
         placement = place_bundle(view, name, settings, memory=self._memory)
         if not placement.distribution:
-            return NOBODY
+            return NO_BROKER
         brokers = list(placement.distribution)
         broker = brokers[
             int(self._rng.choice(len(brokers), p=list(placement.distribution.values())))

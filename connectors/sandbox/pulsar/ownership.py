@@ -13,7 +13,7 @@ import numpy as np
 from connectors.sandbox.pulsar import documents
 from connectors.sandbox.pulsar.bootstrap import encode
 from connectors.sandbox.pulsar.engine import AVERAGES_PATH, BROKERS_PATH, LEADER_PATH, Engine
-from connectors.sandbox.pulsar.state import NOBODY, Broker
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker
 from connectors.sandbox.pulsar.zksession import NodeExistsError
 from core.errors import RemoteError
 
@@ -59,7 +59,7 @@ class Ownership:
     async def unload(self, row: int) -> None:
         """Close a bundle on its owner; it comes back wherever it is placed, moments later."""
         owner = int(self._state.owner[row])
-        if owner == NOBODY or row in self.closing:
+        if owner == NO_BROKER or row in self.closing:
             return
         self.closing.add(row)
         try:
@@ -78,16 +78,16 @@ class Ownership:
         if accident:
             self._engine.faults = replace(self._engine.faults, accident="")
         if accident == "owner_dies":
-            # beside this request, which ends with the broker that it came in at
+            # in the background of this request, which ends with the broker that it came in at
             self._engine.spawn(self.kill(self._state.brokers[owner]))
             await asyncio.sleep(_DYING_S)
         elif accident == "leader_change":
             await self.depose()
 
     async def depose(self) -> None:
-        """Let the leader lose its office, and with it what it kept in mind; another one follows."""
+        """Depose the leader, with what it remembers; another one follows."""
         engine, old = self._engine, self._engine.leader
-        session = engine.sessions[old] if old != NOBODY else None
+        session = engine.sessions[old] if old != NO_BROKER else None
         if session is None:
             return
         self._forget_leader()
@@ -95,18 +95,18 @@ class Ownership:
         engine.spawn(self._elect(without=old))
 
     def hint(self, bundle: str, broker: int) -> None:
-        """Remember where the next lookup shall put a bundle; used once, kept by the leader."""
+        """Remember the destination for the next lookup of a bundle; the leader uses it once."""
         if self._rng.random() >= self._engine.faults.hint_loss_ratio:
             self.hints[bundle] = broker
 
     async def assign(self, row: int) -> int:
-        """Return the owner of a bundle; one that nobody owns is placed first.
+        """Return the owner of a bundle; an unassigned one is placed first.
 
         Returns:
-            Row of the broker, ``NOBODY`` when none is eligible.
+            Row of the broker, ``NO_BROKER`` when none is eligible.
         """
         owner = int(self._state.owner[row])
-        if owner != NOBODY:
+        if owner != NO_BROKER:
             return owner
         running = self._arriving.get(row)
         if running is None:
@@ -165,7 +165,7 @@ class Ownership:
         broker.is_registered = False
         state.forget_reports(broker.row)
         lost = state.owned_rows(broker.row)
-        state.owner[lost] = NOBODY
+        state.owner[lost] = NO_BROKER
         if engine.leader == broker.row:
             self._forget_leader()
             engine.spawn(self._elect())
@@ -175,14 +175,14 @@ class Ownership:
         await engine.update_all(runs=2)
 
     def _forget_leader(self) -> None:
-        self._engine.leader = NOBODY
+        self._engine.leader = NO_BROKER
         self.hints.clear()
-        self._engine.mind.depose()
+        self._engine.load_manager.depose()
 
-    async def _elect(self, *, without: int = NOBODY) -> None:
-        """Elect the first running broker; ``without``: only when nobody else runs."""
+    async def _elect(self, *, without: int = NO_BROKER) -> None:
+        """Elect the first running broker; ``without``: only when no other broker runs."""
         engine = self._engine
-        while engine.leader == NOBODY:
+        while engine.leader == NO_BROKER:
             await asyncio.sleep(_ELECTION_S)
             candidates = sorted(self._state.brokers, key=lambda broker: broker.row == without)
             for broker in candidates:
@@ -195,21 +195,21 @@ class Ownership:
         session = self._engine.sessions[owner]
         is_up = self._state.brokers[owner].is_up
         if session is not None and is_up and int(self._state.owner[row]) == owner:
-            self._state.owner[row] = NOBODY
+            self._state.owner[row] = NO_BROKER
             await session.remove(f"/namespace/{self._state.names[row]}")
 
     async def _return(self, row: int, after_s: float) -> None:
-        """Let the clients of a bundle look it up until somebody owns it."""
+        """Let the clients of a bundle look it up until it has an owner."""
         await asyncio.sleep(after_s)
         while self._state.is_live[row]:
             with contextlib.suppress(RemoteError):
-                if await self.assign(row) != NOBODY:
+                if await self.assign(row) != NO_BROKER:
                     return
             await asyncio.sleep(_RETRY_S)
 
     def _astray(self, target: int) -> int:
         """Return another running broker than the chosen one, where that fault is on."""
-        if target == NOBODY or self._rng.random() >= self._engine.faults.elsewhere_ratio:
+        if target == NO_BROKER or self._rng.random() >= self._engine.faults.elsewhere_ratio:
             return target
         others = [broker.row for broker in self._state.brokers if broker.is_up]
         others = [row for row in others if row != target]
@@ -217,23 +217,23 @@ class Ownership:
 
     async def _place(self, row: int) -> int:
         engine, state = self._engine, self._state
-        if engine.leader == NOBODY:
-            return NOBODY
+        if engine.leader == NO_BROKER:
+            return NO_BROKER
         name = state.names[row]
-        target = self.hints.pop(name, NOBODY)
-        if target == NOBODY or not state.brokers[target].is_up:
-            target = engine.mind.choose(row)
+        target = self.hints.pop(name, NO_BROKER)
+        if target == NO_BROKER or not state.brokers[target].is_up:
+            target = engine.load_manager.choose(row)
         target = self._astray(target)
-        session = engine.sessions[target] if target != NOBODY else None
+        session = engine.sessions[target] if target != NO_BROKER else None
         if session is None or not state.brokers[target].is_up:
-            return NOBODY
+            return NO_BROKER
         value = encode(documents.ownership(state.brokers[target]))
         try:
             await session.create(f"/namespace/{name}", value, ephemeral=True)
         except NodeExistsError:  # left behind when the connection broke in the middle of an unload
             await engine.admin.remove(f"/namespace/{name}")
-            return NOBODY
+            return NO_BROKER
         except RemoteError:
-            return NOBODY
+            return NO_BROKER
         state.owner[row] = target
         return target

@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.sandbox.pulsar.engine import Engine
 from connectors.sandbox.pulsar.ownership import Ownership
-from connectors.sandbox.pulsar.state import NOBODY
+from connectors.sandbox.pulsar.state import NO_BROKER
 from core.errors import InputError, RemoteError
 from core.pulsar.settings import EffectiveSettings
 from core.pulsar.shedding import find_shedding_strategy
@@ -21,7 +21,7 @@ from core.pulsar.shedding.registry import AnyStrategy
 from core.pulsar.shedding.unload_checks import Landing, UnloadChecks
 
 _LOOK_S: Final = 0.25
-_KEPT_ROUNDS: Final = 1_000
+_MAX_ROUNDS: Final = 1_000
 _STRATEGY: Final = "loadBalancerLoadSheddingStrategy"
 _INTERVAL: Final = "loadBalancerSheddingIntervalMinutes"
 _GRACE: Final = "loadBalancerSheddingGracePeriodMinutes"
@@ -59,9 +59,9 @@ class OwnBalancer:
         self._rng = np.random.default_rng([engine.options.seed, 5])
         self._strategy: AnyStrategy | None = None
         self._state: Any = None
-        self._leader = NOBODY
+        self._leader = NO_BROKER
         self._unloaded_s: dict[str, float] = {}
-        self.rounds: deque[HeldRound] = deque(maxlen=_KEPT_ROUNDS)
+        self.rounds: deque[HeldRound] = deque(maxlen=_MAX_ROUNDS)
 
     async def run(self) -> None:
         """Hold a round at every interval, the first one after the election; until cancelled."""
@@ -70,7 +70,7 @@ class OwnBalancer:
         while True:
             if elected_s != engine.elected_s:
                 ended_s = elected_s = engine.elected_s
-            settings = engine.mind.settings()
+            settings = engine.load_manager.settings()
             interval_s = max(settings.number(_INTERVAL), 1.0) * engine.options.minute_s
             left_s = ended_s + interval_s - time()
             if left_s > 0:
@@ -82,7 +82,7 @@ class OwnBalancer:
 
     async def _round(self, settings: EffectiveSettings) -> None:
         engine = self._engine
-        if settings.shedding_off or engine.leader == NOBODY:
+        if settings.shedding_off or engine.leader == NO_BROKER:
             return
         await engine.write_averages_if_due(time())  # the same thread does both, in this order
         async with engine.sampling:
@@ -108,8 +108,8 @@ class OwnBalancer:
         strategy = self._in_force(settings)
         if strategy is None:
             return []
-        self._engine.mind.look_again()  # owners may have changed without a report
-        view = self._engine.mind.view()
+        self._engine.load_manager.look_again()  # owners may have changed without a report
+        view = self._engine.load_manager.view()
         grace_s = settings.number(_GRACE) * self._engine.options.minute_s
         self._unloaded_s = {
             name: at for name, at in self._unloaded_s.items() if time() - at <= grace_s

@@ -23,7 +23,7 @@ from core.pulsar.load import LONG_SAMPLES, SHORT_SAMPLES, next_average
 from core.pulsar.ring import find_bundle_index
 from core.pulsar.shedding.java_order import concurrent_order, spread_hashes
 
-NOBODY: Final = -1
+NO_BROKER: Final = -1
 Rows = NDArray[np.int64]
 Trouble = Literal["hung", "slow", "failing", "garbled"]
 """A web port that accepts and never answers, answers after seconds, answers 500, or nonsense."""
@@ -143,8 +143,8 @@ class FleetState:
         lower: Lower bound, per bundle.
         upper: Upper bound, per bundle.
         is_live: False for a bundle that was split away.
-        owner: Row of the owning broker or ``NOBODY``.
-        served_by: Row of the broker in whose last statistics the bundle is, or ``NOBODY``: it
+        owner: Row of the owning broker or ``NO_BROKER``.
+        served_by: Row of the broker in whose last statistics the bundle is, or ``NO_BROKER``: it
             follows ``owner`` at the next refresh.
         topic_bundle: Row of the bundle, per topic.
         rates: Last statistics, ``(n_bundles, 4)``: rate in, throughput in, rate out, throughput
@@ -152,8 +152,8 @@ class FleetState:
         counts: Last statistics, ``(n_bundles, 4)``: topics, producers, consumers, cache bytes.
         reports: What the written report of each broker has, by the broker's row.
         reported: The ``rates`` that the brokers' written reports hold.
-        reported_by: Row of the broker whose written report names the bundle, or ``NOBODY``; of two
-            that name it, the one that wrote last.
+        reported_by: Row of the broker whose written report names the bundle, or ``NO_BROKER``; of
+            two that name it, the one that wrote last.
         leading: Averages of the leader, with a sample more for every time that it wrote them.
         following: Averages of every other broker; a new leader goes on with these.
         topic_rates: Current rates per topic.
@@ -180,9 +180,9 @@ class FleetState:
         self.upper: Rows = np.concatenate([bounds[1:] for bounds in self.boundaries])
         count = len(self.names)
         self.is_live = np.ones(count, np.bool_)
-        self.owner: Rows = np.full(count, NOBODY, np.int64)
-        self.served_by: Rows = np.full(count, NOBODY, np.int64)
-        self.reported_by: Rows = np.full(count, NOBODY, np.int64)
+        self.owner: Rows = np.full(count, NO_BROKER, np.int64)
+        self.served_by: Rows = np.full(count, NO_BROKER, np.int64)
+        self.reported_by: Rows = np.full(count, NO_BROKER, np.int64)
         self.reports: dict[int, WrittenReport] = {}
         self.leading = Averages(count)
         self.following = Averages(count)
@@ -197,7 +197,7 @@ class FleetState:
         self.usage = HostUsage(nothing, nothing, nothing, nothing, nothing)
 
     def place_topics(self, namespace: int) -> None:
-        """Find the bundle of every topic of a namespace anew."""
+        """Find the bundle of every topic of a namespace again."""
         topics = self.topics_of(namespace)
         bounds = self.boundaries[namespace]
         index = np.searchsorted(bounds, self.layout.topics.hashes[topics], side="right") - 1
@@ -205,7 +205,7 @@ class FleetState:
         self.topic_bundle[topics] = rows[np.clip(index, 0, len(rows) - 1)]
 
     def topics_of(self, namespace: int) -> slice:
-        """Return the rows of a namespace's topics, which stand together."""
+        """Return the rows of a namespace's topics, which are adjacent."""
         column = self.layout.topics.namespace
         return slice(
             int(np.searchsorted(column, namespace)),
@@ -236,22 +236,22 @@ class FleetState:
         """Take new topic statistics, sum them up per bundle, and note gains and losses."""
         topics, count = self.layout.topics, len(self.names)
         self.topic_rates = topic_rates
-        served = np.where(self.owner[self.topic_bundle] != NOBODY, self.topic_bundle, NOBODY)
+        served = np.where(self.owner[self.topic_bundle] != NO_BROKER, self.topic_bundle, NO_BROKER)
         self.rates = per_owner(topic_rates, served, count)
-        on = served != NOBODY
+        on = served != NO_BROKER
         for column, values in enumerate((None, topics.producers, topics.consumers, topic_cache)):
             weights = None if values is None else values[on]
             self.counts[:, column] = np.bincount(served[on], weights, minlength=count)
-        serving = np.where(self.counts[:, 0] > 0, self.owner, NOBODY)
+        serving = np.where(self.counts[:, 0] > 0, self.owner, NO_BROKER)
         for row in np.flatnonzero(serving != self.served_by).tolist():
             self._note_move(self.names[row], int(self.served_by[row]), int(serving[row]))
         self.served_by = serving
 
     def _note_move(self, bundle: str, source: int, target: int) -> None:
-        if source != NOBODY:
+        if source != NO_BROKER:
             self.brokers[source].losses.add(bundle)
             self.brokers[source].gains.discard(bundle)
-        if target != NOBODY:
+        if target != NO_BROKER:
             self.brokers[target].gains.add(bundle)
             self.brokers[target].losses.discard(bundle)
 
@@ -273,10 +273,10 @@ class FleetState:
         owner = int(self.owner[row])
         self._append(namespace, bounds)
         place = int(np.flatnonzero(self.bundles_of[namespace] == row)[0])
-        kept = np.delete(self.bundles_of[namespace], place)
-        self.bundles_of[namespace] = np.insert(kept, place, fresh)
+        others = np.delete(self.bundles_of[namespace], place)
+        self.bundles_of[namespace] = np.insert(others, place, fresh)
         self.boundaries[namespace] = np.insert(self.boundaries[namespace], place + 1, list(inner))
-        self.owner[row] = NOBODY
+        self.owner[row] = NO_BROKER
         self.is_live[row] = False
         self.owner[fresh] = owner
         self.place_topics(namespace)
@@ -327,9 +327,9 @@ class FleetState:
     def forget_reports(self, broker: int) -> None:
         """Note that a broker's report is gone, with its session or for a new one."""
         self.reports.pop(broker, None)
-        self.reported_by[self.reported_by == broker] = NOBODY
+        self.reported_by[self.reported_by == broker] = NO_BROKER
         for other, report in self.reports.items():  # the one before still names what moved
-            free = report.rows[self.reported_by[report.rows] == NOBODY]
+            free = report.rows[self.reported_by[report.rows] == NO_BROKER]
             if len(free):
                 at = np.flatnonzero(np.isin(report.rows, free))
                 self.reported[report.rows[at]] = report.rates[at]
@@ -374,7 +374,7 @@ class FleetState:
 
     def broker_counts(self) -> Rows:
         """Return topics, producers, consumers, bundles per broker, ``(n_brokers, 4)``."""
-        served = self.served_by != NOBODY
+        served = self.served_by != NO_BROKER
         owner, count = self.served_by[served], len(self.brokers)
         columns = [
             np.bincount(owner, self.counts[served, column], minlength=count) for column in range(3)
@@ -395,10 +395,10 @@ class FleetState:
         self.lower = np.append(self.lower, bounds[:-1])
         self.upper = np.append(self.upper, bounds[1:])
         self.is_live = np.append(self.is_live, np.ones(parts, np.bool_))
-        nobody = np.full(parts, NOBODY, np.int64)
-        self.owner = np.append(self.owner, nobody)
-        self.served_by = np.append(self.served_by, nobody)
-        self.reported_by = np.append(self.reported_by, nobody)
+        unassigned = np.full(parts, NO_BROKER, np.int64)
+        self.owner = np.append(self.owner, unassigned)
+        self.served_by = np.append(self.served_by, unassigned)
+        self.reported_by = np.append(self.reported_by, unassigned)
         self.leading.append(parts)
         self.following.append(parts)
         rates = np.zeros((parts, 4))

@@ -122,7 +122,7 @@ class Workload:
 
 
 def per_owner(rates: Floats, owner: NDArray[np.int64], count: int) -> Floats:
-    """Sum rates of rows by owner, shape ``(count, 4)``; rows with a negative owner are nobody's."""
+    """Sum rates of rows by owner, shape ``(count, 4)``; rows with a negative owner are left out."""
     owned = owner >= 0
     return np.column_stack(
         [

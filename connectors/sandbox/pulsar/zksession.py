@@ -73,10 +73,10 @@ class ZkSession:
     async def open(self) -> None:
         """Connect: begin a session, or go on with the one that was, while the server still has it.
 
-        Whoever asks while somebody else is at it waits for the same connection.
+        Concurrent callers wait for the same connection.
 
         Raises:
-            UnreachableError: Nobody listens, nobody answers, or the connection broke at once.
+            UnreachableError: No server listens or answers, or the connection broke at once.
         """
         async with self._opening:
             while not self.is_open:
@@ -99,7 +99,7 @@ class ZkSession:
         try:
             answer = await self._frame()
         finally:
-            if not answer:  # it failed, or whoever waited for it was told to stop
+            if not answer:  # it failed, or the waiting task was cancelled
                 writer.transport.abort()
         timeout_ms, number = struct.unpack_from(">iq", answer, 4)
         self._identity = (number, answer[20 : 20 + _PASSWORD_BYTES])
@@ -240,7 +240,7 @@ class ZkSession:
             _, answer = self._pending.popleft()
             if not answer.done():
                 answer.set_exception(self._lost("wait for an answer"))
-                answer.exception()  # looked at: nobody may be waiting any more
+                answer.exception()  # retrieved: no task may be waiting any more
 
     @property
     def _endpoint(self) -> str:

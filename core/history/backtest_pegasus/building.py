@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from core.errors import IncompleteSnapshotError
 from core.history.backtest_pegasus.tape import Floats, PegasusTape, RowChange, Times
 from core.pegasus.ids import parse_node
-from core.pegasus.view import NOBODY, ClusterView, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Ints
 from core.snapshot.pegasus import PegasusSnapshot
 from core.units import datetime_to_ms
 
@@ -204,7 +204,7 @@ class _Builder:
         return places[known].astype(np.int32), known
 
     def _nobody(self, count: int) -> Ints:
-        return np.full((count, self.width), NOBODY, dtype=np.int32)
+        return np.full((count, self.width), NO_NODE, dtype=np.int32)
 
     def _members(self) -> tuple[dict[int, RowChange], NDArray[np.bool_]]:
         exists = np.zeros((len(self.minutes), len(self.keys)), dtype=np.bool_)
@@ -214,7 +214,7 @@ class _Builder:
         for number, minute in enumerate(self.minutes):
             before, was_there = (now.copy(), there.copy()) if self._tells(minute) else (now, there)
             gone, _ = self._rows(minute.gone)
-            now[gone], there[gone] = NOBODY, False
+            now[gone], there[gone] = NO_NODE, False
             if minute.partitions is not None:
                 rows, known = self._rows(partition_keys(minute.partitions))
                 now[rows] = self._coded(minute.partitions)[known]
@@ -235,9 +235,9 @@ class _Builder:
         names = pa.array(self.nodes)
         coded = self._nobody(parts.num_rows)
         primaries = pc.index_in(parts["primary"], value_set=names)
-        coded[:, 0] = pc.fill_null(primaries, NOBODY).to_numpy()
+        coded[:, 0] = pc.fill_null(primaries, NO_NODE).to_numpy()
         lists = parts["secondaries"].combine_chunks()
-        flat = pc.fill_null(pc.index_in(lists.flatten(), value_set=names), NOBODY).to_numpy()
+        flat = pc.fill_null(pc.index_in(lists.flatten(), value_set=names), NO_NODE).to_numpy()
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
         rows = np.repeat(np.arange(parts.num_rows), lengths)
         ends = np.cumsum(lengths)
@@ -279,13 +279,13 @@ class _Builder:
     def _disks_of(self, members: Ints, tags: list[str]) -> Ints:
         """Return where replicas lie; what nobody told is taken for the first disk of its node."""
         firsts = np.array([disks[0] for disks in self._node_disks(tags)], dtype=np.int32)
-        found = np.where(members == NOBODY, NOBODY, firsts[members])
+        found = np.where(members == NO_NODE, NO_NODE, firsts[members])
         held = self.first.tables["replicas"]
         held = held.filter(pc.is_valid(held["disk"]))
         rows, known = self._rows(partition_keys(held))
-        nodes = pc.fill_null(pc.index_in(held["node"], value_set=pa.array(self.nodes)), NOBODY)
+        nodes = pc.fill_null(pc.index_in(held["node"], value_set=pa.array(self.nodes)), NO_NODE)
         places = pc.fill_null(
-            pc.index_in(held["disk"], value_set=pa.array(tags, pa.string())), NOBODY
+            pc.index_in(held["disk"], value_set=pa.array(tags, pa.string())), NO_NODE
         )
         node_codes, disk_codes = nodes.to_numpy()[known], places.to_numpy()[known]
         is_there = (members[rows] == node_codes[:, None]) & (disk_codes >= 0)[:, None]
@@ -318,7 +318,7 @@ class _Builder:
                 unknown[:] = True
             rows, nodes, told, is_now = self._told_loads(minute)
             unknown[:, rows, nodes] = np.isnan(told)
-            is_dark = unknown[:, everyone, primaries] | (primaries == NOBODY)
+            is_dark = unknown[:, everyone, primaries] | (primaries == NO_NODE)
             found[:, number] = np.where(is_dark, found[:, max(number - 1, 0)], 0.0)
             counts = is_now & (nodes == primaries[rows])
             for kind in range(2):
@@ -331,7 +331,7 @@ class _Builder:
         loads = minute.loads
         rows, known = self._rows(partition_keys(loads))
         names = pa.array(self.nodes)
-        nodes = pc.fill_null(pc.index_in(loads["node"], value_set=names), NOBODY).to_numpy()[known]
+        nodes = pc.fill_null(pc.index_in(loads["node"], value_set=names), NO_NODE).to_numpy()[known]
         columns = [pc.fill_null(loads[name], float("nan")) for name in LOAD_COLUMNS[3:]]
         told = np.stack([column.to_numpy()[known] for column in columns])
         is_now = np.ones(len(rows), np.bool_)
@@ -339,7 +339,7 @@ class _Builder:
             gone = pc.fill_null(pc.cast(loads["gone"], pa.int8()), 0).to_numpy()[known]
             told[:, gone == 1] = np.nan
             is_now = loads["taken_at"].to_numpy()[known] == minute.at_ms
-        listed = nodes != NOBODY
+        listed = nodes != NO_NODE
         return rows[listed], nodes[listed].astype(np.int32), told[:, listed], is_now[listed]
 
     def _sizes(self) -> Floats:

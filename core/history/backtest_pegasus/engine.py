@@ -25,7 +25,7 @@ from core.pegasus.balance.rounds import balance_round, pick_by_seed
 from core.pegasus.guardian import GuardedNode, Guardian, adds_to_send
 from core.pegasus.levels import ALLOWANCES, Allowance
 from core.pegasus.partition import PartitionConfig
-from core.pegasus.view import NOBODY, Ints
+from core.pegasus.view import NO_NODE, Ints
 
 _MS: Final = 1000
 _NO_CHANGE: Final = RowChange(np.zeros(0, np.int32), np.zeros((0, 1), np.int32))
@@ -42,8 +42,8 @@ class Step:
     Attributes:
         row: Partition.
         kind: What.
-        source: Node that gave; ``NOBODY``: none.
-        target: Node that took; ``NOBODY``: none.
+        source: Node that gave; ``NO_NODE``: none.
+        target: Node that took; ``NO_NODE``: none.
         copied_mb: What had to be copied.
     """
 
@@ -167,7 +167,7 @@ class _Play:
         alive = self.fleet.alive
         if one.plan is not None:
             return self.fleet.can_happen(one.plan)
-        return bool(alive[one.target]) and self.fleet.members[one.row, 0] != NOBODY
+        return bool(alive[one.target]) and self.fleet.members[one.row, 0] != NO_NODE
 
     @property
     def _allowed(self) -> Allowance:
@@ -185,7 +185,7 @@ class _Play:
         self._pass_to(max(end_s, self.now_s))
 
     def _pass_to(self, moment_s: float) -> None:
-        headless = sum(1 for row in self.ill if self.fleet.members[row, 0] == NOBODY)
+        headless = sum(1 for row in self.ill if self.fleet.members[row, 0] == NO_NODE)
         self.headless_s += headless * (moment_s - self.now_s)
         self.now_s = moment_s
 
@@ -233,7 +233,7 @@ class _Play:
         for one in due:
             if one.plan is None and one.target not in self.fleet.members[one.row]:
                 self.fleet.add(one.row, one.target)
-                self.steps.append(Step(one.row, "refill", NOBODY, one.target, one.copied_mb))
+                self.steps.append(Step(one.row, "refill", NO_NODE, one.target, one.copied_mb))
         touched = {one.row for one in due}
         self.ill = {row for row in self.ill if row not in touched or self._is_ill(row)}
 
@@ -242,8 +242,8 @@ class _Play:
 
     def _is_ill(self, row: int) -> bool:
         members = self.fleet.members[row]
-        count = int((members != NOBODY).sum())
-        is_ill = bool(members[0] == NOBODY) or count != int(self.tape.wanted[row])
+        count = int((members != NO_NODE).sum())
+        is_ill = bool(members[0] == NO_NODE) or count != int(self.tape.wanted[row])
         if not is_ill:
             self.wakes_s.pop(row, None)
         return is_ill
@@ -292,10 +292,10 @@ class _Play:
         node = self._node_code[action.node]
         if action.type is ConfigType.REMOVE:
             self.fleet.remove(row, node, int(self.now_s * _MS))
-            self.steps.append(Step(row, "trim", node, NOBODY))
+            self.steps.append(Step(row, "trim", node, NO_NODE))
         elif self.fleet.alive[node]:
             self.fleet.promote(row, node)
-            self.steps.append(Step(row, "fail_over", NOBODY, node))
+            self.steps.append(Step(row, "fail_over", NO_NODE, node))
         else:
             self.wakes_s[row] = math.inf
         self.ill = {one for one in self.ill if one != row or self._is_ill(row)}

@@ -12,7 +12,7 @@ from core.pegasus.balance.model import BalancePlan, ConfigType, PlanKind
 from core.pegasus.balance.rounds import apply_plans
 from core.pegasus.config_context import record_change
 from core.pegasus.partition import DroppedReplica, PartitionConfig, PartitionMemory
-from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 _MOST_DROPS = 3
 _KNOWN = 0
@@ -70,12 +70,12 @@ class Fleet:
 
     def replica_counts(self) -> Ints:
         """Members of every partition, shape ``(n_partitions,)``."""
-        counts: Ints = (self.members != NOBODY).sum(axis=1, dtype=np.int32)
+        counts: Ints = (self.members != NO_NODE).sum(axis=1, dtype=np.int32)
         return counts
 
     def ill_rows(self) -> list[int]:
         """Return partitions that lack a primary or have not exactly the wanted replicas."""
-        is_ill = (self.replica_counts() != self.tape.wanted) | (self.members[:, 0] == NOBODY)
+        is_ill = (self.replica_counts() != self.tape.wanted) | (self.members[:, 0] == NO_NODE)
         found: list[int] = np.nonzero(is_ill & self.exists)[0].tolist()
         return found
 
@@ -91,7 +91,7 @@ class Fleet:
     def _living(self) -> tuple[ClusterView, Ints]:
         whole = self.view
         nodes = [int(node) for node in self.order if self.alive[node]]
-        codes = np.full(len(whole.nodes) + 1, NOBODY, dtype=np.int32)
+        codes = np.full(len(whole.nodes) + 1, NO_NODE, dtype=np.int32)
         codes[nodes] = np.arange(len(nodes), dtype=np.int32)
         rows = np.nonzero(self.exists)[0].astype(np.int32)
         tables, counts = np.unique(whole.table_of_row[rows], return_counts=True)
@@ -121,8 +121,8 @@ class Fleet:
             index=index,
             ballot=_KNOWN,
             max_replica_count=int(self.tape.wanted[row]),
-            primary=None if primary == NOBODY else names[primary],
-            secondaries=tuple(names[node] for node in others if node != NOBODY),
+            primary=None if primary == NO_NODE else names[primary],
+            secondaries=tuple(names[node] for node in others if node != NO_NODE),
             last_drops=left,
             last_committed_decree=_KNOWN,
         )
@@ -140,8 +140,8 @@ class Fleet:
         rows: list[int] = np.nonzero(lost.any(axis=1))[0].tolist()
         left = {row: self.members[row][lost[row]].tolist() for row in rows}
         members, disks = self.members.copy(), self.view.member_disks.copy()
-        members[lost] = NOBODY
-        disks[lost] = NOBODY
+        members[lost] = NO_NODE
+        disks[lost] = NO_NODE
         for row in rows:
             _close_ranks(members[row], disks[row])
         self._put(members, disks)
@@ -162,12 +162,12 @@ class Fleet:
         if not came.any() and not gone.any():
             return
         members, disks = self.members.copy(), self.view.member_disks.copy()
-        members[gone], disks[gone] = NOBODY, NOBODY
+        members[gone], disks[gone] = NO_NODE, NO_NODE
         for row, held in zip(change.rows.tolist(), change.members, strict=True):
             if came[row]:
-                is_living = (held != NOBODY) & self.alive[held]
-                members[row] = np.where(is_living, held, NOBODY)
-                disks[row] = np.where(is_living, self._first_disks()[held], NOBODY)
+                is_living = (held != NO_NODE) & self.alive[held]
+                members[row] = np.where(is_living, held, NO_NODE)
+                disks[row] = np.where(is_living, self._first_disks()[held], NO_NODE)
                 _close_ranks(members[row], disks[row])
         self.exists = exists.copy()
         self._put(members, disks)
@@ -217,12 +217,12 @@ class Fleet:
 
     def _roles(self, row: int) -> list[tuple[int, int]]:
         nodes, disks = self.members[row].tolist(), self.view.member_disks[row].tolist()
-        return [one for one in zip(nodes, disks, strict=True) if one[0] != NOBODY]
+        return [one for one in zip(nodes, disks, strict=True) if one[0] != NO_NODE]
 
     def _set_roles(self, row: int, roles: Sequence[tuple[int, int]]) -> None:
         """Change one row in place: nobody else has these arrays."""
         members, disks = self.members, self.view.member_disks
-        members[row], disks[row] = NOBODY, NOBODY
+        members[row], disks[row] = NO_NODE, NO_NODE
         for place, (node, disk) in enumerate(roles[: members.shape[1]]):
             members[row, place], disks[row, place] = node, disk
         self._seen = None
@@ -257,7 +257,7 @@ class Fleet:
 
 def _close_ranks(members: Ints, disks: Ints) -> None:
     """Move secondaries together; an empty first place stays empty: there is no primary."""
-    held = members[1:] != NOBODY
+    held = members[1:] != NO_NODE
     kept = np.concatenate((np.nonzero(held)[0], np.nonzero(~held)[0])) + 1
     members[1:], disks[1:] = members[kept], disks[kept]
 

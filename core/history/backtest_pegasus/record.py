@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from core.history.backtest_pegasus.engine import PlayedMinute, Step
 from core.history.backtest_pegasus.tape import PegasusTape
-from core.pegasus.view import NOBODY, Flags, Ints
+from core.pegasus.view import NO_NODE, Flags, Ints
 
 
 def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[PlayedMinute]:
@@ -23,7 +23,7 @@ def recorded_minutes(tape: PegasusTape, *, minute_s: float = 60.0) -> Iterator[P
     version = 0
     yield PlayedMinute(0, members, version, (), 0.0)
     for number in range(1, tape.minute_count):
-        headless = int(((members[:, 0] == NOBODY) & tape.exists[number - 1]).sum())
+        headless = int(((members[:, 0] == NO_NODE) & tape.exists[number - 1]).sum())
         change = tape.changes.get(number)
         steps: tuple[Step, ...] = ()
         if change is not None:
@@ -47,15 +47,15 @@ def _steps(tape: PegasusTape, rows: Ints, before: Ints, after: Ints, number: int
 def _steps_of(
     row: int, was: list[int], now: list[int], alive: Flags, size_mb: float
 ) -> Iterator[Step]:
-    held = {node for node in was if node != NOBODY}
-    holds = {node for node in now if node != NOBODY}
+    held = {node for node in was if node != NO_NODE}
+    holds = {node for node in now if node != NO_NODE}
     gone = [node for node in was if node in held - holds]
     come = [node for node in now if node in holds - held]
     led, leads = was[0], now[0]
     left = [node for node in gone if alive[node]]
-    if leads not in (led, NOBODY):
-        if led == NOBODY or not alive[led]:
-            yield Step(row, "fail_over", NOBODY, leads)
+    if leads not in (led, NO_NODE):
+        if led == NO_NODE or not alive[led]:
+            yield Step(row, "fail_over", NO_NODE, leads)
         elif led in gone and leads in come:
             yield Step(row, "copy_primary", led, leads, size_mb)
             left.remove(led)
@@ -66,6 +66,6 @@ def _steps_of(
         if left:
             yield Step(row, "copy_secondary", left.pop(0), node, size_mb)
         else:
-            yield Step(row, "refill", NOBODY, node, size_mb)
+            yield Step(row, "refill", NO_NODE, node, size_mb)
     for node in left:
-        yield Step(row, "trim", node, NOBODY)
+        yield Step(row, "trim", node, NO_NODE)

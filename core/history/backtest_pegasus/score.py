@@ -13,7 +13,7 @@ import numpy as np
 from core.history.backtest.model import DEVIATION_BOUND
 from core.history.backtest_pegasus.engine import OPERATIONS, PlayedMinute, Step
 from core.history.backtest_pegasus.tape import Floats, PegasusTape
-from core.pegasus.view import NOBODY, Ints
+from core.pegasus.view import NO_NODE, Ints
 
 _PRIMARY_KINDS: Final = ("move_primary", "copy_primary")
 
@@ -25,7 +25,7 @@ class MinuteScore:
     Attributes:
         deviation: Distance of the farthest living node from the mean traffic, share of the mean;
             ``None``: no node lives.
-        farthest: That node; ``NOBODY``: none.
+        farthest: That node; ``NO_NODE``: none.
         node_count: Living nodes.
         operations: What the balancer did since the minute before.
         moved_rate: Requests/s of the partitions that it did it with.
@@ -71,7 +71,7 @@ class Evenness:
 
 
 def _counts(tape: PegasusTape, members: Ints) -> Ints:
-    rows, roles = np.nonzero(members != NOBODY)
+    rows, roles = np.nonzero(members != NO_NODE)
     shape = tape.start.table_count, len(tape.start.nodes)
     at = tape.start.table_of_row[rows].astype(np.int64) * shape[1] + members[rows, roles]
     return np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
@@ -192,7 +192,7 @@ def _farthest(
 ) -> tuple[float | None, int]:
     living = np.nonzero(alive)[0]
     if not len(living):
-        return None, NOBODY
+        return None, NO_NODE
     values = rates[living]
     mean = float(values.mean())
     if mean == 0:

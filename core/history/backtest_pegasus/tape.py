@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 Times = NDArray[np.int64]
 Rates = NDArray[np.float32]
@@ -26,7 +26,7 @@ class RowChange:
 
     Attributes:
         rows: Shape ``(n,)``.
-        members: Shape ``(n, n_roles)``, ``NOBODY`` everywhere: the partition is gone.
+        members: Shape ``(n, n_roles)``, ``NO_NODE`` everywhere: the partition is gone.
     """
 
     rows: Ints
@@ -103,7 +103,7 @@ def node_rates(members: Ints, reads: Rates, writes: Rates, node_count: int) -> F
     total = np.zeros(node_count)
     for role in range(members.shape[1]):
         held = members[:, role]
-        there = held != NOBODY
+        there = held != NO_NODE
         rates = reads + writes if role == 0 else writes
         total += np.bincount(held[there], weights=rates[there], minlength=node_count)
     return total

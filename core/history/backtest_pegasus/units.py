@@ -18,7 +18,7 @@ from core.history.backtest_pegasus.record import recorded_minutes
 from core.history.backtest_pegasus.rules import rules_of, switches_in_force
 from core.history.backtest_pegasus.score import MinuteScore, PegasusScore, score_run
 from core.history.backtest_pegasus.tape import PegasusTape
-from core.pegasus.view import NOBODY
+from core.pegasus.view import NO_NODE
 from core.units import datetime_to_ms
 
 _DAY_S: Final = 86_400.0
@@ -152,7 +152,7 @@ def _timeline(tape: PegasusTape, unit: Unit, score: PegasusScore) -> pa.Table:
         return {
             "taken_at": int(tape.at_ms[number]),
             "deviation": one.deviation,
-            "farthest": None if one.farthest == NOBODY else names[one.farthest],
+            "farthest": None if one.farthest == NO_NODE else names[one.farthest],
             "nodes": one.node_count,
             "unloads": one.operations,
             "splits": 0,

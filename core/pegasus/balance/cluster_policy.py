@@ -20,7 +20,7 @@ import numpy as np
 from core.pegasus.balance.app_policy import move_along
 from core.pegasus.balance.max_flow import TABLES_AT_ONCE, Imbalance, find_flows
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, PlanKind
-from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 _FEWEST_NODES = 3
 
@@ -61,7 +61,7 @@ def _first_moves(view: ClusterView, imbalance: Imbalance) -> list[BalancePlan]:
 
 def _has_wanted_replicas(view: ClusterView) -> bool:
     """Return whether every partition that counts has all of its secondaries, and no more."""
-    secondaries = (view.members[:, 1:] != NOBODY).sum(axis=1)
+    secondaries = (view.members[:, 1:] != NO_NODE).sum(axis=1)
     wanted = view.max_replica_counts[view.table_of_row] - 1
     return not bool(((secondaries != wanted) & view.is_balanceable[view.table_of_row]).any())
 
@@ -181,7 +181,7 @@ class _Copies:
         members = self.view.members[rows.start : rows.stop]
         roles = slice(1, None) if self.kind is PlanKind.COPY_SECONDARY else slice(0, 1)
         chosen = members[:, roles]
-        wanted = (chosen != NOBODY) & source_nodes[chosen]
+        wanted = (chosen != NO_NODE) & source_nodes[chosen]
         tags = self.view.member_disks[rows.start : rows.stop, roles]
         for offset, column in zip(*np.nonzero(wanted), strict=True):
             row, node = rows.start + int(offset), int(chosen[offset, column])

@@ -16,7 +16,7 @@ import numpy as np
 
 from core.pegasus.balance.max_flow import Imbalance
 from core.pegasus.balance.model import BalancePlan, PlanKind
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 _Holding = tuple[int, int, int]
 """Row, role (0: primary), disk."""
@@ -151,7 +151,7 @@ def _fullest_disk_first(
     held: list[_Holding], load: Counter[int], may_go: Callable[[int, int], bool]
 ) -> int | None:
     """Return the row to copy: on the disk with most of the table, the first of equal ones."""
-    best, best_load = None, NOBODY
+    best, best_load = None, NO_NODE
     for row, role, disk in held:
         if load[disk] > best_load and may_go(row, role):
             best, best_load = row, load[disk]
@@ -169,6 +169,6 @@ def _holdings(
     roles = 1 if kind is PlanKind.COPY_PRIMARY else None
     for row, nodes, tags in zip(rows, members, disks, strict=True):
         for role, node in enumerate(nodes[:roles]):
-            if node != NOBODY:
+            if node != NO_NODE:
                 held[node].append((row, role, tags[role]))
     return held, dict(zip(rows, members, strict=True))

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from core.pegasus.view import NOBODY, ClusterView, Flags, Ints
+from core.pegasus.view import NO_NODE, ClusterView, Flags, Ints
 
 UNLIMITED: Final = np.iinfo(np.int32).max
 TABLES_AT_ONCE: Final = 128
@@ -90,15 +90,15 @@ def capacities(view: ClusterView, imbalance: Imbalance, tables: Ints) -> Ints:
     surplus = primaries - imbalance.lows[tables, None]
     net[:, 0, 1:-1] = np.maximum(surplus, 0)
     net[:, 1:-1, -1] = np.maximum(-surplus, 0)
-    slot = np.full(view.table_count, NOBODY, dtype=np.int64)
+    slot = np.full(view.table_count, NO_NODE, dtype=np.int64)
     slot[tables] = np.arange(count)
     slot_of_row = slot[view.table_of_row]
-    wanted = np.nonzero((slot_of_row != NOBODY) & (view.members[:, 0] != NOBODY))[0]
+    wanted = np.nonzero((slot_of_row != NO_NODE) & (view.members[:, 0] != NO_NODE))[0]
     sources = view.members[wanted, 0].astype(np.int64)
     flat = net.reshape(-1)
     for role in range(1, view.members.shape[1]):
         destinations = view.members[wanted, role]
-        is_there = destinations != NOBODY
+        is_there = destinations != NO_NODE
         at = (slot_of_row[wanted] * size + sources + 1) * size + destinations + 1
         np.add.at(flat, at[is_there], np.int32(1))  # of the same type: the fast way
     _widen_when_none_is_low(net, imbalance, tables)
@@ -136,7 +136,7 @@ def widest_paths(net: Ints) -> list[FlowPath | None]:
     rows = np.arange(tables)
     width = np.zeros((tables, size), dtype=np.int32)
     width[:, 0] = UNLIMITED
-    previous = np.full((tables, size), NOBODY, dtype=np.int32)
+    previous = np.full((tables, size), NO_NODE, dtype=np.int32)
     is_open = np.ones((tables, size), dtype=np.bool_)
     while len(rows):
         at = np.arange(len(rows))

@@ -33,7 +33,7 @@ from core.pegasus.balance.max_flow import UNLIMITED, FlowPath, Imbalance, capaci
 from core.pegasus.balance.model import BalanceOptions, PlanKind
 from core.pegasus.balance.rounds import apply_plans, balance_round
 from core.pegasus.ids import parse_node
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 REPLAYED: Final = 120
 """Orders that are replayed at most: all of five nodes."""
@@ -216,8 +216,8 @@ def changes_between(before: ClusterView, after: ClusterView) -> dict[int, _Chang
     width = max(before.members.shape[1], after.members.shape[1])
     old_rows, new_rows = (_padded(one.members, width) for one in (before, after))
     for row in np.nonzero((old_rows != new_rows).any(axis=1))[0].tolist():
-        old, new = ([n for n in one[row].tolist() if n != NOBODY] for one in (old_rows, new_rows))
-        if NOBODY in (old_rows[row, 0], new_rows[row, 0]):
+        old, new = ([n for n in one[row].tolist() if n != NO_NODE] for one in (old_rows, new_rows))
+        if NO_NODE in (old_rows[row, 0], new_rows[row, 0]):
             return None
         if set(old) == set(new) and old[0] == new[0]:
             continue  # only the sequence of secondaries differs
@@ -244,7 +244,7 @@ def _change_of(old: Sequence[int], new: Sequence[int]) -> _Change | None:
 
 def _padded(members: NDArray[np.int32], width: int) -> NDArray[np.int32]:
     missing = width - members.shape[1]
-    return np.pad(members, ((0, 0), (0, missing)), constant_values=NOBODY)
+    return np.pad(members, ((0, 0), (0, missing)), constant_values=NO_NODE)
 
 
 # -- one round, table by table --------------------------------------------------------------------
@@ -615,7 +615,7 @@ def roles(view: ClusterView) -> NDArray[np.int32]:
     """
     rest = np.sort(view.members[:, 1:], axis=1)[:, ::-1]
     found = np.concatenate([view.members[:, :1], rest], axis=1)
-    return found[:, (found != NOBODY).any(axis=0)]
+    return found[:, (found != NO_NODE).any(axis=0)]
 
 
 # -- prediction -----------------------------------------------------------------------------------

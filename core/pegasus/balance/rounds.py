@@ -12,7 +12,7 @@ import numpy as np
 from core.pegasus.balance.app_policy import balance_apps
 from core.pegasus.balance.cluster_policy import balance_cluster
 from core.pegasus.balance.model import BalanceOptions, BalancePlan, Pick, PlanKind
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 MOST_ROUNDS: Final = 100_000
 """When to give up waiting for a balance that the real balancer would not reach either."""
@@ -152,7 +152,7 @@ def apply_plans(view: ClusterView, plans: tuple[BalancePlan, ...]) -> ClusterVie
     )
     for plan in plans:
         nodes, tags = members[plan.row].tolist(), disks[plan.row].tolist()
-        roles = [(node, tag) for node, tag in zip(nodes, tags, strict=True) if node != NOBODY]
+        roles = [(node, tag) for node, tag in zip(nodes, tags, strict=True) if node != NO_NODE]
         if plan.kind is PlanKind.MOVE_PRIMARY:
             changed = _swap(roles, plan)
         elif plan.target in nodes or room is None:
@@ -160,8 +160,8 @@ def apply_plans(view: ClusterView, plans: tuple[BalancePlan, ...]) -> ClusterVie
         else:
             disk = room.move(view.table_of_row[plan.row], plan, tags[nodes.index(plan.source)])
             changed = _replace(roles, plan, disk)
-        members[plan.row] = NOBODY
-        disks[plan.row] = NOBODY
+        members[plan.row] = NO_NODE
+        disks[plan.row] = NO_NODE
         for role, (node, tag) in enumerate(changed):
             members[plan.row, role] = node
             disks[plan.row, role] = tag
@@ -187,7 +187,7 @@ class _DiskCounts:
         self._node_disks = view.node_disks
         self._disks = max(len(view.disks), 1)
         self._nodes = len(view.nodes)
-        rows, roles = np.nonzero(view.members != NOBODY)
+        rows, roles = np.nonzero(view.members != NO_NODE)
         places = view.members[rows, roles].astype(np.int64) * self._disks
         places += np.maximum(view.member_disks[rows, roles], 0)
         size = self._nodes * self._disks
@@ -198,7 +198,7 @@ class _DiskCounts:
     def move(self, table: int, plan: BalancePlan, source_disk: int) -> int:
         """Book one copy and return the disk on which the target puts it."""
         if not self._node_disks[plan.target]:
-            return NOBODY  # it reported no disks
+            return NO_NODE  # it reported no disks
         size = self._nodes * self._disks
         base, start = int(table) * size, plan.target * self._disks
         disk = min(

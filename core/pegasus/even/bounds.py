@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.pegasus.even.weights import Floats, Weights, node_loads
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def lower_bound(view: ClusterView, weights: Weights, within: float, sizes_mb: Fl
     steps, copy_mb = 0, 0.0
     for node in np.nonzero(excess > 0)[0]:
         is_primary = (view.members[:, 0] == node) & known
-        is_secondary = (view.members[:, 1:] == node).any(axis=1) & known & (node != NOBODY)
+        is_secondary = (view.members[:, 1:] == node).any(axis=1) & known & (node != NO_NODE)
         held = np.concatenate((weights.primary[is_primary], weights.secondary[is_secondary]))
         steps += _fewest(held, float(excess[node]))
         by_roles = float((weights.primary - weights.secondary)[is_primary].sum())

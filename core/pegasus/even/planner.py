@@ -19,7 +19,7 @@ from core.pegasus.balance.rounds import apply_plans
 from core.pegasus.even.bounds import LowerBound, lower_bound
 from core.pegasus.even.cost import CopyCost, copy_cost
 from core.pegasus.even.weights import Floats, Weights, node_loads
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 _TINY = 1e-9
 Verdict = Literal["nothing_to_do", "reached", "best_effort", "unknown"]
@@ -143,7 +143,7 @@ class _Search:
         self._primary = np.where(weights.is_known, weights.primary, 0.0)
         self._secondary = np.where(weights.is_known, weights.secondary, 0.0)
         self._is_free = weights.is_known & view.is_balanceable[view.table_of_row]
-        self._is_free &= view.members[:, 0] != NOBODY
+        self._is_free &= view.members[:, 0] != NO_NODE
         self._sizes = goal.sizes_mb
         # each copy costs a configuration change and a learner's start, as much as a usual replica
         known = np.zeros(0) if goal.sizes_mb is None else goal.sizes_mb[~np.isnan(goal.sizes_mb)]
@@ -171,7 +171,7 @@ class _Search:
         destinations = members[rows, 1:]
         weight = (self._primary - self._secondary)[rows][:, None]
         gain = weight * (self.loads[source] - self.loads[destinations] - weight)
-        gain = np.where(destinations == NOBODY, 0.0, gain)
+        gain = np.where(destinations == NO_NODE, 0.0, gain)
         at = _best(gain)
         if at is None:
             return None
@@ -188,7 +188,7 @@ class _Search:
         gain = weight * (self.loads[source] - self.loads[None, :] - weight)
         serves = np.zeros(gain.shape, dtype=np.bool_)
         for role in range(members.shape[1]):
-            there = members[rows, role] != NOBODY
+            there = members[rows, role] != NO_NODE
             serves[np.nonzero(there)[0], members[rows[there], role]] = True
         gain[serves] = 0.0
         worth = gain

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def node_loads(view: ClusterView, weights: Weights) -> Floats:
     columns = view.members.shape[1]
     each = np.repeat(np.where(known, weights.secondary, 0.0)[:, None], columns, axis=1)
     each[:, 0] = np.where(known, weights.primary, 0.0)
-    there = view.members != NOBODY
+    there = view.members != NO_NODE
     loads = np.zeros(len(view.nodes))
     np.add.at(loads, view.members[there], each[there])
     return loads

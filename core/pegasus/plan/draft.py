@@ -20,8 +20,8 @@ from core.pegasus.server_settings import (
     FLOW_CONTROL,
     changeable,
     dangers,
+    desired_value,
     value_before,
-    wished_value,
 )
 from core.pegasus.snapshot import PegasusFacts
 from core.pegasus.steps.base import PegasusStep
@@ -171,7 +171,7 @@ class Draft:
             UnknownNameError: There is no such setting or server.
         """
         one = changeable(key)
-        wanted = wished_value(one, value)
+        wanted = desired_value(one, value)
         if one.whose == "meta":
             if server is not None:
                 raise InputError(

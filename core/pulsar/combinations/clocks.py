@@ -53,7 +53,7 @@ def reports(case: Case) -> Iterator[Combination]:
             keys=(_CHECK, _LONGEST),
             evidence=f"A report is due after {longest_s:g} s at the latest, and whether one is due "
             f"is looked at every {check_s:g} s.",
-            consequence="Every look writes a report, and each comes later than wished.",
+            consequence="Every check writes a report, later than configured.",
             hint="Look oftener than the longest interval.",
             wanted={_LONGEST: max(1, math.ceil(check_s / _MINUTE_S))},
         )

@@ -19,7 +19,7 @@ from core.snapshot import PulsarSnapshot
 
 
 @dataclass(frozen=True)
-class PolicyWish:
+class DesiredPolicy:
     """One policy to be set or removed.
 
     Attributes:
@@ -34,41 +34,41 @@ class PolicyWish:
 
 
 def build_policy_plan(
-    snapshot: PulsarSnapshot, wishes: Sequence[PolicyWish], terms: PlanOptions
+    snapshot: PulsarSnapshot, desired: Sequence[DesiredPolicy], terms: PlanOptions
 ) -> Plan:
     """Build the plan that sets and removes policies, in the given order.
 
     Args:
         snapshot: The cluster.
-        wishes: What shall be; each is checked on top of those before it.
+        desired: What shall be; each is checked on top of those before it.
         terms: When, why and how long.
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.
         UnknownNameError: A kind that there is not, or a field that its documents have not.
     """
-    if not wishes:
+    if not desired:
         raise InputError("No policy was named.", hint="Name a kind, a name and a value.")
     basis = basis_of(snapshot, terms)
     found = list(check_cluster(basis))
     steps: list[SetPolicy] = []
-    for wish in wishes:
-        step = _step(snapshot, wish, terms.reason)
+    for wanted in desired:
+        step = _step(snapshot, wanted, terms.reason)
         about = list(_about(basis, step, steps))
         found += about
         if not any(item.severity == "error" or item.code == "already_set" for item in about):
             steps.append(step)
-    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(wishes))
+    return bare_plan(basis, terms, steps, found, is_complete=len(steps) == len(desired))
 
 
-def _step(snapshot: PulsarSnapshot, wish: PolicyWish, reason: str) -> SetPolicy:
-    kind = policy_kind(wish.policy)
-    if wish.value is not None:
-        kind.check_fields(wish.value)
+def _step(snapshot: PulsarSnapshot, wanted: DesiredPolicy, reason: str) -> SetPolicy:
+    kind = policy_kind(wanted.policy)
+    if wanted.value is not None:
+        kind.check_fields(wanted.value)
     return SetPolicy(
-        policy=wish.policy,
-        name=wish.name.strip(),
-        before=stored_policy(snapshot, wish.policy, wish.name.strip()),
-        value=None if wish.value is None else kind.canonical(wish.value),
+        policy=wanted.policy,
+        name=wanted.name.strip(),
+        before=stored_policy(snapshot, wanted.policy, wanted.name.strip()),
+        value=None if wanted.value is None else kind.canonical(wanted.value),
         cluster=snapshot.manifest.pulsar_cluster or "",
         reason=reason,
     )

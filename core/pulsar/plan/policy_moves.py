@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from core.plan.model import Diagnostic, Plan, sealed
 from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy_impact import PolicyImpact, policy_impact
 from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.plan.preview import Preview, preview_plan
@@ -48,7 +48,7 @@ class PolicyOutlook:
 
 def change_policies(
     snapshot: PulsarSnapshot,
-    wishes: Sequence[PolicyWish],
+    desired: Sequence[DesiredPolicy],
     terms: PlanOptions,
     *,
     with_unloads: bool = False,
@@ -57,14 +57,14 @@ def change_policies(
 
     Args:
         snapshot: The cluster.
-        wishes: What shall be.
+        desired: What shall be.
         terms: When, why and how long.
         with_unloads: Whether the plan also unloads what would lie wrong and nobody unloads.
     Raises:
         InputError: Nothing was named, or a value that is no document of its kind.
         UnknownNameError: A kind or a field that there is not.
     """
-    plan = build_policy_plan(snapshot, wishes, terms)
+    plan = build_policy_plan(snapshot, desired, terms)
     steps = policy_steps(plan.steps)
     if not steps:
         return PolicyOutlook(plan, None, None)

@@ -22,7 +22,7 @@ _COSTS: Final = (_FINAL, _OVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitWish:
+class SplitSpec:
     """How bundles are to be split.
 
     Attributes:
@@ -37,7 +37,7 @@ class SplitWish:
 
 
 def build_split_plan(
-    snapshot: PulsarSnapshot, bundles: Iterable[str], wish: SplitWish, terms: PlanOptions
+    snapshot: PulsarSnapshot, bundles: Iterable[str], spec: SplitSpec, terms: PlanOptions
 ) -> Plan:
     """Build the plan that splits ``bundles`` in the given order.
 
@@ -47,7 +47,7 @@ def build_split_plan(
     Args:
         snapshot: The cluster; its ``topics`` table makes the answer sure.
         bundles: Names; a name given twice counts once.
-        wish: How.
+        spec: How.
         terms: When, why and how long.
     Raises:
         InputError: No bundle was named, or positions are missing, or given for several bundles.
@@ -56,12 +56,12 @@ def build_split_plan(
     names = tuple(dict.fromkeys(bundles))
     if not names:
         raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
-    if wish.positions and len(names) > 1:
+    if spec.positions and len(names) > 1:
         raise InputError(
             f"Positions are given for {len(names)} bundles at once.",
             hint="Positions lie in one bundle: make a plan for each.",
         )
-    return _plan(basis_of(snapshot, terms), dict.fromkeys(names, wish), terms)
+    return _plan(basis_of(snapshot, terms), dict.fromkeys(names, spec), terms)
 
 
 def build_cuts_plan(
@@ -83,25 +83,25 @@ def build_cuts_plan(
     """
     if not cuts:
         raise InputError("No bundle was named.", hint="Name at least one bundle to split.")
-    wishes = {
-        bundle: SplitWish(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
+    specs = {
+        bundle: SplitSpec(algorithm=SPECIFIED, positions=tuple(positions), is_unloaded=is_unloaded)
         for bundle, positions in cuts.items()
     }
-    return _plan(basis_of(snapshot, terms), wishes, terms)
+    return _plan(basis_of(snapshot, terms), specs, terms)
 
 
-def _plan(basis: Basis, wishes: Mapping[str, SplitWish], terms: PlanOptions) -> Plan:
+def _plan(basis: Basis, specs: Mapping[str, SplitSpec], terms: PlanOptions) -> Plan:
     found: list[Diagnostic] = []
     steps: list[SplitBundle] = []
-    for bundle, wish in wishes.items():
-        about, step = _one(basis, bundle, wish, terms)
+    for bundle, spec in specs.items():
+        about, step = _one(basis, bundle, spec, terms)
         found += about
         if step is not None:
             steps.append(step)
-    if len(wishes) > 1:
+    if len(specs) > 1:
         found = _told_together(basis, steps, found)
     whole = [*check_cluster(basis), *found]
-    return bare_plan(basis, terms, steps, whole, is_complete=len(steps) == len(wishes))
+    return bare_plan(basis, terms, steps, whole, is_complete=len(steps) == len(specs))
 
 
 def _told_together(
@@ -152,16 +152,16 @@ def check_split(
 
 
 def _one(
-    basis: Basis, bundle: str, wish: SplitWish, terms: PlanOptions
+    basis: Basis, bundle: str, spec: SplitSpec, terms: PlanOptions
 ) -> tuple[list[Diagnostic], SplitBundle | None]:
     found = list(check_bundle(basis, bundle))
     if _stops(found):
         return found, None
-    where = _where(basis, bundle, wish)
-    is_ignored = wish.is_unloaded and basis.snapshot.manifest.load_manager == "extensible"
+    where = _where(basis, bundle, spec)
+    is_ignored = spec.is_unloaded and basis.snapshot.manifest.load_manager == "extensible"
     found += _about(where)
     if is_ignored:
-        sentence = "The extensible load manager ignores the wish to unload the parts of a split."
+        sentence = "The extensible load manager ignores the option to unload the parts of a split."
         found.append(_finding("info", "unload_ignored", bundle, sentence))
     if _stops(found):
         return found, None
@@ -172,16 +172,16 @@ def _one(
         algorithm=where.algorithm,
         positions=where.positions if where.algorithm == SPECIFIED else (),
         boundaries=where.positions,
-        is_unloaded=wish.is_unloaded and not is_ignored,
+        is_unloaded=spec.is_unloaded and not is_ignored,
         reason=terms.reason,
     )
 
 
-def _where(basis: Basis, bundle: str, wish: SplitWish) -> SplitWhatIf:
+def _where(basis: Basis, bundle: str, spec: SplitSpec) -> SplitWhatIf:
     """Where the bundle is cut, by an algorithm that REST can be asked for."""
     default = basis.settings.text("defaultNamespaceBundleSplitAlgorithm")
-    name = wish.algorithm or default
-    where = _explained(basis, bundle, name, wish.positions)
+    name = spec.algorithm or default
+    where = _explained(basis, bundle, name, spec.positions)
     if where.algorithm == FLOW and where.positions:
         return _explained(basis, bundle, SPECIFIED, where.positions)
     return where

@@ -22,7 +22,7 @@ from core.plan.options import PlanOptions, in_order
 from core.pulsar.plan.build import build_unload_plan
 from core.pulsar.plan.checks import Basis
 from core.pulsar.plan.edit import Ground, with_findings
-from core.pulsar.plan.policy import PolicyWish, build_policy_plan
+from core.pulsar.plan.policy import DesiredPolicy, build_policy_plan
 from core.pulsar.plan.policy_state import with_policies
 from core.pulsar.plan.setting import build_setting_plan
 from core.pulsar.plan.undo_policy import is_policy_first, left_to_brokers
@@ -130,9 +130,9 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
     )
     plans: list[Plan] = []
     is_first = is_policy_first(view)
-    wishes = [PolicyWish(one.policy, one.name, one.value) for one in back.policies]
-    if wishes and is_first:
-        plans.append(build_policy_plan(ground.snapshot, wishes, terms))
+    desired = [DesiredPolicy(one.policy, one.name, one.value) for one in back.policies]
+    if desired and is_first:
+        plans.append(build_policy_plan(ground.snapshot, desired, terms))
     if back.bundles:
         steps = back.policies if is_first else []
         unloads = build_unload_plan(
@@ -147,8 +147,8 @@ def _plan_of(back: _Back, ground: Ground, view: RunView, reason: str) -> Plan:
         plans.append(unloads)
     if back.values:
         plans.append(build_setting_plan(ground.snapshot, back.values, terms))
-    if wishes and not is_first:
-        plans.append(build_policy_plan(ground.snapshot, wishes, terms))
+    if desired and not is_first:
+        plans.append(build_policy_plan(ground.snapshot, desired, terms))
     return reduce(_joined, plans)
 
 

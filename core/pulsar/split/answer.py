@@ -357,7 +357,7 @@ def _notes(case: _Case, parts: tuple[SplitPart, ...]) -> tuple[str, ...]:
 
 def _note_on_owners(case: _Case) -> str:
     if case.is_extensible:
-        return "The parts stay with the owner; this manager ignores the wish to unload them."
+        return "The parts stay with the owner; this manager ignores the option to unload them."
     unloads = case.settings.flag("loadBalancerAutoUnloadSplitBundlesEnabled")
     automatic = "unloads the parts" if unloads else "leaves the parts where they are"
     return (

@@ -26,7 +26,7 @@ def recorded_rows(
     store: HistoryStore,
     kind: str,
     columns: Sequence[str],
-    wish: Span,
+    span: Span,
 ) -> DataFrame:
     """Return rows of one kind with ``cluster`` and ``day``; those of committed minutes only.
 
@@ -35,13 +35,13 @@ def recorded_rows(
         store: The history.
         kind: One of :data:`core.history.layout.KINDS`.
         columns: Wanted ones, ``taken_at`` among them.
-        wish: Clusters, start and end, both in it.
+        span: Clusters, start and end, both in it.
     Raises:
         HistoryError: There is no such kind, or its table cannot be read.
     """
     # minutes first: whatever they name was committed before them
-    minutes = _within(_read(spark, store, MINUTES.name, (TAKEN_AT, SEGMENT), wish), wish)
-    rows = _within(_read(spark, store, kind, (*columns, SEGMENT), wish), wish)
+    minutes = _within(_read(spark, store, MINUTES.name, (TAKEN_AT, SEGMENT), span), span)
+    rows = _within(_read(spark, store, kind, (*columns, SEGMENT), span), span)
     there = sf.broadcast(minutes.select(CLUSTER, TAKEN_AT, SEGMENT))
     wanted = list(dict.fromkeys((CLUSTER, DAY, *columns)))
     timed = rows.join(there, [CLUSTER, TAKEN_AT, SEGMENT], "left_semi").select(*wanted)
@@ -55,17 +55,17 @@ def _read(
     store: HistoryStore,
     kind: str,
     columns: Sequence[str],
-    wish: Span,
+    span: Span,
 ) -> DataFrame:
     stored = kind_of(kind).stored
     schema = pa.schema([stored.field(name) for name in dict.fromkeys(columns)])
-    clusters, start, end = wish
+    clusters, start, end = span
     only = clusters[0] if len(clusters) == 1 else None
     return history_rows(spark, store.files(kind, only, start, end), schema)
 
 
-def _within(rows: DataFrame, wish: Span) -> DataFrame:
-    clusters, start, end = wish
+def _within(rows: DataFrame, span: Span) -> DataFrame:
+    clusters, start, end = span
     if clusters:
         rows = rows.where(sf.col(CLUSTER).isin(list(clusters)))
     if start is not None:

@@ -93,8 +93,8 @@ class SimulateQuestion:
             UnknownNameError: No such strategy.
         """
         pulsar = pulsar_of(snapshot, "shed bundles")
-        wish: dict[str, Any] = {"placement": self.placement, "overrides": dict(self.overrides)}
-        return self.told_by(pulsar, lambda run: simulate(pulsar, run, **wish))
+        options: dict[str, Any] = {"placement": self.placement, "overrides": dict(self.overrides)}
+        return self.told_by(pulsar, lambda run: simulate(pulsar, run, **options))
 
     def told_by(
         self, brokers: PulsarSnapshot, play: Callable[[Run], Simulation]

@@ -8,7 +8,7 @@ from core.plan.options import PlanOptions
 from core.planning.isolation_fixes import Mender
 from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
 from core.pulsar.plan.preview import Preview, preview_plan
 from core.pulsar.serving import Serving
@@ -65,7 +65,7 @@ class ChangeRequest:
     """
 
     shelved: CachedSnapshot
-    wishes: tuple[PolicyWish, ...]
+    wishes: tuple[DesiredPolicy, ...]
     with_unloads: bool = False
     exclusions: tuple[str, ...] = ()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from core.errors import OpsError, UnknownNameError
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.policy_moves import PolicyOutlook
 from core.pulsar.plan.policy_scope import SCOPE_WORDS, SCOPES, has_scope
 from core.pulsar.plan.policy_state import policies_of
@@ -392,7 +392,7 @@ def edit_domain(name: str) -> None:
     st.session_state[state.DOMAIN] = name
 
 
-def take(wishes: Sequence[PolicyWish], policy: str) -> None:
+def take(wishes: Sequence[DesiredPolicy], policy: str) -> None:
     """Put suggested changes into the wished ones, and the policy into its form; for callbacks."""
     _wish(*wishes)
     if policy:
@@ -574,7 +574,7 @@ def _submit(kind: str, name: str, value: str, *, is_new: bool) -> None:
         disabled=not name or not value,
         help=None if name and value else "Choose or name it first",
         on_click=_wish,
-        args=(PolicyWish(kind, name, value),),
+        args=(DesiredPolicy(kind, name, value),),
     )
 
 
@@ -585,11 +585,11 @@ def _remove(kind: str, name: str, *, is_there: bool) -> None:
             icon=":material/delete:",
             key=f"_remove_{kind}",
             on_click=_wish,
-            args=(PolicyWish(kind, name, None),),
+            args=(DesiredPolicy(kind, name, None),),
         )
 
 
-def _wish(*wishes: PolicyWish) -> None:
+def _wish(*wishes: DesiredPolicy) -> None:
     try:
         policy_changes.wish(wishes)
     except OpsError as error:

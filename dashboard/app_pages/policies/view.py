@@ -14,7 +14,7 @@ import streamlit as st
 from core.errors import OpsError
 from core.planning.group_use import QUANTITIES, GroupUse, enforcement_words, period_of
 from core.planning.rate_limits import RATE_KINDS, RateLimit
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.policy_state import policies_of, stored_policy
 from core.pulsar.policy_kinds import DEFAULT_QUOTA_NAME, UNLIMITED, policy_kind
 from core.schemas.pulsar import RATES
@@ -163,8 +163,8 @@ def _attached(limits: policies.Limits, group: GroupUse) -> None:
 def _wish_attached(group: str, come: list[str], gone: list[str]) -> None:
     kind = "namespace_resource_group"
     policy_changes.wish(
-        [PolicyWish(kind, name, None) for name in gone]
-        + [PolicyWish(kind, name, group) for name in come]
+        [DesiredPolicy(kind, name, None) for name in gone]
+        + [DesiredPolicy(kind, name, group) for name in come]
     )
 
 
@@ -553,7 +553,7 @@ def policy_form(
                 help=None if stored else "It is not set.",
                 key=f"_unwish_{kind}",
                 on_click=policy_changes.wish,
-                args=([PolicyWish(kind, name, None)],),
+                args=([DesiredPolicy(kind, name, None)],),
             )
         told = "not set until now" if stored is None else "filled in as it is now"
         st.caption(told if name else "Give it a name first.", width="content")
@@ -587,7 +587,7 @@ def _wish(kind: str, name: str, keys: dict[str, str]) -> None:
     except OpsError as error:
         policy_changes.refuse(error)
         return
-    policy_changes.wish([PolicyWish(kind, name.strip(), value)])
+    policy_changes.wish([DesiredPolicy(kind, name.strip(), value)])
 
 
 def offered(names: Sequence[str], asked: str) -> list[str]:

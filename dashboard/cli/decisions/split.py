@@ -14,7 +14,7 @@ from core.ids import FULL_UPPER
 from core.plan.codec import dump_plan
 from core.plan.model import Plan
 from core.plan.options import PlanOptions
-from core.pulsar.plan.split import SplitWish, build_split_plan
+from core.pulsar.plan.split import SplitSpec, build_split_plan
 from core.pulsar.split import (
     ALGORITHMS,
     BY_HAND,
@@ -79,7 +79,7 @@ def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_j
 
 def _plan(snapshot: PulsarSnapshot, wish: SplitCommand, positions: tuple[int, ...]) -> Plan:
     """Make the plan on the cluster as it is, and write it; what is assumed changes no cluster."""
-    how = SplitWish(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
+    how = SplitSpec(algorithm=wish.algorithm, positions=positions, is_unloaded=wish.is_unloaded)
     terms = PlanOptions(now=datetime.now(tz=UTC), reason=wish.reason)
     plan = build_split_plan(snapshot, [wish.bundle], how, terms)
     if errors := plan.by_severity("error"):

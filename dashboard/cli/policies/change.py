@@ -11,7 +11,7 @@ from typing import Any
 from core.plan.codec import dump_plan
 from core.plan.options import PlanOptions
 from core.planning.limit_effects import limit_effects
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.plan.policy_impact import PolicyImpact
 from core.pulsar.plan.policy_moves import PolicyOutlook, change_policies
 from core.pulsar.plan.policy_state import policies_of
@@ -40,7 +40,7 @@ class PolicyChange:
         with_unloads: Whether the plan also unloads what would lie wrong and nobody unloads.
     """
 
-    wish: PolicyWish
+    wish: DesiredPolicy
     plan_file: Path | None
     reason: str = ""
     with_unloads: bool = False

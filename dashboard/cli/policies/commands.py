@@ -78,10 +78,10 @@ def set_policy(
     as_json: Json = False,
 ) -> int:
     """Plan a policy, validated; run it with `apply`."""
-    from core.pulsar.plan.policy import PolicyWish
+    from core.pulsar.plan.policy import DesiredPolicy
     from dashboard.cli.policies import change as policies_change
 
-    change = policies_change.PolicyChange(PolicyWish(kind, name, value), plan, reason, unload)
+    change = policies_change.PolicyChange(DesiredPolicy(kind, name, value), plan, reason, unload)
     return policies_change.change_policy(config, cluster, change, as_json=as_json)
 
 
@@ -97,8 +97,8 @@ def delete_policy(
     as_json: Json = False,
 ) -> int:
     """Plan the removal of a policy; run it with `apply`."""
-    from core.pulsar.plan.policy import PolicyWish
+    from core.pulsar.plan.policy import DesiredPolicy
     from dashboard.cli.policies import change as policies_change
 
-    change = policies_change.PolicyChange(PolicyWish(kind, name, None), plan, reason, unload)
+    change = policies_change.PolicyChange(DesiredPolicy(kind, name, None), plan, reason, unload)
     return policies_change.change_policy(config, cluster, change, as_json=as_json)

@@ -13,7 +13,7 @@ from core.health.findings import assess
 from core.planning.isolation_fixes import Mender
 from core.pulsar.anti_affinity import Crowd, Spread
 from core.pulsar.isolation import failure_domains
-from core.pulsar.plan.policy import PolicyWish
+from core.pulsar.plan.policy import DesiredPolicy
 from core.pulsar.serving import ROLES, Serving, ServingRow
 from core.pulsar.view import LoadView
 from dashboard.cli.output import Answer, emit, say, table
@@ -75,7 +75,7 @@ class _Told:
         if not self.wrong:
             say("Every bundle lies where it may, and no policy is odd.")
 
-    def _line(self, wish: PolicyWish) -> str:
+    def _line(self, wish: DesiredPolicy) -> str:
         """Return the command that plans a change; the cluster as the snapshot names it."""
         name = self.serving.view.cluster
         words = ["trimtab", "policy", "set", name, wish.policy, wish.name]

@@ -22,7 +22,7 @@ from connectors.sandbox.pulsar.rest.answers import (
     stack_trace,
 )
 from connectors.sandbox.pulsar.rest.reads import Rest, asked
-from connectors.sandbox.pulsar.state import NOBODY
+from connectors.sandbox.pulsar.state import NO_BROKER
 from core.pulsar.ring import range_equally_divide
 
 if TYPE_CHECKING:
@@ -68,25 +68,25 @@ class ActionRest(Rest):
         return nothing()
 
     async def unload(self, request: Request) -> Response:
-        """Unload a bundle, with a wish where it shall go.
+        """Unload a bundle, with or without a destination.
 
-        As upstream: the wish is kept by the leader, for one lookup; the leader's redirect to the
-        owner does not carry it on.
+        As upstream: the leader remembers the destination for one lookup; the leader's redirect
+        to the owner does not carry it on.
         """
         row = self.bundle_row(request)
         here, faults = asked(request), self.engine.faults
-        wish = request.query_params.get("destinationBroker")
+        wanted = request.query_params.get("destinationBroker")
         if faults.refuse_status and faults.concerns(here.row):
             self._note(request, row, "refused")
-            raise RefusalError(faults.refuse_status, "The sandbox was told to refuse unloads")
-        if wish:
-            target = self._active(wish.removeprefix("http://").removeprefix("https://"))
+            raise RefusalError(faults.refuse_status, "The sandbox refuses unloads, as configured")
+        if wanted:
+            target = self._active(wanted.removeprefix("http://").removeprefix("https://"))
             leader = self.engine.leader
-            if leader == NOBODY:
+            if leader == NO_BROKER:
                 raise RefusalError(412, "The current leader is empty.")
             if leader != here.row:
                 self._note(request, row, "redirected")
-                query = f"destinationBroker={quote(wish, safe='')}&authoritative=false"
+                query = f"destinationBroker={quote(wanted, safe='')}&authoritative=false"
                 return redirect(self.state.brokers[leader], request.url.path, query)
             self.ownership.hint(self.state.names[row], target)
         owner = self.owner_of(row)
@@ -130,7 +130,7 @@ class ActionRest(Rest):
             )
         row = self._bundle_to_split(request)
         owner = await self.ownership.assign(row)
-        if owner == NOBODY:
+        if owner == NO_BROKER:
             raise RefusalError(503, "No broker is available for the bundle")
         if owner != asked(request).row:
             return self.to_owner(request, self.state.brokers[owner], request.url.query)

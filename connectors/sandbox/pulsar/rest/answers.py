@@ -42,7 +42,7 @@ class RefusalError(Exception):
 
 
 def stack_trace(message: str, exception: str) -> RefusalError:
-    """Return the 500 of an exception that nobody caught: its trace is in the reason."""
+    """Return the 500 of an uncaught exception: its trace is in the reason."""
     text = (
         "\n --- An unexpected error occurred in the server ---\n\n"
         f"Message: {message}\n\nStacktrace:\n\n{exception}: {message}\n"

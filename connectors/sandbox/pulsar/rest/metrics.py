@@ -103,14 +103,14 @@ class Exposition:
     def _paused_s(self, broker: Broker) -> float:
         """Return for how long the process was stopped by collections since it started."""
         now_s = time()
-        kept = self._collected.get(broker.row)
-        if kept is None or kept.started_ms != broker.started_ms:
-            kept = _Collected(broker.started_ms, broker.started_ms / 1000)
-            self._collected[broker.row] = kept
+        collected = self._collected.get(broker.row)
+        if collected is None or collected.started_ms != broker.started_ms:
+            collected = _Collected(broker.started_ms, broker.started_ms / 1000)
+            self._collected[broker.row] = collected
         heap = float(self._engine.state.usage.heap_mib[broker.row]) / HEAP_LIMIT_MIB
-        kept.seconds += max(now_s - kept.at_s, 0.0) * (0.003 + 0.02 * heap**2)
-        kept.at_s = now_s
-        return kept.seconds
+        collected.seconds += max(now_s - collected.at_s, 0.0) * (0.003 + 0.02 * heap**2)
+        collected.at_s = now_s
+        return collected.seconds
 
     def _requests(self, broker: Broker) -> Iterator[Line]:
         slowness = self._slowness(broker)

@@ -108,13 +108,13 @@ class PolicyRest(Rest):
             reason = f"Invalid format of input policy data. policy: {name}; data: {shown}"
             raise RefusalError(400, reason)
         policies = self.engine.policies
-        kept = {
+        stored = {
             field: body[field] for field in (*_POLICY_FIELDS, _SCOPE) if body.get(field) is not None
         }
         old = (policies.isolation or {}).get(name)
-        policies.isolation = {**(policies.isolation or {}), name: kept}
+        policies.isolation = {**(policies.isolation or {}), name: stored}
         await self._write_isolation()
-        is_unloaded = broker_matcher(_unloaded_by(kept, old))
+        is_unloaded = broker_matcher(_unloaded_by(stored, old))
         for row in range(len(self.state.namespaces)):
             if is_unloaded(self.state.namespaces[row]):
                 for bundle in self.state.bundles_of[row].tolist():
@@ -141,7 +141,7 @@ class PolicyRest(Rest):
 
     async def _write_isolation(self) -> None:
         path = f"/admin/clusters/{self.engine.options.cluster}/namespaceIsolationPolicies"
-        self.engine.mind.look_again()
+        self.engine.load_manager.look_again()
         await self.engine.admin.put(path, encode(self.engine.policies.isolation))
 
     # --- failure domains --------------------------------------------------------------------
@@ -165,7 +165,7 @@ class PolicyRest(Rest):
             if other != name and shared:
                 raise RefusalError(409, f"[{', '.join(shared)}] already exists in {other}")
         self.engine.policies.domains[name] = {"brokers": list(body.get("brokers", []))}
-        self.engine.mind.look_again()
+        self.engine.load_manager.look_again()
         await self.engine.admin.put(
             self._domain_path(name), encode(self.engine.policies.domains[name])
         )
@@ -176,7 +176,7 @@ class PolicyRest(Rest):
         self.need_cluster(request)
         name = self._domain(request)
         del self.engine.policies.domains[name]
-        self.engine.mind.look_again()
+        self.engine.load_manager.look_again()
         await self.engine.admin.remove(self._domain_path(name))
         return nothing(200)
 
@@ -228,7 +228,7 @@ class PolicyRest(Rest):
         return as_json(sorted(name for name in members if name.startswith(f"{tenant}/")))
 
     async def _write_local(self, name: str) -> None:
-        self.engine.mind.look_again()
+        self.engine.load_manager.look_again()
         row = self.state.namespace_row.get(name)
         if row is not None:
             group = self.engine.policies.groups.get(name)

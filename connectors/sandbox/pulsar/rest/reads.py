@@ -24,7 +24,7 @@ from connectors.sandbox.pulsar.rest.answers import (
     redirect,
 )
 from connectors.sandbox.pulsar.rest.answers import stack_trace as _trace
-from connectors.sandbox.pulsar.state import NOBODY, Broker
+from connectors.sandbox.pulsar.state import NO_BROKER, Broker
 from connectors.sandbox.pulsar.workload import CPU_LIMIT, NIC_LIMIT_KBIT_S
 from core.errors import InputError
 from core.ids import parse_range
@@ -99,7 +99,7 @@ class Rest:
     def owner_of(self, row: int) -> Broker | None:
         """Return the owner of a bundle."""
         owner = int(self.state.owner[row])
-        return None if owner == NOBODY else self.state.brokers[owner]
+        return None if owner == NO_BROKER else self.state.brokers[owner]
 
     def need_cluster(self, request: Request) -> None:
         """Refuse with 412 when the path names another cluster."""
@@ -154,7 +154,7 @@ class Reads(Rest):
 
     async def leader(self, _: Request) -> Response:
         """Who leads."""
-        if self.engine.leader == NOBODY:
+        if self.engine.leader == NO_BROKER:
             raise RefusalError(404, "Couldn't find leader broker")
         broker = self.state.brokers[self.engine.leader]
         return as_json({"serviceUrl": broker.web_url, "brokerId": broker.broker_id})
@@ -284,7 +284,7 @@ class Reads(Rest):
         row = self.namespace_row(request)
         name, bounds = self.state.namespaces[row], self.state.boundaries[row]
         whole = self.engine.policies.document(name, bounds, self.engine.options.cluster)
-        return as_json(documents.told_policies(whole))
+        return as_json(documents.returned_policies(whole))
 
     async def bundles(self, request: Request) -> Response:
         """Bundle boundaries of a namespace."""
@@ -329,12 +329,12 @@ class Reads(Rest):
         return as_json({"namespace": namespace, "bundle": bundle, "topicHashPositions": positions})
 
     async def lookup(self, request: Request) -> Response:
-        """Owner of a topic; a bundle that nobody owns is assigned."""
+        """Owner of a topic; an unassigned bundle is assigned."""
         row = self._bundle_of_topic(request)
         if row is None:
             raise RefusalError(404, "Namespace not found")
         owner = await self.ownership.assign(row)
-        if owner == NOBODY:
+        if owner == NO_BROKER:
             return container_page(request.url.path, 503)
         broker = self.state.brokers[owner]
         return as_json(

@@ -16,7 +16,7 @@ from core.pegasus.levels import FunctionLevel
 from core.pegasus.partition import PartitionConfig
 from core.pegasus.proposal import MOVE_KINDS, ClusterSight, Move, propose_move
 from core.pegasus.snapshot import PegasusFacts
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 from core.units import format_mb
 from dashboard.app_pages.pegasus.balance.model import KIND_WORDS
 from dashboard.app_pages.pegasus.balance.queries import Ground, disk_counts
@@ -140,7 +140,7 @@ def _nodes(
 
 
 def _sizes(view: ClusterView, ground: Ground) -> Floats:
-    rows, roles = np.nonzero(view.members != NOBODY)
+    rows, roles = np.nonzero(view.members != NO_NODE)
     loads = np.zeros(len(view.nodes))
     np.add.at(loads, view.members[rows, roles], np.nan_to_num(ground.sizes_mb[rows]))
     return loads

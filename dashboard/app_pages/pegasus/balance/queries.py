@@ -35,7 +35,7 @@ from core.pegasus.even.weights import (
     replica_weights,
 )
 from core.pegasus.order_learning import KnownOrders, known_orders
-from core.pegasus.view import NOBODY, ClusterView
+from core.pegasus.view import NO_NODE, ClusterView
 from core.snapshot.store import CachedSnapshot
 from dashboard.queries.background import Later
 from dashboard.queries.cache import Memo
@@ -309,7 +309,7 @@ even_later = Later(even)
 
 def disk_counts(view: ClusterView) -> NDArray[np.int64]:
     """Return replicas per node and disk, shape ``(n_nodes, n_disks)``; unknown disks left out."""
-    there = (view.members != NOBODY) & (view.member_disks != NOBODY)
+    there = (view.members != NO_NODE) & (view.member_disks != NO_NODE)
     width = max(len(view.disks), 1)
     at = view.members[there].astype(np.int64) * width + view.member_disks[there]
     return np.bincount(at, minlength=len(view.nodes) * width).reshape(-1, width)
