@@ -97,3 +97,8 @@ class Limited:
     def moves_per_day(self) -> int:
         """Most steps begun in 24 hours."""
         return self._limits().apply.moves_per_day
+
+    @property
+    def max_steps(self) -> int:
+        """Most steps of one run."""
+        return self._limits().apply.max_steps

@@ -17,7 +17,7 @@ from core.actions.external_changes import note_external_changes
 from core.actions.guards import WAITING_GUARDS, Effect, GuardResult, first_hold
 from core.actions.model import Refusal, RunId, RunState
 from core.actions.ports import Ports
-from core.actions.preconditions import admission
+from core.actions.preconditions import run_refusal
 from core.actions.reconcile import (
     look_again,
     settle_begun,
@@ -99,7 +99,7 @@ def _carry(session: Session) -> None:
     view, ports = session.view, session.ports
     if view.is_ended or not ports.lease.is_held():
         return
-    refusal = None if view.worker else admission(session)
+    refusal = None if view.worker else run_refusal(session)
     if refusal is not None:
         session.record(RunRefused(code=refusal.code, sentence=refusal.sentence, hint=refusal.hint))
         return

@@ -22,9 +22,9 @@ from core.actions.events import (
     canonical,
     link,
 )
-from core.actions.guards import read_only_refusal
 from core.actions.model import Observation, Refusal, RunId, RunOptions, RunState, StepResult
 from core.actions.ports import Action, Clock, Cluster, Ports
+from core.actions.preconditions import read_only_refusal
 from core.actions.runs import fold
 from core.actions.session import PATIENCE_S
 from core.actions.views import StepView
@@ -115,7 +115,7 @@ def rehearse(
     ports = Ports(journal=journal, cluster=stage, lease=_OwnLease(), clock=hasty, worker=_WORKER)
     state = carry_out(_RUN, ports)
     view = fold(journal.entries())
-    refusal = view.refusal or read_only_refusal(cluster)
+    refusal = view.refusal or (read_only_refusal(cluster.name) if cluster.is_read_only else None)
     return Rehearsal(
         state="REFUSED" if refusal else state,
         sentence=refusal.sentence if refusal else view.sentence,
@@ -175,6 +175,10 @@ class _Stage:
     @property
     def moves_per_day(self) -> int:
         return self._cluster.moves_per_day
+
+    @property
+    def max_steps(self) -> int:
+        return self._cluster.max_steps
 
     def snapshot(self) -> Snapshot:
         if self._snapshot is None:  # real time hardly passes: one is fresh enough for all of it

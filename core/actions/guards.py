@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from core.actions.model import Refusal, StepResult
-from core.actions.ports import Cluster
+from core.actions.preconditions import read_only_refusal
 from core.actions.session import Session
 from core.actions.views import StepView
 from core.step import Step
@@ -114,8 +114,10 @@ def breather(session: Session) -> GuardResult | None:
 
 def read_only(session: Session) -> GuardResult | None:
     """End when the configuration forbids every action."""
-    refusal = read_only_refusal(session.ports.cluster)
-    return None if refusal is None else GuardResult(effect="end", refusal=refusal)
+    cluster = session.ports.cluster
+    if not cluster.is_read_only:
+        return None
+    return GuardResult(effect="end", refusal=read_only_refusal(cluster.name))
 
 
 def not_overdue(session: Session) -> GuardResult | None:
@@ -324,18 +326,6 @@ def _is_move(session: Session) -> bool:
 
 def _matching(namespace: str, patterns: Sequence[str]) -> str | None:
     return next((item for item in patterns if fnmatchcase(namespace, item)), None)
-
-
-def read_only_refusal(cluster: Cluster) -> Refusal | None:
-    """Return why nothing may be done on a read-only cluster."""
-    if not cluster.is_read_only:
-        return None
-    return Refusal(
-        code="read_only",
-        sentence=f"{cluster.name} is read-only in Trimtab's configuration: nothing is "
-        "changed there.",
-        hint="Set read_only = false for it in trimtab.toml, if that is meant.",
-    )
 
 
 def _hold(

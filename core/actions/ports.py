@@ -132,6 +132,11 @@ class Cluster(Protocol):
         """Most steps begun in 24 hours."""
         ...
 
+    @property
+    def max_steps(self) -> int:
+        """Most steps of one run."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """Return a fresh snapshot.
 

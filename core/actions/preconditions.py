@@ -1,67 +1,164 @@
-"""Why a run is refused as a whole, before anybody has claimed it."""
+"""Whether a plan may run: one check for the page, the request and the worker.
+
+The page asks when it draws the button, the request when a person applies the plan, the worker
+before it claims the run: in between everything may have changed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from core.actions.guards import read_only_refusal
 from core.actions.model import Refusal
-from core.actions.request import is_begun
 from core.actions.runs import fold
 from core.actions.session import Session
+from core.actions.views import RunView
 from core.plan.model import READABLE_VERSIONS, Plan, content_hash
-from core.units import format_age
+from core.units import format_age, pluralize
+
+_AGAIN = "Make the plan again from a fresh snapshot."
 
 
-def admission(session: Session) -> Refusal | None:
-    """Return why the run is refused as a whole before anybody has claimed it."""
-    plan, cluster = session.plan, session.ports.cluster
-    now = session.ports.clock.now()
+def plan_refusal(
+    plan: Plan, *, cluster: str, is_read_only: bool, max_steps: int, now: datetime
+) -> Refusal | None:
+    """Return why a plan may not run on a cluster; ``None``: it may.
+
+    Args:
+        plan: The plan.
+        cluster: Trimtab's name of the cluster.
+        is_read_only: The configuration forbids every action on it.
+        max_steps: Most steps of one run.
+        now: The present moment, aware UTC.
+    """
     return (
-        _another_clusters(plan, cluster.name)
-        or _damaged(plan)
-        or _careless(session)
-        or _at_odds(session)
-        or _no_such_balancer(session)
-        or _kept_and_changed(session)
+        _for_another_cluster(plan, cluster)
+        or _changed(plan)
+        or (read_only_refusal(cluster) if is_read_only else None)
         or _not_applyable(plan)
-        or read_only_refusal(cluster)
-        or _bad_lifetime(plan, now)
-        or _expired(plan, now)
+        or _outdated(plan, now)
+        or _too_long(plan, cluster, max_steps)
+    )
+
+
+def run_refusal(session: Session) -> Refusal | None:
+    """Return why a run is refused as a whole before a worker has claimed it."""
+    plan, cluster = session.plan, session.ports.cluster
+    return (
+        plan_refusal(
+            plan,
+            cluster=cluster.name,
+            is_read_only=cluster.is_read_only,
+            max_steps=cluster.max_steps,
+            now=session.ports.clock.now(),
+        )
+        or _bad_options(session)
+        or _pauses_what_it_changes(session)
+        or _cannot_pause(session)
+        or _temporary_and_lasting(plan)
         or _applied_already(session)
     )
 
 
-def _another_clusters(plan: Plan, cluster: str) -> Refusal | None:
+def applied_refusal(plan: Plan, runs: Iterable[RunView]) -> Refusal | None:
+    """Return that a plan is applied already: one plan is one run, the one that was previewed.
+
+    Args:
+        plan: The plan.
+        runs: Other runs of the same plan, those that matter.
+    """
+    first = next(iter(runs), None)
+    if first is None:
+        return None
+    return Refusal(
+        code="already_applied",
+        sentence=f"Plan {plan.short_id} is run {first.run_id} already ({first.state}).",
+        hint="Open that run; what is left to do is a new plan on a fresh snapshot.",
+    )
+
+
+def is_begun(view: RunView) -> bool:
+    """Return whether a run has begun to execute its plan, or is about to."""
+    is_under_way = view.started_at is not None and not view.is_ended
+    return is_under_way or any(step.begun_at is not None for step in view.steps)
+
+
+def read_only_refusal(cluster: str) -> Refusal:
+    """Return that nothing may be changed on a cluster, and who can allow it."""
+    return Refusal(
+        code="read_only",
+        sentence=f"{cluster} is read-only, the default of configured clusters.",
+        hint=f'Set read_only = false under name = "{cluster}" in trimtab.toml to allow actions.',
+    )
+
+
+def _for_another_cluster(plan: Plan, cluster: str) -> Refusal | None:
     if plan.cluster == cluster:
         return None
     return Refusal(
         code="another_cluster",
-        sentence=f"The plan was made for {plan.cluster}, and this worker acts on {cluster}.",
-        hint=f"Apply it with --cluster {plan.cluster}.",
+        sentence=f"Plan {plan.short_id} was made for {plan.cluster}, not for {cluster}.",
+        hint=f"Apply it to {plan.cluster}, or make one for {cluster}.",
     )
 
 
-def _damaged(plan: Plan) -> Refusal | None:
+def _changed(plan: Plan) -> Refusal | None:
     if plan.format_version not in READABLE_VERSIONS:
         return Refusal(
             code="format_version",
-            sentence=f"The plan's form has version {plan.format_version}; this Trimtab applies "
-            f"versions {' and '.join(map(str, READABLE_VERSIONS))}.",
-            hint="Make the plan anew.",
+            sentence=f"Plan {plan.short_id} has format {plan.format_version}; this Trimtab applies "
+            f"formats {' and '.join(map(str, READABLE_VERSIONS))}.",
+            hint=_AGAIN,
         )
     found = content_hash(plan)
     if found == plan.plan_id:
         return None
     return Refusal(
         code="plan_changed",
-        sentence=f"The plan says it is {plan.short_id}, its content is {found[:12]}: it was "
-        "changed after it was made.",
-        hint="Make the plan anew; an edited plan is a new plan.",
+        sentence=f"Plan {plan.short_id} was changed after it was made: its content hashes to "
+        f"{found[:12]}.",
+        hint="Make the plan again; an edited plan is a new plan.",
     )
 
 
-def _careless(session: Session) -> Refusal | None:
+def _not_applyable(plan: Plan) -> Refusal | None:
+    if plan.applyable and not plan.errored and plan.steps:
+        return None
+    error = next(iter(plan.by_severity("error")), None)
+    return Refusal(
+        code="not_applyable",
+        sentence=f"Plan {plan.short_id} cannot be applied. "
+        + (error.sentence if error else "It has no steps."),
+        hint=error.hint if error else _AGAIN,
+    )
+
+
+def _outdated(plan: Plan, now: datetime) -> Refusal | None:
+    if problem := plan.bad_lifetime(now):
+        return Refusal(code="plan_lifetime", sentence=problem, hint=_AGAIN)
+    if not plan.is_expired(now):
+        return None
+    age_s = (now - plan.expires_at).total_seconds()
+    return Refusal(
+        code="plan_expired",
+        sentence=f"Plan {plan.short_id} expired {format_age(age_s)} ago, at "
+        f"{plan.expires_at:%Y-%m-%d %H:%M:%S} UTC.",
+        hint=_AGAIN,
+    )
+
+
+def _too_long(plan: Plan, cluster: str, max_steps: int) -> Refusal | None:
+    if len(plan.steps) <= max_steps:
+        return None
+    return Refusal(
+        code="too_many_steps",
+        sentence=f"Plan {plan.short_id} has {pluralize(len(plan.steps), 'step')}; one run on "
+        f"{cluster} may have {max_steps}.",
+        hint="Split it into several plans, or raise max_steps under [clusters.apply].",
+    )
+
+
+def _bad_options(session: Session) -> Refusal | None:
     options = session.view.options
     if options.pace_per_min > 0 and options.verify_within_s > 0:
         return None
@@ -73,8 +170,8 @@ def _careless(session: Session) -> Refusal | None:
     )
 
 
-def _at_odds(session: Session) -> Refusal | None:
-    """A setting cannot be put back after the run and be what the plan wants it to be."""
+def _pauses_what_it_changes(session: Session) -> Refusal | None:
+    """Return that a setting would be restored after the run, and changed by it."""
     wanted = {step.step.subject for step in session.view.steps}
     switch = session.ports.cluster.system.balancer
     if not session.view.options.pause_balancer or isinstance(switch, Refusal):
@@ -83,72 +180,38 @@ def _at_odds(session: Session) -> Refusal | None:
         return None
     return Refusal(
         code="bad_options",
-        sentence=f"The plan changes {switch.key}, which pausing the balancer would put back.",
+        sentence=f"The plan changes {switch.key}, which pausing the balancer would restore.",
         hint="Ask for the run without --pause-balancer.",
     )
 
 
-def _no_such_balancer(session: Session) -> Refusal | None:
+def _cannot_pause(session: Session) -> Refusal | None:
     """Return why an option cannot pause the balancer of the cluster's system."""
     switch = session.ports.cluster.system.balancer
     is_asked = session.view.options.pause_balancer
     return switch if is_asked and isinstance(switch, Refusal) else None
 
 
-def _kept_and_changed(session: Session) -> Refusal | None:
-    """Return what one step changes for the time of the run, and another one for good."""
-    setting = [step for step in session.plan.steps if step.setting is not None]
-    kept = {step.subject for step in setting if step.temporary_value is not None}
-    changed = {step.subject for step in setting if step.temporary_value is None}
-    if not kept & changed:
+def _temporary_and_lasting(plan: Plan) -> Refusal | None:
+    """Return what one step sets for the time of the run, and another one for good."""
+    setting = [step for step in plan.steps if step.setting is not None]
+    temporary = {step.subject for step in setting if step.temporary_value is not None}
+    lasting = {step.subject for step in setting if step.temporary_value is None}
+    if not temporary & lasting:
         return None
     return Refusal(
         code="bad_plan",
-        sentence=f"The plan sets {min(kept & changed)} both for the time of the run and for good.",
-        hint="Make the plan anew with one or the other.",
-    )
-
-
-def _not_applyable(plan: Plan) -> Refusal | None:
-    if plan.applyable and not plan.errored and plan.steps:
-        return None
-    errors = plan.by_severity("error")
-    return Refusal(
-        code="not_applyable",
-        sentence="The plan cannot be applied: "
-        + (errors[0].sentence if errors else "it has nothing to do."),
-        hint=errors[0].hint if errors else "",
-    )
-
-
-def _bad_lifetime(plan: Plan, now: datetime) -> Refusal | None:
-    problem = plan.bad_lifetime(now)
-    if not problem:
-        return None
-    hint = "Make the plan again from a fresh snapshot."
-    return Refusal(code="plan_lifetime", sentence=problem, hint=hint)
-
-
-def _expired(plan: Plan, now: datetime) -> Refusal | None:
-    if not plan.is_expired(now):
-        return None
-    age_s = (now - plan.expires_at).total_seconds()
-    return Refusal(
-        code="plan_expired",
-        sentence=f"The plan expired {format_age(age_s)} ago, at "
-        f"{plan.expires_at:%Y-%m-%d %H:%M:%S} UTC, before a worker took it up.",
-        hint="Preview it anew on a fresh snapshot.",
+        sentence=f"The plan sets {min(temporary & lasting)} both for the time of the run "
+        "and for good.",
+        hint="Make the plan again with one or the other.",
     )
 
 
 def _applied_already(session: Session) -> Refusal | None:
-    """One plan is one run: a second one would not do again what a person has seen previewed."""
     journal = session.ports.journal
-    for run_id in journal.runs_of_plan(session.plan):
-        if run_id != session.run_id and is_begun(fold(journal.entries(run_id=run_id))):
-            return Refusal(
-                code="already_applied",
-                sentence=f"Plan {session.plan.short_id} is carried out by run {run_id} already.",
-                hint="Look at that run; what is left to do is a new plan on a fresh snapshot.",
-            )
-    return None
+    others = (
+        fold(journal.entries(run_id=run_id))
+        for run_id in journal.runs_of_plan(session.plan)
+        if run_id != session.run_id
+    )
+    return applied_refusal(session.plan, filter(is_begun, others))

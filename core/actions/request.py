@@ -5,23 +5,33 @@ The worker checks again: between the request and its turn everything may have ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from core.actions.model import RunOptions
+from core.actions.preconditions import applied_refusal, is_begun, plan_refusal
 from core.actions.views import RunView
 from core.errors import (
     AlreadyAppliedError,
     GuardRefusedError,
     InputError,
     PlanConflictError,
+    PlanError,
     UnusablePlanError,
 )
-from core.plan.model import READABLE_VERSIONS, Plan, content_hash
-from core.units import one_line, pluralize
+from core.plan.model import Plan
+from core.units import one_line
 
-_AGAIN = "Make the plan again from a fresh snapshot."
+_ERRORS: Final[Mapping[str, type[PlanError]]] = {
+    "another_cluster": PlanConflictError,
+    "plan_expired": PlanConflictError,
+    "read_only": GuardRefusedError,
+    "too_many_steps": GuardRefusedError,
+    "already_applied": AlreadyAppliedError,
+}
+"""By code of a refusal; for the others :class:`UnusablePlanError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,68 +44,33 @@ class RunLimits:
     is_read_only: bool
 
 
-def check_request(plan: Plan, cluster: str, limits: RunLimits, now: datetime) -> None:
-    """Check that a plan may be carried out on a cluster now.
-
-    Raises:
-        UnusablePlanError: Its form, its hash or its times do not fit, or it is errored, or has no
-            steps.
-        PlanConflictError: It was made for another cluster, or has expired.
-        GuardRefusedError: The cluster is read-only, or the plan has too many steps.
-    """
-    if plan.format_version not in READABLE_VERSIONS or plan.plan_id != content_hash(plan):
-        raise UnusablePlanError(f"Plan {plan.short_id} is not as it was made.", hint=_AGAIN)
-    if plan.cluster != cluster:
-        raise PlanConflictError(
-            f"Plan {plan.short_id} was made for {plan.cluster}, not for {cluster}.",
-            hint="Apply it there, or make one for this cluster.",
-        )
-    if limits.is_read_only:
-        raise GuardRefusedError(
-            f"{cluster} is read-only: nothing is ever changed on it.",
-            hint="Set read_only = false for it in trimtab.toml, if that is meant.",
-        )
-    if not plan.applyable or plan.errored:
-        first = next(iter(plan.by_severity("error")), None)
-        why = first.sentence if first else "It has no steps."
-        raise UnusablePlanError(
-            f"Plan {plan.short_id} cannot be applied. {why}", hint=first.hint if first else _AGAIN
-        )
-    if problem := plan.bad_lifetime(now):
-        raise UnusablePlanError(problem, hint=_AGAIN)
-    if plan.is_expired(now):
-        raise PlanConflictError(
-            f"Plan {plan.short_id} expired at {plan.expires_at:%H:%M:%S} UTC.", hint=_AGAIN
-        )
-    if len(plan.steps) > limits.max_steps:
-        raise GuardRefusedError(
-            f"Plan {plan.short_id} has {pluralize(len(plan.steps), 'step')}; one run on {cluster} "
-            f"may have {limits.max_steps}.",
-            hint="Split it into several plans, or raise max_steps under [clusters.apply].",
-        )
-
-
-def is_begun(view: RunView) -> bool:
-    """Return whether a run has begun to carry its plan out, or is about to."""
-    is_under_way = view.started_at is not None and not view.is_ended
-    return is_under_way or any(step.begun_at is not None for step in view.steps)
-
-
-def check_unapplied(plan: Plan, runs: Iterable[RunView]) -> None:
-    """Check that no run of this plan waits, is under way or has begun a step.
+def check_request(
+    plan: Plan, cluster: str, limits: RunLimits, now: datetime, runs: Iterable[RunView] = ()
+) -> None:
+    """Check that a plan may run on a cluster now.
 
     Args:
-        plan: What is asked for.
-        runs: The runs that were ever requested with it.
+        plan: The plan.
+        cluster: Trimtab's name of the cluster.
+        limits: What the configuration of the cluster allows.
+        now: The present moment, aware UTC.
+        runs: The runs that were ever requested with the plan.
     Raises:
+        UnusablePlanError: Its format, its hash or its times do not fit, or it cannot be applied.
+        PlanConflictError: It was made for another cluster, or has expired.
+        GuardRefusedError: The cluster is read-only, or the plan has too many steps.
         AlreadyAppliedError: Another run has it; the message names that run.
     """
-    for view in runs:
-        if is_begun(view) or not view.is_ended:
-            raise AlreadyAppliedError(
-                f"Plan {plan.short_id} is run {view.run_id} already ({view.state}).",
-                hint="Look at that run; what is left to do is a new plan on a fresh snapshot.",
-            )
+    refusal = plan_refusal(
+        plan,
+        cluster=cluster,
+        is_read_only=limits.is_read_only,
+        max_steps=limits.max_steps,
+        now=now,
+    ) or applied_refusal(plan, (view for view in runs if is_begun(view) or not view.is_ended))
+    if refusal is not None:
+        error = _ERRORS.get(refusal.code, UnusablePlanError)
+        raise error(refusal.sentence, hint=refusal.hint)
 
 
 def check_options(options: RunOptions, limits: RunLimits) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from core.actions.preconditions import read_only_refusal
 from core.errors import InputError, OpsError, SnapshotError, UnknownNameError
 from core.snapshot import Manifest
 from dashboard import services, state
@@ -16,7 +17,7 @@ from dashboard.components import misnamed, words
 from dashboard.components.activity import draw_activity, is_busy_cluster
 from dashboard.components.drawers import Searching, problems_drawer, search_dialog
 from dashboard.presenters import freshness
-from dashboard.presenters.applying import read_only_words
+from dashboard.presenters.applying import describe
 from dashboard.presenters.moments import stamp
 from dashboard.presenters.naming import clock
 from dashboard.presenters.pegasus import headline
@@ -314,7 +315,7 @@ def _watch(config: Config, choice: Choice) -> None:
         if shelved is not None and manifest is not None:
             _draw_freshness(config, choice, shelved, manifest)
         elif cluster.read_only:
-            words.badge(freshness.read_only_badge(read_only_words(cluster.name)))
+            words.badge(freshness.read_only_badge(describe(read_only_refusal(cluster.name))))
         draw_activity(config, cluster)
 
 
@@ -334,7 +335,7 @@ def _draw_freshness(
         freshness.mode_badge(
             is_past=choice.is_past,
             taken_at=_when(shelved.taken_at),
-            why_read_only=read_only_words(name) if choice.cluster.read_only else "",
+            why_read_only=describe(read_only_refusal(name)) if choice.cluster.read_only else "",
             is_stale=freshness.is_stale(manifest, now=now, every_s=every_s),
         )
     )

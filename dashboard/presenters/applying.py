@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.actions.model import Refusal
+from core.actions.preconditions import plan_refusal
 from core.plan.describe import things
 from core.plan.model import Plan
 from core.step import Step
@@ -49,51 +51,33 @@ class ApplyContext:
     max_steps: int
 
 
-def why_not(standing: ApplyContext) -> str | None:
+def why_not(context: ApplyContext) -> str | None:
     """Return why the plan cannot be applied, with the remedy; ``None`` when it can."""
-    if standing.is_read_only:
-        return read_only_words(standing.plan.cluster)
-    return _of_plan(standing) or _of_cluster(standing)
-
-
-def _of_plan(standing: ApplyContext) -> str | None:
-    plan = standing.plan
-    if standing.is_past:
+    plan = context.plan
+    refusal = plan_refusal(
+        plan,
+        cluster=plan.cluster,
+        is_read_only=context.is_read_only,
+        max_steps=context.max_steps,
+        now=context.now,
+    )
+    if context.is_past and (refusal is None or refusal.code != "read_only"):
         return "This is an earlier snapshot. Choose Now under Time: a plan is made on the newest."
-    if not plan.applyable:
-        return "The plan has an error, or nothing to do: see above."
-    if problem := plan.bad_lifetime(standing.now):
-        return f"{problem} Preview again."
-    if plan.is_expired(standing.now):
-        return expired_words(plan)
-    if len(plan.steps) > standing.max_steps:
-        return (
-            f"{len(plan.steps)} steps are more than one run may have "
-            f"({standing.max_steps}, `max_steps` of this cluster): take fewer bundles."
-        )
-    return None
+    return describe(refusal) if refusal else _of_cluster(context)
 
 
-def _of_cluster(standing: ApplyContext) -> str | None:
-    if not standing.worker.is_alive:
-        return f"{standing.worker.sentence} {standing.worker.remedy}"
-    if standing.open_run is not None:
-        run_id, who = standing.open_run
+def describe(refusal: Refusal) -> str:
+    """Return a refusal with its remedy."""
+    return f"{refusal.sentence} {refusal.hint}".strip()
+
+
+def _of_cluster(context: ApplyContext) -> str | None:
+    if not context.worker.is_alive:
+        return f"{context.worker.sentence} {context.worker.remedy}"
+    if context.open_run is not None:
+        run_id, who = context.open_run
         return f"Run {run_id} of {who} has not ended: one run at a time. Wait for it, or stop it."
     return None
-
-
-def read_only_words(cluster: str) -> str:
-    """Return why nothing can be changed on a cluster, and how to change that."""
-    return (
-        f"{cluster} is read-only: Trimtab's default for configured clusters. Whoever keeps "
-        f'trimtab.toml allows actions with `read_only = false` under name = "{cluster}".'
-    )
-
-
-def expired_words(plan: Plan) -> str:
-    """Return that the plan may not be applied any more."""
-    return f"The plan expired at {clock(plan.expires_at)}. Preview again: the cluster has moved on."
 
 
 def expiry_words(plan: Plan, now: datetime) -> str:

@@ -23,7 +23,6 @@ from core.actions.request import (
     RunLimits,
     check_options,
     check_request,
-    check_unapplied,
     reason_of,
 )
 from core.actions.runs import RunView, run_id_at
@@ -183,9 +182,9 @@ def request_run(
         is_read_only=settings.read_only,
     )
     moment = now()
-    check_request(plan, cluster, limits, moment)
+    runs = (run_view(config, one) for one in journal(config).runs_of_plan(plan))
+    check_request(plan, cluster, limits, moment, runs)
     check_options(options, limits)
-    check_unapplied(plan, (run_view(config, one) for one in journal(config).runs_of_plan(plan)))
     run_id = run_id_at(moment, secrets.token_hex(3))
     undoes = RunId(plan.undoes) if plan.undoes else None
     event = RunRequested(plan=plan, options=options, reason=reason_of(reason), undoes=undoes)

@@ -203,7 +203,7 @@ def test_past_snapshot_is_not_applied(site):
 def test_errored_plan_is_not_applied(site, snapshot):
     name = movable(snapshot, 1)[0]
     app = site.open("unload", bundles=[name, name[:-1] + "z"])
-    refused(app, "The plan has an error")
+    refused(app, "cannot be applied")
 
 
 def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, monkeypatch):
@@ -215,7 +215,7 @@ def test_plan_that_expires_in_the_open_dialog_is_not_requested(site, snapshot, m
     site.worker_says(silent_s=-1200.0)
     app.button(key=GO).click().run()
     assert_calm(app)
-    assert "The plan expired at" in texts(app)
+    assert "Make the plan again" in texts(app)
     assert not entries(site)
 
 

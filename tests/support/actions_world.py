@@ -467,6 +467,10 @@ class _Cluster(Port):
     def moves_per_day(self) -> int:
         return self.world.moves_per_day
 
+    @property
+    def max_steps(self) -> int:
+        return 200
+
     def snapshot(self) -> PulsarSnapshot:
         self.cross("snapshot")
         self._reach()

@@ -265,6 +265,10 @@ class PegasusPort(Port):
     def moves_per_day(self) -> int:
         return self.world.moves_per_day
 
+    @property
+    def max_steps(self) -> int:
+        return 200
+
     def snapshot(self) -> PegasusSnapshot:
         self.cross("snapshot")
         self.reach()

@@ -263,6 +263,7 @@ class QueueCluster:
     is_read_only: bool = False
     exclusions: tuple[str, ...] = ()
     moves_per_day: int = 100
+    max_steps: int = 200
     system: System[QueueSnapshot] = QUEUES
 
     def snapshot(self) -> QueueSnapshot:

@@ -14,7 +14,8 @@ from core.actions.describe import told
 from core.actions.dry_run import rehearse
 from core.actions.events import ExternalMove
 from core.actions.model import RunId, RunOptions
-from core.actions.request import check_unapplied, is_begun
+from core.actions.preconditions import is_begun
+from core.actions.request import RunLimits, check_request
 from core.actions.views import RunView
 from core.errors import AlreadyAppliedError, PlanConflictError
 from core.ids import parse_range
@@ -30,6 +31,8 @@ from core.pulsar.steps.unload import UnloadBundle
 
 THRESHOLD = "loadBalancerBrokerThresholdShedderPercentage"
 PATIENT = RunOptions(pace_per_min=600.0, max_failures=5)
+
+LIMITS = RunLimits(pace_per_min=600.0, max_failures=1, max_steps=200, is_read_only=False)
 
 
 def split_of(bundle: str = MOVABLE[0], *, is_unloaded: bool = False) -> SplitBundle:
@@ -235,14 +238,14 @@ def test_a_plan_that_changes_what_a_pause_puts_back_is_refused() -> None:
     options = RunOptions(pace_per_min=600.0, pause_balancer=True)
     world.ask(plan=plan_with(world, step), options=options)
     assert world.work() == "REFUSED"
-    assert "pausing the balancer would put back" in world.view.sentence
+    assert "pausing the balancer would restore" in world.view.sentence
 
 
 def test_one_plan_is_one_run() -> None:
     world = World()
     plan = world.ask(plan=plan_with(world, setting_of()), options=PATIENT)
     with pytest.raises(AlreadyAppliedError, match=r"is run .* already \(QUEUED\)"):
-        check_unapplied(plan, [world.view])
+        check_request(plan, plan.cluster, LIMITS, plan.created_at, [world.view])
     done = world.outlive()
     assert is_begun(done)
     request = world.entries[0].record
@@ -263,7 +266,7 @@ def test_a_run_that_was_stopped_before_it_began_leaves_its_plan_to_another() -> 
     world.control("stop")
     view = world.outlive()
     assert view.state == "STOPPED"
-    check_unapplied(plan, [view])
+    check_request(plan, plan.cluster, LIMITS, plan.created_at, [view])
 
 
 def test_what_another_run_did_in_between_is_told_with_the_measurement() -> None:
