@@ -5,34 +5,49 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from core.errors import UnknownNameError
 from dashboard.cli.config import configured
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import EXIT_DONE, Answer, UsageFaultError, emit, note, say, table
 from dashboard.cli.supervisor import end_with_parent, shutting_down
-from dashboard.services import jobs as services_jobs
+from dashboard.services import jobs
 
 if TYPE_CHECKING:
     from dashboard.services.jobs import Job
 
-DEEDS: Final = ("serve", "list", "show", "stop")
-_MOST_SHOWN: Final = 40
+app = typer.Typer()
+
+ACTIONS: Final = ("serve", "list", "show", "stop")
+_MAX_SHOWN: Final = 40
 
 
-def jobs(deed: str, job_id: str | None, config_file: Path | None, *, as_json: bool) -> int:
-    """``trimtab jobs [serve|list|show|stop] [ID]``."""
-    if deed not in DEEDS:
-        unknown = UnknownNameError.of("thing to do with jobs", deed, DEEDS)
+@app.command("jobs")
+def run_jobs(
+    action: Annotated[
+        str, typer.Argument(metavar="[serve|list|show|stop]", help="Action.")
+    ] = "serve",
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Job to show or stop.")
+    ] = None,
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Run the job server until Ctrl-C; or list, show and stop jobs."""
+    if action not in ACTIONS:
+        unknown = UnknownNameError.of("thing to do with jobs", action, ACTIONS)
         raise UsageFaultError(unknown.message, hint=unknown.hint)
-    if (deed in ("show", "stop")) != (job_id is not None):
+    if (action in ("show", "stop")) != (job_id is not None):
         which = "needs the ID of a job" if job_id is None else "takes no ID"
-        raise UsageFaultError(f"`trimtab jobs {deed}` {which}.", hint="See `trimtab jobs list`.")
-    if deed == "serve":
+        raise UsageFaultError(f"`trimtab jobs {action}` {which}.", hint="See `trimtab jobs list`.")
+    if action == "serve":
         return _serve(config_file)
     if job_id is None:
         return _list(config_file, as_json=as_json)
-    return _one(job_id, config_file, stops=deed == "stop", as_json=as_json)
+    return _one(job_id, config_file, stops=action == "stop", as_json=as_json)
 
 
 def _serve(config_file: Path | None) -> int:
@@ -41,24 +56,24 @@ def _serve(config_file: Path | None) -> int:
     config = configured(config_file)
     _show_pandas()
     with shutting_down(threading.Event()) as stop:
-        services_jobs.serve_jobs(config, stop, note)
+        jobs.serve_jobs(config, stop, note)
     return EXIT_DONE
 
 
 def _list(config_file: Path | None, *, as_json: bool) -> int:
     config = configured(config_file)
-    found = services_jobs.jobs(config)
-    is_served = services_jobs.is_served(config)
+    found = jobs.jobs(config)
+    is_served = jobs.is_served(config)
 
     def show() -> None:
         if not found:
             say("No job was asked for.")
         table(
             ("id", "kind", "state", "asked", "by", "done"),
-            [_row(job) for job in found[:_MOST_SHOWN]],
+            [_row(job) for job in found[:_MAX_SHOWN]],
         )
-        if len(found) > _MOST_SHOWN:
-            say(f"... and {len(found) - _MOST_SHOWN:,} older ones; --json has them all.")
+        if len(found) > _MAX_SHOWN:
+            say(f"... and {len(found) - _MAX_SHOWN:,} older ones; --json has them all.")
         if not is_served and any(not job.is_ended for job in found):
             say("No job server is running: `trimtab jobs` starts one.")
 
@@ -69,8 +84,8 @@ def _list(config_file: Path | None, *, as_json: bool) -> int:
 def _one(job_id: str, config_file: Path | None, *, stops: bool, as_json: bool) -> int:
     config = configured(config_file)
     if stops:
-        services_jobs.stop_job(config, job_id)
-    found = services_jobs.job(config, job_id)
+        jobs.stop_job(config, job_id)
+    found = jobs.job(config, job_id)
 
     def show() -> None:
         state = "stopping" if found.is_stopping and not found.is_ended else found.state

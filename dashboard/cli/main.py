@@ -1,45 +1,21 @@
-"""The ``trimtab`` command: its commands and options, nothing else.
-
-What a command does is in the module or folder of its group. It is imported when the command runs,
-so that ``trimtab --help`` and completion start at once.
-"""
+"""The ``trimtab`` command: which module has which command, and how a command line ends."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version as installed_version
-from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from core.errors import OpsError
-from dashboard.cli.advise.commands import advise
-from dashboard.cli.arguments import check_numbers_of, check_text, unusable_path
-from dashboard.cli.backtest.commands import backtesting
-from dashboard.cli.decisions.commands import improving
-from dashboard.cli.demo.commands import starting
-from dashboard.cli.history.commands import history
-from dashboard.cli.leader.commands import leader
-from dashboard.cli.limits.commands import limiting
-from dashboard.cli.options import (
-    MAX_PORT,
-    MAX_ROUNDS,
-    Bundles,
-    Config,
-    EngineName,
-    Json,
-    Release,
-    Settings,
-    Snapshot,
-    Snapshots,
-    Strategy,
-)
+from core.errors import InputError, OpsError
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_USAGE,
@@ -49,33 +25,116 @@ from dashboard.cli.output import (
     forget_warnings,
     report_bug,
 )
-from dashboard.cli.ownership.commands import owning
-from dashboard.cli.pegasus.commands import pegasus
-from dashboard.cli.planning.commands import planning
-from dashboard.cli.plans.commands import acting
-from dashboard.cli.policies.commands import policy, serving
+from dashboard.cli.registry import lazy_group
+
+_NO_TEXT: Final = re.compile("[\\ud800-\\udfff\\x00]")
+_SHOWN: Final = 40
+_MAX_PATH: Final = 200
+_OF_A_PATH: Final = frozenset(
+    {
+        *(errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC),
+        *(errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EDQUOT, errno.EIO),
+    }
+)
+
+COMMANDS: Final = {
+    "dashboard.cli.clusters": {
+        "dashboard": "Serve the pages, collect the configured clusters and apply requested plans.",
+        "check": "Check the configuration and every endpoint, and show fixes for what fails.",
+        "collect": "Collect snapshots of clusters periodically and record them, until Ctrl-C.",
+        "capture": "Take one snapshot of a cluster.",
+        "import-zk": "Convert a ZooKeeper dump to a snapshot.",
+    },
+    "dashboard.cli.decisions.commands": {
+        "health": "Show the findings of a snapshot, with numbers.",
+        "lookup": "Show where a topic is, step by step: topic, hash, bundle, owner.",
+        "place": (
+            "Show the placement candidates of a bundle with probabilities, and excluded brokers."
+        ),
+        "shed": "Preview a shedding round: bundles, source and destination, and why.",
+        "split": "Preview a split of a bundle: positions, load of the parts, effect.",
+        "optimize": (
+            "Find the fewest moves that bring every broker near the mean, with a lower bound."
+        ),
+        "simulate": "Simulate the balancer's rounds to convergence: moves, deviation, flaps.",
+        "doctor": (
+            "Check the settings: conflicts, differences, implausible values; cause and fix of each."
+        ),
+        "explain": (
+            "Explain why brokers shed or stay in the next round, and which settings conflict."
+        ),
+    },
+    "dashboard.cli.plans": {
+        "unload": "Plan an unload of bundles; nothing is sent.",
+        "set": "Plan a change of dynamic settings, validated; run it with `apply`.",
+        "preview": "Preview a plan: destinations, load before and after, clients, commands.",
+    },
+    "dashboard.cli.apply": {
+        "apply": "Apply a plan: check, send and verify, step by step.",
+        "undo": (
+            "Undo a run: move each bundle back and restore each setting, as the run left them."
+        ),
+        "worker": "Execute requested runs on clusters, until Ctrl-C.",
+    },
+    "dashboard.cli.runs": {
+        "runs": "Show runs: time, person, reason, result; control a run; verify the journal.",
+    },
+    "dashboard.cli.jobs": {
+        "jobs": "Run the job server until Ctrl-C; or list, show and stop jobs.",
+    },
+    "dashboard.cli.pegasus.commands": {
+        "pegasus": "Show, balance and maintain Apache Pegasus clusters."
+    },
+    "dashboard.cli.demo.commands": {
+        "demo": "Run the dashboard on embedded clusters: sandboxes, collector, worker and jobs.",
+        "sandbox": "Run the embedded fleet: a real ZooKeeper and simulated brokers, until Ctrl-C.",
+        "sandbox-node": (
+            "Inject or end a fault in a node of the Pegasus sandbox; without NODE, show the nodes."
+        ),
+    },
+    "dashboard.cli.backtest.commands": {
+        "backtest": "Simulate recorded load under other strategies and settings, and rank them.",
+    },
+    "dashboard.cli.planning.commands": {
+        "drill": (
+            "Simulate the failure of each broker, failure domain or node: hot brokers, lost"
+            " capacity."
+        ),
+        "topics": "Map topics of a file to bundles and brokers, and find crowded partitions.",
+    },
+    "dashboard.cli.ownership.commands": {
+        "owners": "Show ownership: sessions, orphans, double claims, namespaces on few brokers.",
+    },
+    "dashboard.cli.history.commands": {
+        "history": "Read, export, import, repair and analyse the recorded history.",
+    },
+    "dashboard.cli.leader.commands": {
+        "leader": "Record, replay and predict the shedding rounds of a Pulsar leader.",
+    },
+    "dashboard.cli.limits.commands": {
+        "quota": "Compute each broker's share of a resource group's limit.",
+        "tenants": "Show the traffic of each tenant next to the limits of its namespaces.",
+    },
+    "dashboard.cli.advise.commands": {"advise": "Compute sizes and limits that operators tune."},
+    "dashboard.cli.policies.commands": {
+        "policy": (
+            "List, set and delete policies: isolation, anti-affinity, domains, groups, rates,"
+            " quotas."
+        ),
+        "isolation": "Show which brokers may serve which namespaces, and misplaced bundles.",
+    },
+}
+"""Commands by module, each with its help line."""
 
 app = typer.Typer(
     name="trimtab",
+    cls=lazy_group(COMMANDS),
     help="Show where Pulsar and Pegasus clusters are uneven, and preview, apply and undo the fix.",
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(starting)
-app.add_typer(acting)
-app.add_typer(pegasus, name="pegasus")
-app.add_typer(improving)
-app.add_typer(backtesting)
-app.add_typer(planning)
-app.add_typer(owning)
-app.add_typer(history, name="history")
-app.add_typer(leader, name="leader")
-app.add_typer(limiting)
-app.add_typer(advise, name="advise")
-app.add_typer(policy, name="policy")
-app.add_typer(serving)
 
 
 @app.callback(invoke_without_command=True)
@@ -92,264 +151,13 @@ def common(
         raise typer.Exit(EXIT_USAGE)
 
 
-@app.command()
-def dashboard(
-    config: Config = None,
-    port: Annotated[
-        int,
-        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
-    ] = 8501,
-    collect: Annotated[bool, typer.Option(help="Run a collector.")] = True,
-    worker: Annotated[bool, typer.Option(help="Run a worker.")] = True,
-    jobs: Annotated[bool, typer.Option(help="Run a job server.")] = True,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
-) -> int:
-    """Serve the pages, collect the configured clusters and apply requested plans."""
-    from dashboard.cli.cluster import live
-
-    companions = live.Companions(collector=collect, worker=worker, jobs=jobs)
-    return live.dashboard(config, port, companions, open_browser=browser)
-
-
-@app.command()
-def check(config: Config = None, as_json: Json = False) -> int:
-    """Check the configuration and every endpoint, and show fixes for what fails."""
-    from dashboard.cli.cluster import live
-
-    return live.check(config, as_json=as_json)
-
-
-@app.command()
-def collect(
-    clusters: Annotated[
-        list[str] | None, typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all.")
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="Period, for example 60s or 5min; 0: once."),
-    ] = None,
-    history: Annotated[bool, typer.Option(help="Record snapshots in the history.")] = True,
-    config: Config = None,
-) -> int:
-    """Collect snapshots of clusters periodically and record them, until Ctrl-C."""
-    from dashboard.cli.cluster import live
-
-    return live.collect(config, clusters or [], every, is_recorded=history)
-
-
-@app.command()
-def capture(
-    cluster: Annotated[
-        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
-    ],
-    out: Annotated[Path, typer.Option(help="Directory to create.")],
-    topics_of: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BUNDLE", help="Fetch the topics of this bundle too."),
-    ] = None,
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Take one snapshot of a cluster."""
-    from dashboard.cli.cluster import live
-
-    return live.capture(config, cluster, out, topics_of or (), as_json=as_json)
-
-
-@app.command("import-zk")
-def import_zk(
-    dump: Annotated[
-        Path, typer.Argument(metavar="DUMP.jsonl", help="ZooKeeper dump, one znode per line.")
-    ],
-    out: Annotated[Path, typer.Option(help="Directory to create.")],
-    cluster: Annotated[str | None, typer.Option(help="Cluster name; default: the file's.")] = None,
-    as_json: Json = False,
-) -> int:
-    """Convert a ZooKeeper dump to a snapshot."""
-    from dashboard.cli.cluster import capture as cluster_capture
-
-    return cluster_capture.import_zk(dump, out, cluster, as_json=as_json)
-
-
-@app.command()
-def health(
-    snapshots: Snapshots,
-    target: Annotated[
-        str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
-    ] = "vivo",
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show the findings of a snapshot, with numbers."""
-    from dashboard.cli.decisions import fleet
-
-    return fleet.health(snapshots, target, fleet.Engine(engine, config), as_json=as_json)
-
-
-@app.command()
-def lookup(
-    snapshot: Snapshot,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
-    as_json: Json = False,
-) -> int:
-    """Show where a topic is, step by step: topic, hash, bundle, owner."""
-    from dashboard.cli import snapshots as snapshots_commands
-
-    return snapshots_commands.lookup(snapshot, topic, as_json=as_json)
-
-
-@app.command()
-def place(
-    snapshots: Snapshots,
-    bundle: Annotated[
-        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
-    ],
-    strategy: Strategy = None,
-    settings: Settings = None,
-    release: Release = None,
-    candidates: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Restrict to these brokers.")
-    ] = None,
-    filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
-    non_persistent: Annotated[
-        bool | None,
-        typer.Option(
-            "--non-persistent/--persistent",
-            help="Kind of the bundle's topics; default: as in the snapshot.",
-        ),
-    ] = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
-    from dashboard.cli.decisions import fleet
-    from dashboard.cli.snapshots import Assumptions, PlaceWish
-
-    wish = PlaceWish(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
-    assumptions = Assumptions.of(strategy, settings, release)
-    where = fleet.Engine(engine, config)
-    return fleet.place(snapshots, wish, assumptions, where, as_json=as_json)
-
-
-@app.command()
-def unload(
-    snapshot: Snapshot,
-    bundles: Bundles,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="BROKER", help="Destination broker.")
-    ] = None,
-    strategy: Strategy = None,
-    settings: Settings = None,
-    release: Release = None,
-    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
-    as_json: Json = False,
-) -> int:
-    """Plan an unload of bundles; nothing is sent."""
-    from dashboard.cli.plans.unload import unload as run
-    from dashboard.cli.snapshots import Assumptions
-
-    return run(
-        snapshot,
-        bundles,
-        Assumptions.of(strategy, settings, release),
-        plan_file=plan,
-        destination=to,
-        reason=reason,
-        as_json=as_json,
-    )
-
-
-@app.command()
-def shed(
-    snapshots: Snapshots,
-    strategy: Annotated[
-        str | None, typer.Option(help="Shedding strategy; default: the active one.")
-    ] = None,
-    settings: Settings = None,
-    rounds: Annotated[
-        int, typer.Option(min=1, max=MAX_ROUNDS, help="Number of rounds, all on the same load.")
-    ] = 1,
-    recently_unloaded: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
-    ] = None,
-    strategy_only: Annotated[
-        bool, typer.Option("--strategy-only", help="Skip the load manager's checks.")
-    ] = False,
-    release: Release = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
-    ] = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Preview a shedding round: bundles, source and destination, and why."""
-    from dashboard.cli.decisions import fleet
-    from dashboard.cli.decisions import shed as decisions_shed
-    from dashboard.cli.snapshots import Assumptions
-
-    wish = decisions_shed.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan)
-    assumptions = Assumptions.of(None, settings, release)
-    where = fleet.Engine(engine, config)
-    return fleet.shed(snapshots, wish, assumptions, where, as_json=as_json)
-
-
-@app.command()
-def preview(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
-    snapshot: Annotated[Path, typer.Option(metavar="DIR", help="Snapshot the plan was made on.")],
-    as_json: Json = False,
-) -> int:
-    """Preview a plan: destinations, load before and after, clients, commands."""
-    from dashboard.cli.plans.unload import preview as run
-
-    return run(plan, snapshot, as_json=as_json)
-
-
-@app.command()
-def split(
-    snapshot: Snapshot,
-    bundle: Annotated[
-        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
-    ],
-    algorithm: Annotated[
-        str | None, typer.Option(help="Split algorithm; default: the brokers'.")
-    ] = None,
-    positions: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Positions for specified_positions_divide.")
-    ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
-    ] = None,
-    unload_parts: Annotated[bool, typer.Option("--unload", help="Unload the parts too.")] = False,
-    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
-    settings: Settings = None,
-    release: Release = None,
-    as_json: Json = False,
-) -> int:
-    """Preview a split of a bundle: positions, load of the parts, effect."""
-    from dashboard.cli.decisions import split as decisions_split
-    from dashboard.cli.snapshots import Assumptions
-
-    wish = decisions_split.SplitCommand(bundle, algorithm, positions, plan, reason, unload_parts)
-    assumptions = Assumptions.of(None, settings, release)
-    return decisions_split.split(snapshot, wish, assumptions, as_json=as_json)
-
-
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; no error of ours leaves as a traceback."""
     as_json = "--json" in arguments
     forget_warnings()
     try:
-        check_text(arguments)
+        _check_text(arguments)
         command = typer.main.get_command(app)
-        check_numbers_of(command)
         # not app(...): that would put Typer's own hook for tracebacks in the place of ours
         outcome = command(arguments, "trimtab", standalone_mode=False)
     except OpsError as error:
@@ -362,11 +170,39 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
     except OSError as error:
-        return fail(unusable_path(error), as_json=as_json)
+        return fail(_unusable_path(error), as_json=as_json)
     except (typer.Abort, KeyboardInterrupt):
         # what runs until Ctrl-C ends by itself then: this was stopped before it was done
         return fail(StoppedError("Stopped before it was done."), as_json=as_json)
     return outcome if isinstance(outcome, int) else EXIT_DONE
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Refuse arguments that are not text: bytes that are not UTF-8 arrive as lone surrogates.
+
+    Raises:
+        UsageFaultError: With the number of the argument.
+    """
+    for number, argument in enumerate(arguments, start=1):
+        if _NO_TEXT.search(argument):
+            raise UsageFaultError(
+                f"Argument {number} ({ascii(argument)[:_SHOWN]}) is not text: it has a character "
+                "that UTF-8 cannot write.",
+                hint="Type or copy it again.",
+            )
+
+
+def _unusable_path(error: OSError) -> InputError:
+    """Return what is wrong with a file that a person named; any other failure is raised again.
+
+    Raises:
+        OSError: It is not about a path.
+    """
+    if error.filename is None or error.errno not in _OF_A_PATH:
+        raise error
+    name = ascii(str(error.filename))[1:-1]
+    shown = name if len(name) <= _MAX_PATH else f"{name[:_SHOWN]}..."
+    return InputError(f"{shown} cannot be used: {error.strerror}.", hint="Name another path.")
 
 
 def _unexpected(kind: type[BaseException], error: BaseException, _trace: object) -> None:

@@ -42,6 +42,10 @@ Bundles = Annotated[
     list[str],
     typer.Option("--bundle", metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH."),
 ]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="OUT", help="Write the plan to a file.")
+]
+PlanReason = Annotated[str, typer.Option("--reason", help="Reason (recorded in the plan).")]
 StateDir = Annotated[
     Path | None, typer.Option("--state-dir", help="Directory of snapshots and logs.")
 ]

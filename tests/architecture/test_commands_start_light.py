@@ -8,6 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
+
+from dashboard.cli.main import COMMANDS as COMMANDS_OF
+from dashboard.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "connectors", "dashboard")
@@ -73,3 +77,10 @@ def test_a_command_needs_nothing_that_is_hidden_from_it(command: str) -> None:
     assert path is not None
     used = set(imports_of(list(every_statement(ast.parse(path.read_text())))))
     assert way_to_hidden(used - ANOTHER_PROCESS) == []
+
+
+def test_the_list_of_commands_has_each_help_line() -> None:
+    """The list is written apart, as it is shown before any command is imported."""
+    commands = typer.main.get_command(app).commands
+    listed = {name: line for lines in COMMANDS_OF.values() for name, line in lines.items()}
+    assert listed == {name: one.help.partition("\n\n")[0] for name, one in commands.items()}

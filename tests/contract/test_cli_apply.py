@@ -19,9 +19,9 @@ from core.plan.codec import dump_plan, load_plan
 from core.plan.model import sealed
 from core.snapshot.store import load_snapshot
 from core.systems import STEPS
+from dashboard.cli.apply import pace_per_min
 from dashboard.cli.main import run
 from dashboard.cli.output import UsageFaultError
-from dashboard.cli.plans.apply import pace_per_min
 
 pytestmark = pytest.mark.zookeeper
 

@@ -16,13 +16,10 @@ from pegasus_snapshots import snapshot_of, whole
 
 from core.snapshot.store import save_snapshot
 from dashboard import services
-from dashboard.cli import jobs
-from dashboard.cli.arguments import check_numbers_of
-from dashboard.cli.cluster import live
+from dashboard.cli import apply, clusters, jobs
 from dashboard.cli.demo import run as demo
 from dashboard.cli.main import app, run
 from dashboard.cli.output import StoppedError
-from dashboard.cli.plans import runs
 from dashboard.services import jobs as services_jobs
 from dashboard.services import pegasus, sandbox
 
@@ -56,7 +53,6 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 COMMAND = typer.main.get_command(app)
-check_numbers_of(COMMAND)
 LEAVES = dict(leaves(COMMAND))
 
 
@@ -140,15 +136,14 @@ def nothing_starts(monkeypatch, bench) -> None:
     monkeypatch.chdir(bench.folder)
     # built once: that is most of what a command costs
     monkeypatch.setattr(typer.main, "get_command", lambda _: COMMAND)
-    monkeypatch.setattr("dashboard.cli.main.check_numbers_of", lambda _: None)
     monkeypatch.setattr(services, "run_collector", lambda *_: None)
     monkeypatch.setattr(services, "run_worker", lambda *_: None)
     monkeypatch.setattr(services_jobs, "serve_jobs", lambda *_: None)
-    for module in (live, demo):
+    for module in (clusters, demo):
         monkeypatch.setattr(module, "Supervisor", stopped)
     for module in (sandbox, pegasus):
         monkeypatch.setattr(module, "sandbox", stopped)
-    for module in (live, demo, jobs, runs):
+    for module in (clusters, demo, jobs, apply):
         monkeypatch.setattr(module, "end_with_parent", lambda: None, raising=False)
 
 

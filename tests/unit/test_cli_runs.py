@@ -30,9 +30,9 @@ from core.actions.events import (
 )
 from core.actions.model import RunId
 from core.actions.runs import fold
-from dashboard.cli.cluster.live import tell_open_runs
+from dashboard.cli.apply import RunTeller
+from dashboard.cli.clusters import tell_open_runs
 from dashboard.cli.main import run
-from dashboard.cli.plans.apply import RunTeller
 
 MEASURED = ONE_OF_EACH[-1]
 EVENTS = (

@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import ConfigError
 from dashboard import services
-from dashboard.cli.cluster.live import duration_s
+from dashboard.cli.clusters import duration_s
 from dashboard.cli.demo.config import sections_of, write_config
 from dashboard.cli.demo.run import DemoOptions, demo
 from dashboard.cli.output import UsageFaultError

@@ -26,9 +26,9 @@ from core.pulsar.lookup import parse_topic_name
 from core.pulsar.plan.split import build_cuts_plan
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio
+from dashboard.cli import plan_answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import refusal, tell_plan_file, write_plan
 
 
 def queue(
@@ -108,7 +108,7 @@ def partitions(request: PartitionSpreadRequest, *, as_json: bool) -> int:
     }
     plan = _plan(request, topic, surgery)
     if plan is not None:
-        body |= {"plan": answers.plan(plan), "path": str(request.plan_file)}
+        body |= {"plan": plan_answers.plan(plan), "path": str(request.plan_file)}
 
     def show() -> None:
         table(

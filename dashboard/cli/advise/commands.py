@@ -9,7 +9,9 @@ import typer
 
 from dashboard.cli.options import Json, Snapshot
 
+app = typer.Typer()
 advise = typer.Typer(no_args_is_help=True, help="Compute sizes and limits that operators tune.")
+app.add_typer(advise, name="advise")
 
 Partitions = Annotated[int, typer.Option(min=1, max=100_000, help="Partitions of the topic.")]
 Fills = Annotated[

@@ -9,10 +9,10 @@ import typer
 
 from dashboard.cli.options import Config, EngineName, Json
 
-backtesting = typer.Typer()
+app = typer.Typer()
 
 
-@backtesting.command()
+@app.command()
 def backtest(
     grid: Annotated[
         Path, typer.Option(metavar="FILE", help="Candidates as JSON; see docs/reference/json.md.")

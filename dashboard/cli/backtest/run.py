@@ -28,10 +28,10 @@ from core.progress import JobStoppedError
 from core.snapshot import AnySnapshot
 from core.units import format_ratio, pluralize
 from dashboard import services
+from dashboard.cli import plan_answers
 from dashboard.cli.history.recorded import Past
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.presenters.candidates import shortened
 from dashboard.services import spark as services_spark
 
@@ -122,7 +122,7 @@ def backtest(
         "candidates": [_decoded(row) for row in rows["candidates"]],
         "recommended": [_decoded(row) for row in rows["recommended"]],
         "tables": {name: str(out / f"{name}.parquet") for name in TABLES},
-        "plan": None if plan is None else answers.plan(plan),
+        "plan": None if plan is None else plan_answers.plan(plan),
         "path": None if plan is None else str(plan_file),
         "elapsed_ms": elapsed_ms,
     }

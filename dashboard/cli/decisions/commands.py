@@ -1,7 +1,4 @@
-"""The commands that explain and that look for something better: their options, nothing else.
-
-They belong to the one ``trimtab`` command; this is a module of its own for its length only.
-"""
+"""The commands on decisions of Pulsar's balancer: their options, nothing else."""
 
 from __future__ import annotations
 
@@ -20,12 +17,141 @@ from dashboard.cli.options import (
     Snapshot,
     Snapshots,
     Source,
+    Strategy,
 )
 
-improving = typer.Typer()
+app = typer.Typer()
 
 
-@improving.command()
+@app.command()
+def health(
+    snapshots: Snapshots,
+    target: Annotated[
+        str, typer.Option(help="Definition of balanced: vivo, tight or transfer.")
+    ] = "vivo",
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the findings of a snapshot, with numbers."""
+    from dashboard.cli.decisions import fleet
+
+    return fleet.health(snapshots, target, fleet.Engine(engine, config), as_json=as_json)
+
+
+@app.command()
+def lookup(
+    snapshot: Snapshot,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Full or short topic name.")],
+    as_json: Json = False,
+) -> int:
+    """Show where a topic is, step by step: topic, hash, bundle, owner."""
+    from dashboard.cli import snapshots as snapshots_commands
+
+    return snapshots_commands.lookup(snapshot, topic, as_json=as_json)
+
+
+@app.command()
+def place(
+    snapshots: Snapshots,
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
+    strategy: Strategy = None,
+    settings: Settings = None,
+    release: Release = None,
+    candidates: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Restrict to these brokers.")
+    ] = None,
+    filters: Annotated[bool, typer.Option(help="Apply the broker filters first.")] = True,
+    non_persistent: Annotated[
+        bool | None,
+        typer.Option(
+            "--non-persistent/--persistent",
+            help="Kind of the bundle's topics; default: as in the snapshot.",
+        ),
+    ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show the placement candidates of a bundle with probabilities, and excluded brokers."""
+    from dashboard.cli.decisions import fleet
+    from dashboard.cli.snapshots import Assumptions, PlaceWish
+
+    wish = PlaceWish(bundle, candidates, with_filters=filters, non_persistent=non_persistent)
+    assumptions = Assumptions.of(strategy, settings, release)
+    where = fleet.Engine(engine, config)
+    return fleet.place(snapshots, wish, assumptions, where, as_json=as_json)
+
+
+@app.command()
+def shed(
+    snapshots: Snapshots,
+    strategy: Annotated[
+        str | None, typer.Option(help="Shedding strategy; default: the active one.")
+    ] = None,
+    settings: Settings = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=MAX_ROUNDS, help="Number of rounds, all on the same load.")
+    ] = 1,
+    recently_unloaded: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON list of bundles in their grace period."),
+    ] = None,
+    strategy_only: Annotated[
+        bool, typer.Option("--strategy-only", help="Skip the load manager's checks.")
+    ] = False,
+    release: Release = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write a plan of the first round.")
+    ] = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Preview a shedding round: bundles, source and destination, and why."""
+    from dashboard.cli.decisions import fleet
+    from dashboard.cli.decisions import shed as decisions_shed
+    from dashboard.cli.snapshots import Assumptions
+
+    wish = decisions_shed.ShedWish(strategy, rounds, recently_unloaded, strategy_only, plan)
+    assumptions = Assumptions.of(None, settings, release)
+    where = fleet.Engine(engine, config)
+    return fleet.shed(snapshots, wish, assumptions, where, as_json=as_json)
+
+
+@app.command()
+def split(
+    snapshot: Snapshot,
+    bundle: Annotated[
+        str, typer.Option(metavar="BUNDLE", help="Bundle, tenant/namespace/0xLOW_0xHIGH.")
+    ],
+    algorithm: Annotated[
+        str | None, typer.Option(help="Split algorithm; default: the brokers'.")
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Positions for specified_positions_divide.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the plan to a file.")
+    ] = None,
+    unload_parts: Annotated[bool, typer.Option("--unload", help="Unload the parts too.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the plan).")] = "",
+    settings: Settings = None,
+    release: Release = None,
+    as_json: Json = False,
+) -> int:
+    """Preview a split of a bundle: positions, load of the parts, effect."""
+    from dashboard.cli.decisions import split as decisions_split
+    from dashboard.cli.snapshots import Assumptions
+
+    wish = decisions_split.SplitCommand(bundle, algorithm, positions, plan, reason, unload_parts)
+    assumptions = Assumptions.of(None, settings, release)
+    return decisions_split.split(snapshot, wish, assumptions, as_json=as_json)
+
+
+@app.command()
 def optimize(
     snapshot: Snapshot,
     within: Annotated[
@@ -75,7 +201,7 @@ def optimize(
     )
 
 
-@improving.command()
+@app.command()
 def simulate(
     snapshots: Snapshots,
     shed: Annotated[
@@ -132,7 +258,7 @@ def simulate(
     return fleet.simulate(snapshots, wish, assumptions, where, as_json=as_json)
 
 
-@improving.command()
+@app.command()
 def doctor(
     source: Source,
     settings: Settings = None,
@@ -148,7 +274,7 @@ def doctor(
     return settings_doctor.doctor(source, assumptions, config, as_json=as_json)
 
 
-@improving.command()
+@app.command()
 def explain(
     source: Source,
     broker: Annotated[str | None, typer.Option(metavar="ID", help="Explain this broker.")] = None,

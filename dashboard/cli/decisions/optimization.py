@@ -17,10 +17,10 @@ from core.pulsar.plan.build import build_unload_plan
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_ratio, pluralize
+from dashboard.cli import plan_answers
 from dashboard.cli.decisions.shed import known_bundles, read_bundle_list
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.snapshots import Assumptions
 
 _MOST_SHOWN: Final = 40
@@ -83,7 +83,7 @@ def optimize(
         write_plan(asked.plan_file, dump_plan(plan))
     body = proposal_json(proposal) | {"elapsed_ms": round(elapsed_ms, 3)} | recent.as_json()
     if asked.plan_file is not None:
-        body["plan"] = answers.plan(plan) if plan else None
+        body["plan"] = plan_answers.plan(plan) if plan else None
         body["path"] = str(asked.plan_file) if plan else None
 
     def show() -> None:

@@ -32,10 +32,10 @@ from core.pulsar.view import LoadView
 from core.snapshot import LoadManager, PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_ratio, pluralize
+from dashboard.cli import plan_answers
 from dashboard.cli.decisions import shed_answer
 from dashboard.cli.decisions.shed_answer import ShedAnswer
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say, table
-from dashboard.cli.plans import answers
 from dashboard.cli.snapshots import Assumptions
 from dashboard.presenters import leader_words
 
@@ -100,7 +100,7 @@ def tell(
     body: dict[str, Any] = shed_answer.shed(answer, is_strategy_only=wish.is_strategy_only)
     body |= _warnings(recent, answer)
     if wish.plan_file is not None:
-        body["plan"] = answers.plan(plan) if plan else None
+        body["plan"] = plan_answers.plan(plan) if plan else None
         body["path"] = str(wish.plan_file) if plan else None
 
     def show() -> None:

@@ -26,9 +26,9 @@ from core.pulsar.split import (
 from core.snapshot import PulsarSnapshot
 from core.snapshot.store import load_snapshot
 from core.units import format_bytes_per_s, format_msgs_per_s, format_ratio
+from dashboard.cli import plan_answers
 from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import refusal, write_plan
+from dashboard.cli.plan_answers import refusal, write_plan
 from dashboard.cli.snapshots import Assumptions
 
 _MET = {True: "yes", False: "no", None: "unknown"}
@@ -63,7 +63,7 @@ def split(directory: Path, wish: SplitCommand, assumptions: Assumptions, *, as_j
     plan = None if wish.plan_file is None else _plan(snapshot, wish, positions)
     body = split_json(found, elapsed_ms)
     if plan is not None:
-        body |= {"plan": answers.plan(plan), "path": str(wish.plan_file)}
+        body |= {"plan": plan_answers.plan(plan), "path": str(wish.plan_file)}
 
     def show() -> None:
         _show(found)

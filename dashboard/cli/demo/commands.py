@@ -12,7 +12,7 @@ import typer
 
 from dashboard.cli.options import MAX_PORT, Config, Json, StateDir
 
-starting = typer.Typer()
+app = typer.Typer()
 
 Brokers = Annotated[int, typer.Option(min=1, max=1_000, help="Simulated brokers.")]
 BundleCount = Annotated[
@@ -21,7 +21,7 @@ BundleCount = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
 
 
-@starting.command()
+@app.command()
 def demo(
     brokers: Brokers = 12,
     bundles: BundleCount = 600,
@@ -41,7 +41,7 @@ def demo(
     )
 
 
-@starting.command()
+@app.command()
 def sandbox(
     brokers: Brokers = 12,
     bundles: BundleCount = 600,
@@ -81,7 +81,7 @@ def sandbox(
     return run.sandbox(size, files, as_json=as_json)
 
 
-@starting.command("sandbox-node")
+@app.command("sandbox-node")
 def sandbox_node(
     node: Annotated[
         str,

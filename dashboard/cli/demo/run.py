@@ -15,7 +15,7 @@ from typing import Final
 from core.errors import UnknownNameError
 from core.pulsar.settings import find_release
 from dashboard import services
-from dashboard.cli.cluster.live import (
+from dashboard.cli.clusters import (
     READY_S,
     open_when_ready,
     own_command,

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
-from dashboard.cli.options import Config, Json
+from core.history.requests import FlapsRequest, TrendsRequest
+from dashboard.cli.options import Config, EngineName, Json
+from dashboard.cli.requests import takes
 
+app = typer.Typer()
 history = typer.Typer(help="Read, export, import, repair and analyse the recorded history.")
+app.add_typer(history, name="history")
 
 Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Cluster name in the history.")]
 From = Annotated[
@@ -22,6 +26,15 @@ To = Annotated[
 Uri = Annotated[
     str | None,
     typer.Option("--history", metavar="URI", help="History to read; default: the configuration's."),
+]
+
+
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Directory for the whole tables as Parquet.")
+]
+Recorded = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all recorded."),
 ]
 
 
@@ -197,3 +210,45 @@ def compact(
 
     past = recorded.Past.of(uri, config)
     return transfer.compact(past, cluster, as_json=as_json)
+
+
+@history.command()
+@takes(TrendsRequest)
+def trends(
+    request: TrendsRequest,
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
+    from dashboard.cli.history import analysis
+    from dashboard.cli.history.recorded import Past
+
+    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
+    return analysis.trends(request, where, as_json=as_json)
+
+
+@history.command()
+@takes(FlapsRequest)
+def flaps(
+    request: FlapsRequest,
+    clusters: Recorded = None,
+    start: From = None,
+    end: To = None,
+    out: Out = None,
+    uri: Uri = None,
+    engine: EngineName = "local",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show flapping bundles, and moves without effect."""
+    from dashboard.cli.history import analysis
+    from dashboard.cli.history.recorded import Past
+
+    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
+    return analysis.flaps(request, where, as_json=as_json)

@@ -9,10 +9,12 @@ import typer
 
 from dashboard.cli.options import Config, Json, Release
 
+app = typer.Typer()
 leader = typer.Typer(
     no_args_is_help=True,
     help="Record, replay and predict the shedding rounds of a Pulsar leader.",
 )
+app.add_typer(leader, name="leader")
 
 
 @leader.command()

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from core.units import pluralize
-from dashboard.cli.cluster.live import duration_s
+from dashboard.cli.clusters import duration_s
 from dashboard.cli.config import configured, led_cluster
 from dashboard.cli.output import EXIT_DONE, UsageFaultError, note
 from dashboard.cli.supervisor import shutting_down

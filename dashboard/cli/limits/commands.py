@@ -8,10 +8,10 @@ import typer
 
 from dashboard.cli.options import Config, Json, Source
 
-limiting = typer.Typer()
+app = typer.Typer()
 
 
-@limiting.command()
+@app.command()
 def quota(
     limit: Annotated[
         float | None,
@@ -69,7 +69,7 @@ def quota(
     return run.quota(limit, usage, formula, as_json=as_json)
 
 
-@limiting.command()
+@app.command()
 def tenants(source: Source, config: Config = None, as_json: Json = False) -> int:
     """Show the traffic of each tenant next to the limits of its namespaces."""
     from dashboard.cli.limits import tenants as run

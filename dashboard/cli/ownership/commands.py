@@ -11,10 +11,10 @@ import typer
 
 from dashboard.cli.options import Config, Json
 
-owning = typer.Typer()
+app = typer.Typer()
 
 
-@owning.command()
+@app.command()
 def owners(
     source: Annotated[
         str,

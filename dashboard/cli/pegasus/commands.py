@@ -19,7 +19,9 @@ Source = Annotated[
 ]
 
 _PURPOSE = "Show, balance and maintain Apache Pegasus clusters."
+app = typer.Typer()
 pegasus = typer.Typer(help=_PURPOSE)
+app.add_typer(pegasus, name="pegasus")
 pegasus.add_typer(acting)
 
 

@@ -19,13 +19,13 @@ from core.plan.model import Diagnostic, Plan
 from core.plan.options import PlanOptions
 from core.snapshot.pegasus import PegasusSnapshot
 from dashboard import services
+from dashboard.cli import plan_answers
+from dashboard.cli.apply import execute
 from dashboard.cli.config import configured, words_of
 from dashboard.cli.output import Answer, UsageFaultError, emit, note, say
 from dashboard.cli.pegasus.live import note_problems, pegasus_snapshot
 from dashboard.cli.pegasus.preview import preview_json, show_nodes, show_preview
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.apply import ApplyRequest, carry_out
-from dashboard.cli.plans.unload import nothing_to_do, refusal, write_plan
+from dashboard.cli.plan_answers import nothing_to_do, refusal, write_plan
 from dashboard.services.run_queue import in_the_way
 
 Make = Callable[[PegasusSnapshot, PlanOptions], "Plan | Diagnostic"]
@@ -113,7 +113,7 @@ def _act_on(snapshot: PegasusSnapshot, request: PegasusPlanRequest, plan: Plan) 
     if request.plan_file is not None:
         write_plan(request.plan_file, dump_plan(plan))
     body = {
-        "plan": answers.plan(plan),
+        "plan": plan_answers.plan(plan),
         "preview": preview_json(found),
         "path": str(request.plan_file) if request.plan_file else None,
     }
@@ -163,13 +163,15 @@ def _terms(request: PegasusPlanRequest) -> PlanOptions:
 def _run(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> int:
     """Carry it out; what will be done goes to standard error: the answer is the run."""
     show_preview(plan, found, note)
-    run = ApplyRequest(
+    return execute(
+        configured(request.config),
+        plan,
+        request.source,
         reason=request.reason,
-        is_dry=request.is_dry,
-        is_detached=request.is_detached,
+        dry_run=request.is_dry,
+        detach=request.is_detached,
         as_json=request.as_json,
     )
-    return carry_out(configured(request.config), plan, request.source, run)
 
 
 def _show_next(request: PegasusPlanRequest, plan: Plan, found: PegasusPreview) -> None:

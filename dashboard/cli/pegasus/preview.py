@@ -13,8 +13,8 @@ from core.plan.model import Plan
 from core.snapshot.pegasus import load_pegasus_snapshot
 from core.units import format_mb, pluralize
 from dashboard import services
+from dashboard.cli import plan_answers
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.plans import answers
 
 _MOST_LINES: Final = 3
 _MOST_STEPS: Final = 40
@@ -35,7 +35,7 @@ def preview_of_pegasus(plan: Plan, directory: Path, *, as_json: bool) -> int:
         )
     found = preview_pegasus(snapshot, plan)
     is_expired = plan.is_expired(services.now())
-    content = answers.plan(plan)
+    content = plan_answers.plan(plan)
     head = {name: content[name] for name in ("plan_id", "cluster", "snapshot_id", "diagnostics")}
     more = {"applyable": plan.applyable, "answer": found.sentence, "expired": is_expired}
 

@@ -7,24 +7,18 @@ from typing import Annotated
 
 import typer
 
-from core.history.requests import FlapsRequest, TrendsRequest
 from core.planning.drill_request import DrillRequest
-from dashboard.cli.history.commands import From, To, Uri, history
 from dashboard.cli.options import Config, EngineName, Json, Release, Settings, Source
 from dashboard.cli.requests import takes
 
-planning = typer.Typer()
+app = typer.Typer()
 
 Out = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Directory for the whole tables as Parquet.")
 ]
-Recorded = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all recorded."),
-]
 
 
-@planning.command()
+@app.command()
 @takes(DrillRequest)
 def drill(
     request: DrillRequest,
@@ -44,7 +38,7 @@ def drill(
     return run.drill(source, request, where, assumptions, as_json=as_json)
 
 
-@planning.command()
+@app.command()
 def topics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Topics: .parquet, .csv or .jsonl.")],
     snapshot: Annotated[Path, typer.Option(metavar="DIR", help="Snapshot of the cluster.")],
@@ -58,45 +52,3 @@ def topics(
     from dashboard.cli.planning import capacity as run
 
     return run.topics(file, snapshot, top, run.Where(engine, config, out), as_json=as_json)
-
-
-@history.command()
-@takes(TrendsRequest)
-def trends(
-    request: TrendsRequest,
-    clusters: Recorded = None,
-    start: From = None,
-    end: To = None,
-    out: Out = None,
-    uri: Uri = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show trends of brokers, bundles, nodes and tables: load, change, gap."""
-    from dashboard.cli.history import analysis
-    from dashboard.cli.history.recorded import Past
-
-    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
-    return analysis.trends(request, where, as_json=as_json)
-
-
-@history.command()
-@takes(FlapsRequest)
-def flaps(
-    request: FlapsRequest,
-    clusters: Recorded = None,
-    start: From = None,
-    end: To = None,
-    out: Out = None,
-    uri: Uri = None,
-    engine: EngineName = "local",
-    config: Config = None,
-    as_json: Json = False,
-) -> int:
-    """Show flapping bundles, and moves without effect."""
-    from dashboard.cli.history import analysis
-    from dashboard.cli.history.recorded import Past
-
-    where = analysis.Where.of(Past.of(uri, config), clusters or (), (start, end), (engine, out))
-    return analysis.flaps(request, where, as_json=as_json)

@@ -19,10 +19,10 @@ from core.pulsar.plan.preview import OtherPreview, preview_plan
 from core.pulsar.policy_kinds import POLICY_KINDS, policy_kind
 from core.pulsar.steps.policy import policy_steps
 from dashboard import services
+from dashboard.cli import plan_answers
 from dashboard.cli.config import configured, words_of
 from dashboard.cli.output import Answer, emit, say, table
-from dashboard.cli.plans import answers
-from dashboard.cli.plans.unload import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
 from dashboard.cli.releases import active_settings
 from dashboard.cli.source import pulsar_cluster
 
@@ -93,8 +93,8 @@ def change_policy(
     limits = policy_steps(plan.steps)
     effects = limit_effects(snapshot, active_settings(snapshot), limits)
     body = {
-        "plan": answers.plan(plan),
-        "steps": [answers.other(item) for item in others],
+        "plan": plan_answers.plan(plan),
+        "steps": [plan_answers.other(item) for item in others],
         "impact": _impact_json(impact) | {"expected": _expected_json(seen)},
         "effects": effects,
         "path": str(change.plan_file) if change.plan_file else None,

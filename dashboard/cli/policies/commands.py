@@ -9,11 +9,12 @@ import typer
 
 from dashboard.cli.options import Config, Json, Source
 
-serving = typer.Typer()
+app = typer.Typer()
 policy = typer.Typer(
     no_args_is_help=True,
     help="List, set and delete policies: isolation, anti-affinity, domains, groups, rates, quotas.",
 )
+app.add_typer(policy, name="policy")
 
 Cluster = Annotated[
     str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
@@ -37,7 +38,7 @@ Reason = Annotated[str, typer.Option(help="Reason (recorded in the plan).")]
 Unloads = Annotated[bool, typer.Option("--unload", help="Unload misplaced bundles too.")]
 
 
-@serving.command()
+@app.command()
 def isolation(
     source: Source,
     namespace: Annotated[

@@ -1,18 +1,21 @@
-"""The JSON objects and tables of the commands on plans."""
+"""How commands answer with a plan: its JSON, its preview, its file, and why there is none."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-from core.plan.model import Plan
+from core.errors import OpsError, PlanError
+from core.plan.model import Diagnostic, Plan
 from core.pulsar.plan.clients import ClientImpact
 from core.pulsar.plan.preview import OtherPreview, Preview
-from core.units import format_bytes_per_s, format_ratio
+from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard.cli.answers import measures
+from dashboard.cli.output import Answer, emit, say
 
 
 def plan(made: Plan) -> dict[str, Any]:
@@ -108,3 +111,73 @@ def _between(row: dict[str, Any], name: str, text: Any) -> str:
 
 def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.4g}"
+
+
+_ERRORS_TOLD: Final = 3
+"""How many reasons against a plan are said in full."""
+
+_DONE_ALREADY: Final = ("nothing_to_do", "already_set")
+"""Codes of the diagnostics that explain a plan without steps as done."""
+
+
+def refusal(errors: Sequence[Diagnostic]) -> OpsError:
+    """Return the errors of a plan as one: what the first says, and up to two more."""
+    told = " ".join(one.sentence for one in errors[:_ERRORS_TOLD])
+    rest = len(errors) - _ERRORS_TOLD
+    more = f" ({pluralize(rest, 'more error')})" if rest > 0 else ""
+    error = PlanError(f"{told}{more}", hint=errors[0].hint)
+    error.code = errors[0].code  # type: ignore[misc]  # the diagnostic's own code tells more
+    return error
+
+
+def nothing_to_do(diagnostics: Sequence[Diagnostic], *, as_json: bool) -> int:
+    """Print the verdict of a plan without steps, and return the exit code: that is done.
+
+    No plan file is written.
+
+    Raises:
+        PlanError: The plan has no steps for another reason than that nothing is left to do.
+    """
+    reasons = [one for one in diagnostics if one.code in _DONE_ALREADY]
+    if not reasons:
+        if diagnostics:
+            raise refusal(diagnostics)
+        raise PlanError("The plan has no steps.", hint="Name what is to change.")
+    body = {
+        "verdict": "nothing_to_do",
+        "answer": " ".join(one.sentence for one in reasons),
+        "plan": None,
+        "preview": None,
+        "path": None,
+    }
+
+    def show() -> None:
+        for one in reasons:
+            say(f"{one.sentence} {one.hint}".rstrip())
+        say("Nothing to plan, so no file is written and nothing is sent.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def write_plan(path: Path, content: bytes) -> None:
+    """Write a plan file.
+
+    Raises:
+        PlanError: It cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as exc:
+        raise PlanError(
+            f"{path} cannot be written: {exc.strerror}.", hint="Name another file."
+        ) from exc
+
+
+def tell_plan_file(plan: Plan, plan_file: Path | None, config_words: str) -> None:
+    """Say where a plan is and how it is carried out, or that it was not written."""
+    if plan_file is None:
+        say("Not written: name a file with --plan OUT.")
+        return
+    say(f"Plan {plan.short_id}, good until {plan.expires_at:%H:%M:%S} UTC: {plan_file}.")
+    words = f"apply {plan_file} --cluster {plan.cluster} --reason TEXT{config_words}"
+    say(f"Carry it out: trimtab {words}")

@@ -1,6 +1,6 @@
-"""``trimtab apply`` and ``trimtab worker``: carry out plans.
+"""``trimtab apply``, ``undo`` and ``worker``: execute plans.
 
-A run is asked for in the journal. Where a worker serves the cluster it takes the run up and the
+A run is requested in the journal. Where a worker serves the cluster it claims the run and the
 command follows the journal; where none does, the command is the worker itself until the run has
 ended, under the same lease.
 """
@@ -10,101 +10,171 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import typer
 
 from core.actions.describe import waits_for
 from core.actions.dry_run import Rehearsal
-from core.actions.model import RunOptions
 from core.actions.views import RunView, StepView
-from core.plan.codec import load_plan
-from core.plan.model import Plan
+from core.pegasus.plan.preview import preview_pegasus
+from core.pegasus.system import PEGASUS as PEGASUS_SYSTEM
+from core.plan.codec import dump_plan, load_plan
+from core.plan.model import Diagnostic, Plan
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.preview import preview_plan
+from core.pulsar.system import PULSAR
 from core.systems import STEPS
 from core.units import pluralize
 from dashboard import services
-from dashboard.cli.cluster.live import chosen_clusters
+from dashboard.cli import plan_answers
+from dashboard.cli.clusters import chosen_clusters
 from dashboard.cli.config import configured, words_of
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_REFUSED,
     Answer,
+    StoppedError,
     UsageFaultError,
     emit,
     note,
     say,
     table,
 )
-from dashboard.cli.plans import run_answers
+from dashboard.cli.pegasus.live import PEGASUS
+from dashboard.cli.plan_answers import refusal, write_plan
+from dashboard.cli.runs import run_json
 from dashboard.cli.supervisor import end_with_parent, shutting_down
 from dashboard.presenters.skipped_steps import same_reason
+from dashboard.services import pegasus
 from dashboard.services.run_queue import in_the_way, run_ahead
 
+app = typer.Typer()
+
+Reason = Annotated[
+    str, typer.Option(help="Reason (recorded in the audit log); required unless --dry-run.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be sent now; change nothing.")
+]
+Pace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STEPS/min", help="Rate limit, for example 10/min; default: the cluster's limit."
+    ),
+]
+PauseBalancer = Annotated[
+    bool,
+    typer.Option("--pause-balancer", help="Disable the cluster's own shedding during the run."),
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Request the run and return; a worker executes it.")
+]
+
+_MAX_STEPS_SHOWN: Final = 10
 _LOOK_S: Final = 0.25
 _PACE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|sec|min|m|h))?\Z")
 _PER_MIN: Final = {"s": 60.0, "sec": 60.0, "min": 1.0, "m": 1.0, "h": 1 / 60, None: 1.0}
 _AFTER_A_LOST_WORKER_S: Final = 15.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApplyRequest:
-    """How a plan is to be carried out, as a person said it.
-
-    Attributes:
-        reason: Why; kept in the journal.
-        pace: ``10/min``; ``None``: the cluster's limit.
-        pause_balancer: Whether the cluster's own shedding is off meanwhile.
-        is_dry: Only say what would be sent.
-        is_detached: Only ask for it.
-        as_json: One JSON object on standard output.
-    """
-
-    reason: str = ""
-    pace: str | None = None
-    pause_balancer: bool = False
-    is_dry: bool = False
-    is_detached: bool = False
-    as_json: bool = False
-
-
-def worker(config_file: Path | None, names: Sequence[str]) -> int:
-    """``trimtab worker``: carry out what is asked of clusters, until told to end."""
+@app.command()
+def worker(
+    clusters: Annotated[
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all.")
+    ] = None,
+    config_file: Config = None,
+) -> int:
+    """Execute requested runs on clusters, until Ctrl-C."""
     end_with_parent()
-    config, clusters = chosen_clusters(config_file, names)
+    config, chosen = chosen_clusters(config_file, clusters or ())
     with shutting_down(threading.Event()) as stop:
-        services.run_worker(config, clusters, stop, note)
+        services.run_worker(config, chosen, stop, note)
     return EXIT_DONE
 
 
-def apply(config_file: Path | None, plan_file: Path, cluster: str, request: ApplyRequest) -> int:
-    """``trimtab apply``: exactly that plan, or a refusal."""
+@app.command()
+def apply(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Cluster name in the configuration; must be the plan's."),
+    ],
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    pace: Pace = None,
+    pause_balancer: PauseBalancer = False,
+    detach: Detach = False,
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Apply a plan: check, send and verify, step by step."""
     config = configured(config_file)
     config.cluster(cluster)
-    return carry_out(config, load_plan(plan_file, STEPS), cluster, request)
+    return execute(
+        config,
+        load_plan(plan_file, STEPS),
+        cluster,
+        reason=reason,
+        pace=pace,
+        pause_balancer=pause_balancer,
+        dry_run=dry_run,
+        detach=detach,
+        as_json=as_json,
+    )
 
 
-def carry_out(config: services.Config, plan: Plan, cluster: str, request: ApplyRequest) -> int:
-    """Rehearse a plan, or ask for it and follow the run to its end; return the exit code.
+def execute(
+    config: services.Config,
+    plan: Plan,
+    cluster: str,
+    *,
+    reason: str,
+    pace: str | None = None,
+    pause_balancer: bool = False,
+    dry_run: bool = False,
+    detach: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Dry-run a plan, or request its run and follow it to its end; return the exit code.
+
+    Args:
+        config: The configuration.
+        plan: What is sent.
+        cluster: Name of the plan's cluster.
+        reason: Recorded in the journal; not empty unless ``dry_run``.
+        pace: Rate limit such as ``10/min``; ``None``: the cluster's limit.
+        pause_balancer: Disable the cluster's own shedding during the run.
+        dry_run: Only show what would be sent.
+        detach: Only request the run.
+        as_json: Print one JSON object on standard output.
 
     Raises:
-        OpsError: It is refused, or the journal or (for a rehearsal) the cluster cannot be used.
+        OpsError: It is refused, or the journal or (for a dry run) the cluster cannot be used.
     """
-    options = _options(config, cluster, request)
-    if not request.is_dry and not request.reason.strip():
+    options = services.default_options(config, cluster)
+    if pace is not None:
+        options = replace(options, pace_per_min=pace_per_min(pace))
+    options = replace(options, pause_balancer=pause_balancer)
+    if not dry_run and not reason.strip():
         raise UsageFaultError("A run needs a reason.", hint="Give --reason TEXT: it is kept.")
     if ahead := in_the_way(config, cluster):
         note(ahead)
-    if request.is_dry:
-        return _show_rehearsal(plan, services.rehearse(config, cluster, plan, options), request)
-    run_id = services.request_run(config, cluster, plan, request.reason, options, services.actor())
+    if dry_run:
+        found = services.rehearse(config, cluster, plan, options)
+        return _show_rehearsal(plan, found, as_json=as_json)
+    run_id = services.request_run(config, cluster, plan, reason, options, services.actor())
     has_worker = services.is_worker_alive(config, cluster)
     steps = pluralize(len(plan.steps), "step")
     note(f"Run {run_id} asked for: plan {plan.short_id}, {steps} on {cluster}.")
-    if request.is_detached:
+    if detach:
         if not has_worker:
             note(
                 f"No worker serves {cluster} here; it waits for one: "
@@ -112,7 +182,54 @@ def carry_out(config: services.Config, plan: Plan, cluster: str, request: ApplyR
             )
     else:
         _follow(config, cluster, run_id, has_worker=has_worker)
-    return _show_run(config, _look(config, run_id), request)
+    return _show_run(config, _look(config, run_id), is_detached=detach, as_json=as_json)
+
+
+@app.command()
+def undo(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run id from `trimtab runs`.")],
+    reason: Reason = "",
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="OUT", help="Write the inverse plan to a file instead."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply without confirmation.")] = False,
+    dry_run: DryRun = False,
+    pace: Pace = None,
+    pause_balancer: PauseBalancer = False,
+    detach: Detach = False,
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Undo a run: move each bundle back and restore each setting, as the run left them."""
+    config = configured(config_file)
+    view = services.run_view(config, run)
+    cluster = config.cluster(view.cluster)
+    may_ask = sys.stdin.isatty() and not as_json
+    if plan_file is None and not (dry_run or yes or may_ask):
+        raise UsageFaultError("No terminal.", hint="Add --yes, --plan or --dry-run.")
+    plan, sentence = _inverse_plan(cluster, view, reason)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    _show_inverse(sentence, plan)
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+        note(f"Written to {plan_file}.")
+        body = {"plan": plan_answers.plan(plan), "path": str(plan_file)}
+        return emit(Answer(body), as_json=as_json)
+    if not (dry_run or yes):
+        _confirm(plan)
+    return execute(
+        config,
+        plan,
+        cluster.name,
+        reason=reason,
+        pace=pace,
+        pause_balancer=pause_balancer,
+        dry_run=dry_run,
+        detach=detach,
+        as_json=as_json,
+    )
 
 
 # -- following -------------------------------------------------------------------------------------
@@ -249,18 +366,6 @@ def _line(step: StepView, count: int) -> str:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def _options(config: services.Config, cluster: str, request: ApplyRequest) -> RunOptions:
-    """Return the cluster's own options, with what the person asked for.
-
-    Raises:
-        UsageFaultError: The pace is none.
-    """
-    options = services.default_options(config, cluster)
-    if request.pace is not None:
-        options = replace(options, pace_per_min=pace_per_min(request.pace))
-    return replace(options, pause_balancer=request.pause_balancer)
-
-
 def pace_per_min(text: str) -> float:
     """Return steps a minute of ``10/min``, ``1/s``, ``100/h`` or a bare number.
 
@@ -273,17 +378,17 @@ def pace_per_min(text: str) -> float:
     return float(match[1]) * _PER_MIN[match[2]]
 
 
-def _show_run(config: services.Config, view: RunView, request: ApplyRequest) -> int:
+def _show_run(config: services.Config, view: RunView, *, is_detached: bool, as_json: bool) -> int:
     def show() -> None:
         say(f"Run {view.run_id} is {view.state}. {view.sentence}")
         say(f"See `trimtab runs {view.run_id}{words_of(config)}`.")
 
-    code = EXIT_DONE if view.state == "DONE" or request.is_detached else EXIT_REFUSED
-    body = {"run": run_answers.whole(view)}
-    return emit(Answer(body, show, code), as_json=request.as_json)
+    code = EXIT_DONE if view.state == "DONE" or is_detached else EXIT_REFUSED
+    body = {"run": run_json(view)}
+    return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _show_rehearsal(plan: Plan, found: Rehearsal, request: ApplyRequest) -> int:
+def _show_rehearsal(plan: Plan, found: Rehearsal, *, as_json: bool) -> int:
     def show() -> None:
         say(f"Plan {plan.short_id} would end {found.state}. {found.sentence}")
         if found.refusal is not None and found.refusal.hint:
@@ -298,7 +403,7 @@ def _show_rehearsal(plan: Plan, found: Rehearsal, request: ApplyRequest) -> int:
         say("Nothing was changed.")
 
     code = EXIT_DONE if found.state == "DONE" else EXIT_REFUSED
-    return emit(Answer(_rehearsal_body(plan, found), show, code), as_json=request.as_json)
+    return emit(Answer(_rehearsal_body(plan, found), show, code), as_json=as_json)
 
 
 def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:
@@ -325,3 +430,47 @@ def _rehearsal_body(plan: Plan, found: Rehearsal) -> dict[str, Any]:
             "settings": [{"key": key, "value": value} for key, value in found.settings],
         }
     }
+
+
+# -- undo ------------------------------------------------------------------------------------------
+
+
+def _inverse_plan(cluster: services.Cluster, view: RunView, reason: str) -> tuple[Plan, str]:
+    """Return the plan on a fresh snapshot, and what it would do, in a sentence."""
+    now, exclusions = services.now(), frozenset(cluster.exclusions)
+    if cluster.kind == PEGASUS:
+        state = pegasus.capture(cluster)
+        plan = PEGASUS_SYSTEM.undo(view, state, now=now, exclusions=exclusions, reason=reason)
+        return plan, preview_pegasus(state, plan).sentence
+    snapshot = services.capture(cluster)
+    plan = PULSAR.undo(view, snapshot, now=now, exclusions=exclusions, reason=reason)
+    return plan, plan_sentence(preview_plan(snapshot, plan))
+
+
+def _show_inverse(sentence: str, plan: Plan) -> None:
+    """Show the inverse plan on standard error: the answer is the run."""
+    note(sentence)
+    if len(plan.steps) <= _MAX_STEPS_SHOWN:  # else the sentence counts them
+        for step in plan.steps:
+            note(f"  {step.describe()}")
+    else:
+        note(f"  {pluralize(len(plan.steps), 'step')} in all; --plan OUT writes every one.")
+    for items in _alike(plan.diagnostics):
+        first, others = items[0], len(items) - 1
+        told = f"{first.severity}: {first.sentence} {first.hint}".rstrip()
+        more = f" {others:,} more like it." if others else ""
+        note(told + more)
+
+
+def _alike(items: Sequence[Diagnostic]) -> Iterable[list[Diagnostic]]:
+    """Return remarks of one severity and code together, in the order of their first."""
+    found: dict[tuple[str, str], list[Diagnostic]] = {}
+    for item in items:
+        found.setdefault((item.severity, item.code), []).append(item)
+    return found.values()
+
+
+def _confirm(plan: Plan) -> None:
+    note(f"Apply it to {plan.cluster}? Type yes:")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise StoppedError("Nothing was changed.")

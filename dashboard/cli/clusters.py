@@ -1,4 +1,7 @@
-"""Commands that reach clusters or run processes; clients come from :mod:`dashboard.services`."""
+"""Capture and watch clusters: ``dashboard``, ``check``, ``collect``, ``capture``, ``import-zk``.
+
+Clients come from :mod:`dashboard.services`.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,23 @@ import threading
 import time
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from core.errors import OpsError
+import pyarrow as pa
+import typer
+
+from core.errors import InputError, OpsError, UnknownNameError
+from core.snapshot import PulsarSnapshot, TableManifest
 from core.snapshot.store import save_snapshot
+from core.snapshot.zkdump import import_zk_dump
 from core.units import pluralize
 from dashboard import services
-from dashboard.cli.cluster.capture import captured_answer, with_topics
+from dashboard.cli.answers import captured
 from dashboard.cli.config import configured, must_name_clusters
+from dashboard.cli.options import MAX_PORT, Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_REFUSED,
@@ -45,6 +55,8 @@ from dashboard.services import history as services_history
 if TYPE_CHECKING:
     from dashboard.services.history import Checked
 
+app = typer.Typer()
+
 READY_S: Final = 120.0
 """How long a component may take to be ready, on a busy machine."""
 
@@ -52,17 +64,19 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h)?\Z")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
-@dataclass(frozen=True)
-class Companions:
-    """What runs beside the pages, unless it runs elsewhere."""
-
-    collector: bool = True
-    worker: bool = True
-    jobs: bool = True
-
-
-def dashboard(config: Path | None, port: int, companions: Companions, *, open_browser: bool) -> int:
-    """``trimtab dashboard``: the pages, collector, worker and job server beside them."""
+@app.command()
+def dashboard(
+    config: Config = None,
+    port: Annotated[
+        int,
+        typer.Option(min=1, max=MAX_PORT, help="Port of the pages, or the next free one."),
+    ] = 8501,
+    collect: Annotated[bool, typer.Option(help="Run a collector.")] = True,
+    worker: Annotated[bool, typer.Option(help="Run a worker.")] = True,
+    jobs: Annotated[bool, typer.Option(help="Run a job server.")] = True,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = False,
+) -> int:
+    """Serve the pages, collect the configured clusters and apply requested plans."""
     chosen = services.config_path(config)
     loaded = services.load_config(chosen)
     must_name_clusters(loaded, chosen)
@@ -74,12 +88,12 @@ def dashboard(config: Path | None, port: int, companions: Companions, *, open_br
     ):
         try:
             pages = start_pages(all_, chosen, port, loaded.pages.allowed_hosts)
-            beside = [start_collector(all_, chosen)] if companions.collector else []
-            beside += [start_worker(all_, chosen)] if companions.worker else []
-            jobs = [start_jobs(all_, chosen)] if companions.jobs else []
-            open_when_ready(all_, pages, port, open_browser=open_browser)
+            others = [start_collector(all_, chosen)] if collect else []
+            others += [start_worker(all_, chosen)] if worker else []
+            job_servers = [start_jobs(all_, chosen)] if jobs else []
+            open_when_ready(all_, pages, port, open_browser=browser)
             note("Ctrl-C ends it.")
-            _watch_pages(all_, pages, beside, jobs)
+            _watch_pages(all_, pages, others, job_servers)
         except KeyboardInterrupt:
             pass
     tell_open_runs(chosen)
@@ -99,8 +113,9 @@ def tell_open_runs(path: Path | None) -> None:
             note(f"{runs} {were} left open; the next worker goes on with {them}.")
 
 
-def check(config: Path | None, *, as_json: bool) -> int:
-    """``trimtab check``: the configuration, then every endpoint."""
+@app.command()
+def check(config: Config = None, as_json: Json = False) -> int:
+    """Check the configuration and every endpoint, and show fixes for what fails."""
     loaded = configured(config)
     results = {cluster.name: services.check(cluster) for cluster in loaded.clusters}
     history = services_history.check_history(loaded)
@@ -134,15 +149,24 @@ def _tried(item: Checked) -> dict[str, object]:
     return {"what": item.what, "ok": item.ok, "detail": item.detail, "remedy": item.remedy}
 
 
+@app.command()
 def collect(
-    config: Path | None, names: Sequence[str], every: str | None, *, is_recorded: bool = True
+    clusters: Annotated[
+        list[str] | None, typer.Argument(metavar="CLUSTER...", help="Cluster names; default: all.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Period, for example 60s or 5min; 0: once."),
+    ] = None,
+    history: Annotated[bool, typer.Option(help="Record snapshots in the history.")] = True,
+    config: Config = None,
 ) -> int:
-    """``trimtab collect``: keep snapshots of clusters, until told to end."""
+    """Collect snapshots of clusters periodically and record them, until Ctrl-C."""
     end_with_parent()
-    loaded, chosen = chosen_clusters(config, names)
-    if not is_recorded:
-        history = loaded.history.model_copy(update={"is_recorded": False})
-        loaded = loaded.model_copy(update={"history": history})
+    loaded, chosen = chosen_clusters(config, clusters or ())
+    if not history:
+        unrecorded = loaded.history.model_copy(update={"is_recorded": False})
+        loaded = loaded.model_copy(update={"history": unrecorded})
     period_s = duration_s(every) if every is not None else loaded.collect_every_s
     if period_s == 0:
         outcomes = [_collect_once(loaded, cluster) for cluster in chosen]
@@ -180,19 +204,94 @@ def _collect_once(config: services.Config, cluster: services.Cluster) -> bool:
     return True
 
 
+@app.command()
 def capture(
-    config: Path | None, cluster: str, out: Path, topics_of: Sequence[str] = (), *, as_json: bool
+    cluster: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
+    topics_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BUNDLE", help="Fetch the topics of this bundle too."),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """``trimtab capture``: one snapshot of one cluster, into a directory."""
+    """Take one snapshot of a cluster."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageFaultError(f"{out} exists already.", hint="Name a directory that is not there.")
     loaded = configured(config)
     if loaded.cluster(cluster).kind == PEGASUS:
-        return capture_pegasus(loaded.cluster(cluster), out, topics_of, as_json=as_json)
+        return capture_pegasus(loaded.cluster(cluster), out, topics_of or (), as_json=as_json)
     snapshot = services.capture(loaded.cluster(cluster))
-    snapshot = with_topics(loaded.cluster(cluster), snapshot, topics_of)
+    snapshot = _with_topics(loaded.cluster(cluster), snapshot, topics_of or ())
     save_snapshot(snapshot, out)
-    return emit(captured_answer(snapshot, out), as_json=as_json)
+    return emit(_captured(snapshot, out), as_json=as_json)
+
+
+@app.command("import-zk")
+def import_zk(
+    dump: Annotated[
+        Path, typer.Argument(metavar="DUMP.jsonl", help="ZooKeeper dump, one znode per line.")
+    ],
+    out: Annotated[Path, typer.Option(help="Directory to create.")],
+    cluster: Annotated[str | None, typer.Option(help="Cluster name; default: the file's.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Convert a ZooKeeper dump to a snapshot."""
+    name = cluster or dump.name.removesuffix(".jsonl")
+    snapshot = import_zk_dump(dump, name, now=datetime.now(tz=UTC))
+    save_snapshot(snapshot, out)
+    return emit(_captured(snapshot, out), as_json=as_json)
+
+
+def _with_topics(
+    cluster: services.Cluster, snapshot: PulsarSnapshot, bundles: Sequence[str]
+) -> PulsarSnapshot:
+    """Return the snapshot with the topics of some bundles, read from their owners right now.
+
+    Raises:
+        UnknownNameError: The cluster has no such bundle.
+        InputError: Nobody owns it, so no broker has topics of it loaded.
+        RemoteError: The owner did not answer as it should.
+    """
+    if not bundles:
+        return snapshot
+    names = snapshot.bundles.column("bundle").to_pylist()
+    address = {
+        row["broker"]: cluster.web_address(row["web_url"], row["web_url_tls"])
+        for row in snapshot.brokers.select(["broker", "web_url", "web_url_tls"]).to_pylist()
+    }
+    found = []
+    for bundle in dict.fromkeys(bundles):
+        if bundle not in names:
+            raise UnknownNameError.of("bundle", bundle, names, place=cluster.name)
+        owner = snapshot.bundles.column("owner")[names.index(bundle)].as_py()
+        url = address.get(owner or "")
+        if not url:
+            raise InputError(
+                f"No broker that can be asked owns {bundle}: its topics are loaded nowhere.",
+                hint="Capture without --topics-of, or look the bundle's topics up by a client.",
+            )
+        found.append(services.fetch_topics(cluster, url, bundle))
+    topics = pa.concat_tables(found).sort_by("hash")
+    entry = TableManifest(source="rest", rows=topics.num_rows)
+    manifest = replace(snapshot.manifest, tables={**snapshot.manifest.tables, "topics": entry})
+    return PulsarSnapshot.build(manifest, {**snapshot.tables, "topics": topics})
+
+
+def _captured(snapshot: PulsarSnapshot, out: Path) -> Answer:
+    """Return what ``capture`` and ``import-zk`` say about the snapshot they wrote."""
+
+    def show() -> None:
+        counts = ", ".join(
+            f"{entry.num_rows} {name}" for name, entry in snapshot.tables.items() if entry.num_rows
+        )
+        say(f"{out}: {counts or 'nothing'} of {snapshot.manifest.cluster}.")
+        for problem in snapshot.manifest.problems:
+            note(f"{problem.severity}: {problem.place}: {problem.what} {problem.done}".rstrip())
+
+    return Answer(captured(snapshot, out), show)
 
 
 def duration_s(text: str) -> float:
@@ -259,14 +358,14 @@ def _has_screen() -> bool:
 
 
 def _watch_pages(
-    all_: Supervisor, pages: Child, beside: list[Child], jobs: Sequence[Child]
+    all_: Supervisor, pages: Child, others: list[Child], jobs: Sequence[Child]
 ) -> None:
-    """Stay; what ended beside the pages is said once, they go on with what is kept."""
+    """Stay; a process that ended next to the pages is named once, and the pages go on."""
     again = [Kept(child) for child in jobs]
     while not all_.stop.wait(0.5):
         all_.raise_for_ended([pages])
         for each in again:
             each.look(time.monotonic())
-        for child in [each for each in beside if each.has_ended]:
+        for child in [each for each in others if each.has_ended]:
             note(f"The {child.name} ended; the pages show what is kept. Its log is {child.log}.")
-            beside.remove(child)
+            others.remove(child)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
 
 from core.actions.describe import EMPTY, told, told_value, why_nothing_lasts
 from core.actions.events import Entry
@@ -17,6 +20,7 @@ from core.step import SettingChange
 from core.units import format_bytes_per_s, format_ratio, pluralize
 from dashboard import services
 from dashboard.cli.config import configured_journal
+from dashboard.cli.options import Config, Json
 from dashboard.cli.output import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
@@ -28,83 +32,81 @@ from dashboard.cli.output import (
     say,
     table,
 )
-from dashboard.cli.plans import run_answers
 from dashboard.presenters.run_waits import waiting_step
 from dashboard.presenters.skipped_steps import same_reason
 
 _BATCH = 1000
 
 
-@dataclass(frozen=True)
-class RunsRequest:
-    """What is asked of the journal.
-
-    Attributes:
-        run: Show this run; ``None``: list them.
-        cluster: List those of this cluster only.
-        last: How many are listed.
-        verify: Compute the chain of the whole journal again.
-        expect: A hash kept from an earlier look, which must still be in the chain.
-        export: Write all entries (those of ``run`` or ``cluster``, when given) to this file.
-        controls: Ask ``run`` to pause, resume or stop: one of them.
-        reason: Why.
-    """
-
-    run: str | None = None
-    cluster: str | None = None
-    last: int = 20
-    verify: bool = False
-    expect: str | None = None
-    export: Path | None = None
-    controls: tuple[Control, ...] = ()
-    reason: str = ""
+app = typer.Typer()
 
 
-def controls_of(*, pause: bool, resume: bool, stop: bool) -> tuple[Control, ...]:
-    """Return what is asked of a run; more than one is refused by :func:`runs`."""
-    asked: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
-    return tuple(control for control, is_asked in asked.items() if is_asked)
-
-
-def runs(config_file: Path | None, request: RunsRequest, *, as_json: bool) -> int:
-    """``trimtab runs``."""
+@app.command()
+def runs(
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Run to show; default: list all.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Only runs of this cluster.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="Number of runs to list.")] = 20,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the whole journal; exit code 1: damaged.")
+    ] = False,
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="With --verify: this hash must be in the journal."),
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Export the entries to a file.")
+    ] = None,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Pause RUN after the current step.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume RUN.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop RUN after the current step.")] = False,
+    reason: Annotated[str, typer.Option(help="Reason (recorded in the audit log).")] = "",
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Show runs: time, person, reason, result; control a run; verify the journal."""
     config = configured_journal(config_file)
-    if request.expect is not None and not request.verify:
+    if expect is not None and not verify:
         raise UsageFaultError("--expect needs --verify.", hint="Give both.")
-    if request.controls:
-        return _control(config, request, as_json=as_json)
-    if request.verify:
-        if request.run or request.export:
+    asked: dict[Control, bool] = {"pause": pause, "resume": resume, "stop": stop}
+    if controls := [control for control, is_asked in asked.items() if is_asked]:
+        if run is None or len(controls) > 1 or verify or export:
+            raise UsageFaultError(
+                "--pause, --resume and --stop are asked of one run, one at a time.",
+                hint=f"Write: trimtab runs RUN --{controls[0]}.",
+            )
+        return _control(config, run, controls[0], reason, as_json=as_json)
+    if verify:
+        if run or export:
             raise UsageFaultError(
                 "--verify looks at the whole journal, not at a run, and exports nothing.",
                 hint="Give it alone.",
             )
-        return _verify(config, request.expect, as_json=as_json)
-    if request.export is not None:
-        return _export(config, request, request.export, as_json=as_json)
-    if request.run is not None:
-        return _show(config, request.run, as_json=as_json)
-    return _list(config, request, as_json=as_json)
+        return _verify(config, expect, as_json=as_json)
+    if export is not None:
+        return _export(config, export, run, cluster, as_json=as_json)
+    if run is not None:
+        return _show(config, run, as_json=as_json)
+    return _list(config, cluster, last, as_json=as_json)
 
 
-def _control(config: services.Config, request: RunsRequest, *, as_json: bool) -> int:
-    run, (control, *others) = request.run, request.controls
-    if run is None or others or request.verify or request.export:
-        raise UsageFaultError(
-            "--pause, --resume and --stop are asked of one run, one at a time.",
-            hint=f"Write: trimtab runs RUN --{control}.",
-        )
-    services.ask_control(config, run, control, services.actor(), request.reason)
+def _control(
+    config: services.Config, run: str, control: Control, reason: str, *, as_json: bool
+) -> int:
+    services.ask_control(config, run, control, services.actor(), reason)
     sentence = f"Run {run} was asked to {control}; its worker acts within about a second."
     return emit(Answer({"run_id": run, "control": control}, lambda: say(sentence)), as_json=as_json)
 
 
-def _list(config: services.Config, request: RunsRequest, *, as_json: bool) -> int:
-    views = services.runs(config, request.cluster, request.last)
+def _list(config: services.Config, cluster: str | None, last: int, *, as_json: bool) -> int:
+    views = services.runs(config, cluster, last)
 
     def show() -> None:
         if not views:
-            where = f" on {request.cluster}" if request.cluster else ""
+            where = f" on {cluster}" if cluster else ""
             place = services.journal(config).place
             say(f"No run was ever asked for{where}, says the journal {place}.")
             return
@@ -115,7 +117,7 @@ def _list(config: services.Config, request: RunsRequest, *, as_json: bool) -> in
     for one in problems:
         note(one)
     body = {
-        "runs": [run_answers.summary(view) for view in views],
+        "runs": [_summary_json(view) for view in views],
         "journal": services.journal(config).place,
         "problems": problems,
     }
@@ -174,8 +176,8 @@ def _show(config: services.Config, run_id: str, *, as_json: bool) -> int:
         table(("entry", "at (UTC)", "who", "what"), rows)
 
     body = {
-        "run": run_answers.whole(view),
-        "entries": [run_answers.entry(entry) for entry in entries],
+        "run": run_json(view),
+        "entries": [_entry_json(entry) for entry in entries],
     }
     return emit(Answer(body, show), as_json=as_json)
 
@@ -351,13 +353,14 @@ def _verify(config: services.Config, expect: str | None, *, as_json: bool) -> in
     return emit(Answer(body, show, code), as_json=as_json)
 
 
-def _export(config: services.Config, request: RunsRequest, out: Path, *, as_json: bool) -> int:
-    chosen = _entries(config, request)
+def _export(
+    config: services.Config, out: Path, run: str | None, cluster: str | None, *, as_json: bool
+) -> int:
     count = 0
     try:
         with out.open("w", encoding="utf-8") as file:
-            for entry in chosen:
-                line = json.dumps(run_answers.entry(entry), sort_keys=True, ensure_ascii=True)
+            for entry in _entries(config, run, cluster):
+                line = json.dumps(_entry_json(entry), sort_keys=True, ensure_ascii=True)
                 file.write(line + "\n")
                 count += 1
     except OSError as exc:
@@ -368,12 +371,88 @@ def _export(config: services.Config, request: RunsRequest, out: Path, *, as_json
     return emit(Answer(body, lambda: say(f"{count:,} entries written to {out}.")), as_json=as_json)
 
 
-def _entries(config: services.Config, request: RunsRequest) -> Iterator[Entry]:
+def _entries(config: services.Config, run: str | None, cluster: str | None) -> Iterator[Entry]:
     journal = services.journal(config)
-    run_id = services.run_view(config, request.run).run_id if request.run else None
+    run_id = services.run_view(config, run).run_id if run else None
     batch: Sequence[Entry] = journal.entries(run_id=run_id, most=_BATCH)
     while batch:
         for entry in batch:
-            if request.cluster in (None, entry.record.cluster):
+            if cluster in (None, entry.record.cluster):
                 yield entry
         batch = journal.entries(run_id=run_id, after=batch[-1].seq, most=_BATCH)
+
+
+def _summary_json(view: RunView) -> dict[str, Any]:
+    """One run, as it stands in the list."""
+    return {
+        "run_id": view.run_id,
+        "cluster": view.cluster,
+        "state": view.state,
+        "sentence": view.sentence,
+        "plan_id": view.plan.plan_id,
+        "undoes": view.undoes,
+        "reason": view.reason,
+        "requested_by": view.requested_by,
+        "requested_at": _plain(view.requested_at),
+        "started_at": _plain(view.started_at),
+        "ended_at": _plain(view.ended_at),
+        "worker": view.worker or None,
+        "steps": len(view.steps),
+        "counts": dict(view.counts),
+        "damage": view.damage or None,
+    }
+
+
+def run_json(view: RunView) -> dict[str, Any]:
+    """One run with its steps, its settings, and what was predicted against what was measured."""
+    return {
+        **_summary_json(view),
+        "options": _plain(view.options),
+        "lease": view.lease or None,
+        "takeovers": view.takeovers,
+        "refusal": _plain(view.refusal),
+        "control": _plain(view.control),
+        "is_control_pending": view.is_control_pending,
+        "steps": [_step_json(item) for item in view.steps],
+        "settings": _plain(view.settings),
+        "external_changes": _plain(view.external_changes),
+        "next_moves": _plain(view.next_moves),
+        "expected": _plain(view.plan.expected),
+        "measured": _plain(view.measured),
+        "disregarded": list(view.disregarded),
+    }
+
+
+def _step_json(view: StepView) -> dict[str, Any]:
+    """One step: who had the bundle, who should get it, who has it."""
+    after = view.result.after if view.result else None
+    return {
+        "index": view.index,
+        "kind": view.step.kind,
+        "subject": view.step.subject,
+        "bundle": None if view.step.namespace is None else view.step.subject,
+        "what": view.step.describe(),
+        "owner": view.step.owner,
+        "destination": view.step.destination,
+        "predicted": dict(view.step.predicted),
+        "state": view.state,
+        "code": view.result.code if view.result else None,
+        "sentence": view.result.sentence if view.result else None,
+        "hint": view.result.hint if view.result else None,
+        "before": _plain(view.before),
+        "after": _plain(after),
+        "begun_at": _plain(view.begun_at),
+        "ended_at": _plain(view.ended_at),
+        "took_ms": view.took_ms,
+        "is_reconciled": view.is_reconciled,
+    }
+
+
+def _entry_json(item: Entry) -> dict[str, Any]:
+    """One entry of the journal exactly as it is sealed; the form of ``--export``, too."""
+    body: dict[str, Any] = _plain(item)
+    return body
+
+
+def _plain(value: object) -> Any:
+    return msgspec.to_builtins(value)

@@ -1,1 +1,0 @@
-"""Commands on a live cluster and the processes that read it."""

@@ -1,0 +1,241 @@
+"""Commands that make and show a plan: ``unload``, ``set``, ``preview``. They change no cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.plan.codec import dump_plan, load_plan
+from core.plan.describe import tally
+from core.plan.model import Plan
+from core.plan.options import PlanOptions
+from core.pulsar.plan.answer import plan_sentence
+from core.pulsar.plan.build import build_unload_plan
+from core.pulsar.plan.preview import OtherPreview, preview_plan
+from core.pulsar.plan.setting import build_setting_plan
+from core.snapshot.pegasus import KIND as PEGASUS
+from core.snapshot.store import load_manifest, load_snapshot
+from core.systems import STEPS
+from core.units import format_ratio
+from dashboard import services
+from dashboard.cli import plan_answers
+from dashboard.cli.config import configured, words_of
+from dashboard.cli.options import (
+    Bundles,
+    Config,
+    Json,
+    PlanFile,
+    PlanReason,
+    Release,
+    Settings,
+    Snapshot,
+    Strategy,
+)
+from dashboard.cli.output import Answer, UsageFaultError, emit, say, table
+from dashboard.cli.pegasus.preview import preview_of_pegasus
+from dashboard.cli.plan_answers import nothing_to_do, refusal, tell_plan_file, write_plan
+from dashboard.cli.snapshots import Assumptions
+from dashboard.cli.source import pulsar_cluster
+
+app = typer.Typer()
+
+
+@app.command()
+def unload(
+    directory: Snapshot,
+    bundles: Bundles,
+    plan_file: PlanFile = None,
+    destination: Annotated[
+        str | None, typer.Option("--to", metavar="BROKER", help="Destination broker.")
+    ] = None,
+    strategy: Strategy = None,
+    settings: Settings = None,
+    release: Release = None,
+    reason: PlanReason = "",
+    as_json: Json = False,
+) -> int:
+    """Plan an unload of bundles; nothing is sent."""
+    assumptions = Assumptions.of(strategy, settings, release)
+    snapshot = load_snapshot(directory)
+    assumptions.settings_of(snapshot)  # warns of what the release does not have
+    plan = build_unload_plan(
+        snapshot,
+        bundles,
+        destination=destination,
+        strategy=assumptions.strategy,
+        overrides=assumptions.overrides,
+        release=assumptions.release,
+        now=datetime.now(tz=UTC),
+        reason=reason,
+    )
+    errors = plan.by_severity("error")
+    if errors:
+        raise refusal(errors)
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+
+    def show() -> None:
+        _show_plan(plan)
+        if plan_file is None:
+            say("Not written: name a file with --plan OUT.")
+        else:
+            say(f"Written to {plan_file}.")
+            say(f"See `trimtab preview {plan_file} --snapshot {directory}`.")
+
+    body = {
+        "plan": plan_answers.plan(plan),
+        "path": str(plan_file) if plan_file else None,
+    }
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _requested(changes: Sequence[str], unset: Sequence[str]) -> dict[str, str | None]:
+    """Return key to value, in the order given.
+
+    Raises:
+        UsageFaultError: No ``=``, a key named twice, or nothing at all.
+    """
+    pairs: list[tuple[str, str | None]] = []
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign:
+            raise UsageFaultError(
+                f"{change!r} has no value.", hint="Write KEY=VALUE, or --unset KEY."
+            )
+        pairs.append((key.strip(), value))
+    pairs += [(key.strip(), None) for key in unset]
+    found = dict(pairs)
+    if not found:
+        raise UsageFaultError("No setting was named.", hint="Write KEY=VALUE, or --unset KEY.")
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise UsageFaultError(f"{twice} is named twice.", hint="Name each setting once.")
+    return found
+
+
+@app.command("set")
+def set_settings(
+    name: Annotated[
+        str, typer.Argument(metavar="CLUSTER", help="Cluster name in the configuration.")
+    ],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Dynamic settings in the brokers' notation."),
+    ] = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option("--unset", metavar="KEY", help="Remove the dynamic value."),
+    ] = None,
+    plan_file: PlanFile = None,
+    reason: PlanReason = "",
+    config_file: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Plan a change of dynamic settings, validated; run it with `apply`."""
+    wanted = _requested(changes or (), unset or ())
+    config = configured(config_file)
+    cluster = pulsar_cluster(config, name)
+    snapshot = services.capture(cluster)
+    options = PlanOptions(
+        now=services.now(), reason=reason, exclusions=frozenset(cluster.exclusions)
+    )
+    plan = build_setting_plan(snapshot, wanted, options)
+    if errors := plan.by_severity("error"):
+        raise refusal(errors)
+    if not plan.steps:
+        return nothing_to_do(plan.diagnostics, as_json=as_json)
+    if plan_file is not None:
+        write_plan(plan_file, dump_plan(plan))
+    others = preview_plan(snapshot, plan).others
+    body = {
+        "plan": plan_answers.plan(plan),
+        "steps": [plan_answers.other(item) for item in others],
+        "path": str(plan_file) if plan_file else None,
+    }
+    more = words_of(config)
+    return emit(
+        Answer(body, lambda: _show_setting_plan(plan, others, plan_file, more)), as_json=as_json
+    )
+
+
+def _show_setting_plan(
+    plan: Plan, others: Sequence[OtherPreview], plan_file: Path | None, config_words: str
+) -> None:
+    for item in others:
+        say(item.sentence)
+        say(f"  {item.command}")
+        say(f"  {item.rest}")
+    for found in plan.diagnostics:
+        say(f"{found.severity}: {found.sentence} {found.hint}".rstrip())
+    tell_plan_file(plan, plan_file, config_words)
+
+
+@app.command()
+def preview(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")],
+    directory: Annotated[
+        Path,
+        typer.Option("--snapshot", metavar="DIR", help="Snapshot the plan was made on."),
+    ],
+    as_json: Json = False,
+) -> int:
+    """Preview a plan: destinations, load before and after, clients, commands."""
+    plan = load_plan(plan_file, STEPS)
+    if load_manifest(directory)[1].kind == PEGASUS:
+        return preview_of_pegasus(plan, directory, as_json=as_json)
+    return _preview_of_pulsar(plan, directory, as_json=as_json)
+
+
+def _preview_of_pulsar(plan: Plan, directory: Path, *, as_json: bool) -> int:
+    outcome = preview_plan(load_snapshot(directory), plan)
+    body = plan_answers.preview(plan, outcome)
+    body["expired"] = plan.is_expired(datetime.now(tz=UTC))
+
+    body["answer"] = plan_sentence(outcome)
+
+    def show() -> None:
+        say(body["answer"])
+        _show_plan(plan)
+        for item in outcome.steps:
+            say()
+            say(f"{item.step.bundle} leaves {item.step.owner}; {item.clients.sentence()}")
+            for broker, p in sorted(item.placement.distribution.items(), key=lambda pair: -pair[1]):
+                say(f"  {format_ratio(p):>8}  {broker}")
+            if not item.placement.distribution:
+                say(f"  to nobody: {item.placement.why}")
+            say(f"  {item.command}")
+            say(f"  {item.rest}")
+        _show_others(outcome.others)
+        if outcome.steps:
+            say()
+            table(*plan_answers.before_after_text(outcome))
+            say()
+            say(f"In all {outcome.clients.sentence()}")
+            for text in outcome.notes:
+                say(f"Note: {text}")
+        if body["expired"]:
+            say(f"The plan expired at {plan.expires_at.isoformat()}: it can be read, not applied.")
+
+    return emit(Answer(body, show), as_json=as_json)
+
+
+def _show_others(others: Sequence[OtherPreview]) -> None:
+    for other in others:
+        say()
+        say(other.sentence + (f" {other.clients.sentence()}" if other.clients else ""))
+        say(f"  {other.command}")
+        say(f"  {other.rest}")
+
+
+def _show_plan(plan: Plan) -> None:
+    say(
+        f"Plan {plan.short_id} for {plan.cluster}: {tally(plan.steps)}; good until "
+        f"{plan.expires_at:%H:%M:%S} UTC."
+    )
+    for item in plan.diagnostics:
+        say(f"{item.severity}: {item.sentence} {item.hint}".rstrip())

@@ -1,1 +1,0 @@
-"""Commands on plans and their runs."""
